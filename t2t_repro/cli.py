@@ -1,0 +1,135 @@
+"""What every program shares: strict flags, --help, errors in one line, exit codes.
+
+A program is a module with `define_flags(f)`, `main(args)` and `console()`; it defines no global
+flag, so that importing it for its functions changes nothing.
+"""
+
+import sys
+from collections.abc import Callable
+
+from absl import flags
+
+from t2t_repro.errors import UserError, suggest
+
+# T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
+_NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
+_NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
+INERT_FLAGS: dict[str, tuple[str, str]] = {
+    "model": ("transformer", "the only model is 'transformer'"),
+    "use_tpu": ("false", _NO_TPU),
+    "use_tpu_estimator": ("false", _NO_TPU),
+    "cloud_tpu_name": ("", _NO_TPU),
+    "tpu_num_shards": ("8", _NO_TPU),
+    "iterations_per_loop": ("100", _NO_TPU),
+    "cloud_mlengine": ("false", "there is no Cloud ML Engine launcher"),
+    "master": ("", _NO_PS),
+    "ps_gpu": ("0", _NO_PS),
+    "ps_job": ("/job:ps", _NO_PS),
+    "ps_replicas": ("0", _NO_PS),
+    "sync": ("false", _NO_PS),
+    "worker_job": ("/job:localhost", _NO_PS),
+    "worker_id": ("0", _NO_PS),
+    "worker_replicas": ("1", _NO_PS),
+    "std_server_protocol": ("grpc", _NO_PS),
+    "gpu_order": ("", "the order is that of CUDA_VISIBLE_DEVICES"),
+    "worker_gpu_memory_fraction": ("0.95", "memory grows as it is needed"),
+    "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
+    "dbgprofile": ("false", "use TensorBoard's profiler"),
+    "tfdbg": ("false", "TensorFlow 2 has no tfdbg session"),
+    "log_device_placement": ("false", "use tf.debugging.set_log_device_placement"),
+}
+
+
+def run(
+    name: str,
+    doc: str | None,
+    define_flags: Callable[[flags.FlagValues], None],
+    main: Callable[[flags.FlagValues], None],
+    argv: list[str] | None = None,
+) -> None:
+    """Parses the command line, runs `main`, and leaves with an exit code.
+
+    0: done. 2: the user can mend it; one line on stderr says how. 130: interrupted.
+
+    Args:
+        name: the program's name, such as "t2t-trainer".
+        doc: the text above the flags in --help.
+        define_flags: receives an empty FlagValues and defines the program's flags on it.
+        main: receives the parsed flags.
+        argv: the arguments without the program's name; None: the process's own.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    args = flags.FlagValues()
+    define_flags(args)
+    own = set(args)
+    try:
+        if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
+            print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}")
+            sys.exit(0)
+        argv = _set_inert_aside(name, argv, own)
+        rest = args([name, *argv])[1:]
+        if rest:
+            raise UserError(
+                f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help "
+                "lists the flags."
+            )
+        main(args)
+    except (UserError, flags.Error, OSError) as error:
+        sys.stdout.flush()
+        print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def define_run_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that name a run, a problem and a configuration, as T2T's."""
+    flags.DEFINE_string("output_dir", None, "The run directory.", flag_values=f)
+    flags.DEFINE_string("problem", None, "The problem's name (--registry_help).", flag_values=f)
+    flags.DEFINE_string("hparams_set", None, "The named configuration.", flag_values=f)
+    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
+    flags.DEFINE_string("data_dir", None, "The folder of TFRecords and vocabularies.", flag_values=f)
+    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
+    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def _help(args: flags.FlagValues) -> str:
+    lines = []
+    for name in sorted(args):
+        flag = args[name]
+        default = "" if flag.default is None else f" (default: {flag.default_as_str})"
+        kind = "" if flag.boolean else f"={flag.flag_type().upper() or 'VALUE'}"
+        prefix = "--[no]" if flag.boolean else "--"
+        lines.append(f"  {prefix}{name}{kind}\n      {flag.help}{default}")
+    return "\n".join(lines)
+
+
+def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
+    """Returns `argv` without the T2T flags that mean nothing here; warns of them or refuses."""
+    kept = []
+    rest = iter(argv)
+    for arg in rest:
+        flag, _, value = arg.lstrip("-").partition("=")
+        bare = flag.removeprefix("no")
+        if not arg.startswith("-") or flag in own or bare not in INERT_FLAGS:
+            kept.append(arg)
+            continue
+        at_rest, reason = INERT_FLAGS[bare]
+        if "=" not in arg:
+            boolean = at_rest == "false"
+            value = ("false" if flag != bare else "true") if boolean else next(rest, "")
+        if value.lower() != at_rest:
+            raise UserError(f"--{bare} is not supported: {reason}. Received: {value!r}.")
+        print(f"{name}: warning: --{bare} has no effect: {reason}.", file=sys.stderr)
+    return kept
+
+
+def _one_line(error: Exception, own: set[str]) -> str:
+    if isinstance(error, flags.UnrecognizedFlagError):
+        near = suggest(error.flagname, own)
+        return f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename!r}" if error.filename else ""
+        return f"{error.strerror}{where}."
+    return " ".join(str(error).split()) if isinstance(error, flags.Error) else str(error)

@@ -1,0 +1,33 @@
+"""Errors that a user can mend.
+
+Each message says what was expected, what was received and what to do. Programs print it in one
+line without a traceback; a library user catches it as the `ValueError` that it is.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something that the user can mend: a wrong name, value, file or combination of them."""
+
+
+def suggest(name: str, choices: Iterable[str]) -> str:
+    """Returns " Did you mean 'a' or 'b'?" for the choices nearest to `name`, or ""."""
+    near = difflib.get_close_matches(name, list(choices), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
+    """Returns the error for a name that is not among `choices`, with the nearest ones.
+
+    Args:
+        kind: what the name names, such as "hparam" or "problem".
+        name: what was received.
+        choices: every name that would be right; all are listed when none is near and they are few.
+    """
+    choices = sorted(choices)
+    near = suggest(name, choices)
+    if not near and len(choices) <= 20:
+        near = f" Expected one of: {', '.join(choices)}."
+    return UserError(f"Unknown {kind}. Received: {name!r}.{near}")

@@ -1,0 +1,143 @@
+"""The registry: hparam sets and problems by name, as T2T's utils/registry.py.
+
+This module alone imports the catalogues, when the first name is looked up. They lie beside the
+package in a checkout (`hparams/`, `problems/`) and inside it in an installed wheel.
+"""
+
+import importlib
+import importlib.util
+import pathlib
+import pkgutil
+import re
+import sys
+from collections.abc import Callable
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError, unknown
+
+_HPARAMS: dict[str, Callable[[], HParams]] = {}
+_PROBLEMS: dict[str, type] = {}
+_PACKAGE = pathlib.Path(__file__).parent
+_REVERSED = "_rev"
+
+
+def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
+    """Registers a function that returns a complete HParams, under the function's name."""
+    return _register(_HPARAMS, "hparams set", function.__name__, function)
+
+
+def register_problem(cls: type) -> type:
+    """Registers a Problem class under its name in snake case, as T2T's `default_name`."""
+    cls.name = snake_case(cls.__name__)
+    return _register(_PROBLEMS, "problem", cls.name, cls)
+
+
+def get_hparams(name: str, overrides: str = "") -> HParams:
+    """Returns the hparam set `name` with "k=v,k=v" applied.
+
+    Raises:
+        UserError: on an unknown set or hparam (the nearest names are given), or a bad value.
+    """
+    _load_catalogue("hparams")
+    if name not in _HPARAMS:
+        raise unknown("hparams set", name, _HPARAMS)
+    return _HPARAMS[name]().override(overrides)
+
+
+def get_problem(name: str):
+    """Returns the problem `name`; `name` + "_rev" swaps its inputs and targets.
+
+    Raises:
+        UserError: on an unknown problem; the nearest names are given.
+    """
+    _load_catalogue("problems")
+    forward = name.removesuffix(_REVERSED)
+    if name in _PROBLEMS:
+        return _PROBLEMS[name]()
+    if forward in _PROBLEMS:
+        return _PROBLEMS[forward](was_reversed=True)
+    raise unknown("problem", name, list_problems())
+
+
+def list_hparams() -> list[str]:
+    """Returns the names of all hparam sets, sorted."""
+    _load_catalogue("hparams")
+    return sorted(_HPARAMS)
+
+
+def list_problems() -> list[str]:
+    """Returns the names of all problems, sorted. Each also exists with "_rev" behind its name."""
+    _load_catalogue("problems")
+    return sorted(_PROBLEMS)
+
+
+def load_usr_dir(path: str) -> None:
+    """Imports the user's own package at `path`, which registers problems and hparam sets.
+
+    As T2T's utils/usr_dir.py. The catalogues load first, so that a name clash is found here.
+
+    Raises:
+        UserError: if there is no such folder, or it has no `__init__.py`.
+    """
+    folder = pathlib.Path(path).expanduser().resolve()
+    init = folder / "__init__.py"
+    if not init.is_file():
+        raise UserError(
+            f"Expected --t2t_usr_dir to be a folder with an __init__.py that imports your modules. "
+            f"Received: {path!r}."
+        )
+    _load_catalogue("hparams")
+    _load_catalogue("problems")
+    module_name = f"t2t_repro_usr_dir_{folder.name}"
+    loaded = sys.modules.get(module_name)
+    if loaded is not None and loaded.__file__ == str(init):
+        return
+    spec = importlib.util.spec_from_file_location(
+        module_name, init, submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+
+
+def snake_case(name: str) -> str:
+    """Returns "TranslateEndeWmt32k" as "translate_ende_wmt32k" (T2T's camelcase_to_snakecase)."""
+    name = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+
+
+def _register(table: dict, kind: str, name: str, value):
+    if name in table and table[name].__module__ != value.__module__:
+        raise UserError(
+            f"Expected a new name for this {kind}. Received: {name!r}, which "
+            f"{table[name].__module__} registers too. Rename one of them."
+        )
+    table[name] = value
+    return value
+
+
+def _load_catalogue(name: str) -> None:
+    """Imports every module of t2t_repro.{hparams,problems}, once."""
+    full_name = f"t2t_repro.{name}"
+    if full_name in sys.modules:
+        return
+    inside, beside = _PACKAGE / name, _PACKAGE.parent / name
+    folder = inside if inside.is_dir() else beside
+    spec = importlib.util.spec_from_file_location(
+        full_name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None, folder
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[full_name] = package
+    try:
+        spec.loader.exec_module(package)
+        for module in pkgutil.iter_modules([str(folder)]):
+            importlib.import_module(f"{full_name}.{module.name}")
+    except BaseException:
+        del sys.modules[full_name]
+        raise

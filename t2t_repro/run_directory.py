@@ -1,0 +1,142 @@
+"""The run directory: what a training run writes, and what every later program reads of it.
+
+`hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed, data_dir,
+command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What a run is. `commands` holds each command line that worked on it, oldest first."""
+
+    hparams_set: str
+    hparams: HParams
+    problem: str
+    data_dir: str
+    version: str
+    random_seed: int = 0
+    commands: tuple[str, ...] = ()
+
+
+class RunDirectory:
+    """A run directory at `path`. It need not exist yet."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path).expanduser()
+
+    @property
+    def checkpoints_dir(self) -> pathlib.Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics_path(self) -> pathlib.Path:
+        """The file of the metrics: one JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "run.json").is_file()
+
+    def config(self) -> RunConfig:
+        """Returns what the run is.
+
+        Raises:
+            UserError: if `path` is no run directory, or its files are not readable.
+        """
+        try:
+            run = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            hparams = HParams.from_json((self.path / "hparams.json").read_text(encoding="utf-8"))
+            run["commands"] = tuple(run["commands"])
+            return RunConfig(hparams=hparams, **run)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"Expected a run directory with run.json and hparams.json. Received: {self.path} "
+                f"without {pathlib.Path(error.filename).name}. Give the --output_dir of t2t-trainer."
+            ) from error
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise UserError(
+                f"Expected readable run.json and hparams.json in {self.path}. Received: {error}. "
+                "Mend the file, or begin a new run in another --output_dir."
+            ) from error
+
+    def begin(self, config: RunConfig, command: Sequence[str], vocabularies: Sequence[str]) -> None:
+        """Writes `config`, or checks it against the run that is here already.
+
+        Args:
+            config: what is to run.
+            command: the command line, kept with those before it.
+            vocabularies: files that the model's ids need; they are copied into the run.
+
+        Raises:
+            UserError: if another configuration, problem or seed was begun here; it lists what differs.
+        """
+        commands: tuple[str, ...] = ()
+        if self.exists():
+            before = self.config()
+            differs = _differences(before, config)
+            if differs:
+                raise UserError(
+                    f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
+                    "Give the same flags to continue it, or another --output_dir to begin a new run."
+                )
+            commands = before.commands
+        self.path.mkdir(parents=True, exist_ok=True)
+        for file in vocabularies:
+            target = self.path / pathlib.Path(file).name
+            if not target.exists() or target.read_bytes() != pathlib.Path(file).read_bytes():
+                shutil.copyfile(file, target)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        commands += (f"{stamp}Z {shlex.join(command)}",)
+        run = dataclasses.asdict(dataclasses.replace(config, commands=commands))
+        del run["hparams"]
+        write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
+        write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    def append_metrics(self, values: dict[str, Any]) -> None:
+        """Appends one line to metrics.jsonl."""
+        with open(self.metrics_path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Returns the lines of metrics.jsonl; a line that a kill cut short is left out."""
+        if not self.metrics_path.exists():
+            return []
+        rows = []
+        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return rows
+
+
+def write_text_atomic(path: pathlib.Path, text: str) -> None:
+    """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
+    temporary = path.with_name(path.name + ".incomplete")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _differences(before: RunConfig, now: RunConfig) -> list[str]:
+    old = {**dataclasses.asdict(before.hparams), "problem": before.problem}
+    new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
+    old["random_seed"], new["random_seed"] = before.random_seed, now.random_seed
+    # A longer run continues a shorter one; the schedules that read its end are the exception.
+    schedule = now.hparams.learning_rate_schedule
+    if not any(name in schedule for name in ("linear_decay", "single_cycle_cos_decay")):
+        del old["train_steps"], new["train_steps"]
+    return [f"{k} was {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
