@@ -1,0 +1,34 @@
+# Short names for the README's commands; nothing here is needed to use the project.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: run test slow-test lint format ci clean
+
+.venv/ready: setup.py requirements.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -e '.[test]'
+	touch $@
+
+run: .venv/ready  ## the embedded default: train, decode, score
+	$(BIN)/python -m t2t_repro.trainer
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+slow-test: .venv/ready
+	$(BIN)/python -m pytest -m slow
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+ci:  ## what .ci/run does, in a virtual environment of its own
+	.ci/run
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,56 @@
+"""Packaging. The catalogues hparams/ and problems/ are installed inside the package.
+
+Both names belong to other projects on the public index, and a wheel with a top-level `hparams`
+would overwrite a stranger's files. `t2t_repro/registry.py` finds them beside the package (a
+checkout) or inside it (a wheel).
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+PROGRAMS = {
+    "t2t-trainer": "trainer",
+    "t2t-datagen": "datagen",
+    "t2t-decoder": "decoder",
+    "t2t-eval": "evaluator",
+    "t2t-avg-all": "avg_all",
+    "t2t-bleu": "bleu",
+    "t2t-score-trees": "score_trees",
+}
+
+TEST_REQUIREMENTS = ["pytest>=8,<10", "hypothesis>=6.100,<7", "ruff>=0.17,<0.18", "mypy>=2.4,<3"]
+
+
+def version() -> str:
+    text = (HERE / "t2t_repro" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)[1]
+
+
+def requirements() -> list[str]:
+    lines = (HERE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+setup(
+    name="t2t_repro",
+    version=version(),
+    description="tensor2tensor's Transformer, rebuilt on TensorFlow 2 and Keras 3",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["t2t_repro", "t2t_repro.*"])
+    + ["t2t_repro.hparams", "t2t_repro.problems"],
+    package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
+    install_requires=requirements(),
+    extras_require={"test": TEST_REQUIREMENTS},
+    entry_points={
+        "console_scripts": [
+            f"{name}=t2t_repro.{module}:console" for name, module in PROGRAMS.items()
+        ]
+    },
+)

@@ -1,0 +1,214 @@
+"""Imports point down only, TensorFlow stays where it belongs, and the doors stay light."""
+
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "t2t_repro"
+
+# From the ground up. Any other module directly in t2t_repro/ is a program, on the top floor.
+FLOORS = (
+    {"config", "registry", "problem", "errors", "run_directory", "cli"},
+    {"layers", "text"},
+    {"models", "data"},
+    {"training", "decoding", "scoring"},
+    {"reports", "interop"},
+)
+SIDEWAYS = {("training", "scoring"), ("decoding", "scoring")}
+CATALOGUES = {
+    "hparams": {"config", "registry"},
+    "problems": {"problem", "registry", "text", "scoring", "errors"},
+}
+TENSORFLOW = {"tensorflow", "tensorflow_text", "tensorflow_datasets"}
+TENSORFLOW_FOLDERS = {"data", "interop"}
+TENSORFLOW_FILES = {
+    "t2t_repro/text/graph.py",
+    "t2t_repro/training/checkpoints.py",
+    "t2t_repro/training/distribution.py",
+    "t2t_repro/training/loop.py",
+}
+BEAM_SEARCH = "t2t_repro/decoding/beam_search.py"
+LINES = 400
+
+
+def floor(unit: str) -> int:
+    return next((i for i, units in enumerate(FLOORS) if unit in units), len(FLOORS))
+
+
+def allowed(source: str, target: str) -> bool:
+    """Whether a module of `source` may import one of `target`."""
+    if target in CATALOGUES:
+        return source == target
+    if source in CATALOGUES:
+        return target in CATALOGUES[source]
+    within_one_folder = floor(source) == floor(target) in (0, len(FLOORS))
+    down = floor(target) < floor(source)
+    return down or source == target or within_one_folder or (source, target) in SIDEWAYS
+
+
+def imports(path: Path, package: list[str]) -> Iterator[tuple[str, bool, int]]:
+    """Yields every name that a file imports, dotted; whether only when called; its line."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    later = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            start = ".".join([*above, *filter(None, [node.module])])
+            names = [f"{start}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [a.value for a in node.args[:1] if isinstance(a, ast.Constant)]
+        else:
+            continue
+        for name in names:
+            yield name, id(node) in later, node.lineno
+
+
+def violations(root: Path) -> list[str]:
+    """Returns what is wrong below `root`, each as "file:line: what"."""
+    found = []
+    for path in sorted(p for top in (PACKAGE, *CATALOGUES) for p in (root / top).rglob("*.py")):
+        file = path.relative_to(root).as_posix()
+        parts = path.relative_to(root).with_suffix("").parts
+        package = list(parts[:-1]) if parts[0] == PACKAGE else [PACKAGE, *parts[:-1]]
+        source = [*package, parts[-1]][1]
+        if file == f"{PACKAGE}/__init__.py":
+            continue  # the public door: it reaches everything, lazily
+        program = package == [PACKAGE] and floor(source) > 0
+        tensorflow_home = source in TENSORFLOW_FOLDERS or file in TENSORFLOW_FILES
+        for name, later, line in imports(path, package):
+            top, target, *_ = [*name.split("."), ""]
+            if top in TENSORFLOW and not (tensorflow_home or program and later):
+                found.append(f"{file}:{line}: {name} does not belong here")
+            if top in {"keras", "numpy"} and source != "" and floor(source) == 0:
+                found.append(f"{file}:{line}: the ground floor must stay light: {name}")
+            if top in CATALOGUES:
+                found.append(f"{file}:{line}: only the registry loads {name}")
+            if top == PACKAGE and target != "__version__" and not allowed(source, target):
+                found.append(f"{file}:{line}: {source} must not import {name}")
+            if file == BEAM_SEARCH and target == "models":
+                found.append(f"{file}:{line}: beam search knows no model")
+    return found
+
+
+def best_of(attempts: int, limit: float, command: list[str]) -> tuple[float, str]:
+    """Runs until an attempt stays below `limit`; returns seconds and what -X importtime said."""
+    seconds, log = float("inf"), ""
+    for _ in range(attempts):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", *command],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        seconds = min(seconds, time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr[-2000:]
+        log = done.stderr
+        if seconds < limit:
+            break
+    return seconds, log
+
+
+def heavy(log: str) -> set[str]:
+    """The heavy libraries among the modules that -X importtime lists."""
+    modules = {line.rpartition("|")[2].strip() for line in log.splitlines()}
+    return modules & {"tensorflow", "tensorflow_text", "keras", "numpy", "jax"}
+
+
+def programs() -> list[str]:
+    files = (ROOT / PACKAGE).glob("*.py")
+    return sorted(p.stem for p in files if p.stem != "__init__" and floor(p.stem) > 0)
+
+
+def test_imports_point_down():
+    assert violations(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "file, text, complaint",
+    [
+        ("t2t_repro/config.py", "from t2t_repro.data import records", "config must not import"),
+        ("t2t_repro/config.py", "def f():\n    import numpy", "must stay light: numpy"),
+        ("t2t_repro/layers/a.py", "from ..models import transformer", "layers must not import"),
+        ("t2t_repro/layers/a.py", "from t2t_repro import text", "layers must not import"),
+        ("t2t_repro/layers/a.py", "import tensorflow as tf", "tensorflow does not belong here"),
+        ("t2t_repro/layers/a.py", "from t2t_repro import Transformer", "layers must not import"),
+        ("t2t_repro/data/a.py", "from t2t_repro.models.b import C", "data must not import"),
+        ("t2t_repro/decoding/a.py", "import t2t_repro.training.loop", "decoding must not import"),
+        ("t2t_repro/decoding/beam_search.py", "from ..models import a", "knows no model"),
+        ("t2t_repro/training/losses.py", "import tensorflow", "tensorflow does not belong here"),
+        ("t2t_repro/interop/a.py", "from t2t_repro import trainer", "interop must not import"),
+        ("t2t_repro/interop/a.py", "import t2t_repro", "interop must not import"),
+        ("t2t_repro/data/a.py", "import importlib as i\ni.import_module('hparams')", "only the"),
+        ("t2t_repro/trainer.py", "import tensorflow as tf", "tensorflow does not belong here"),
+        ("t2t_repro/trainer.py", "import hparams.base", "only the registry loads hparams.base"),
+        ("hparams/a.py", "from t2t_repro.layers import attention", "hparams must not import"),
+        ("hparams/a.py", "import hparams.base", "only the registry loads hparams.base"),
+        ("problems/a.py", "from t2t_repro.data import records", "problems must not import"),
+    ],
+)
+def test_the_check_sees_an_arrow_that_points_up(tmp_path, file, text, complaint):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    (found,) = violations(tmp_path)
+    assert found.startswith(file + ":") and complaint in found
+
+
+@pytest.mark.parametrize(
+    "file, text",
+    [
+        ("t2t_repro/__init__.py", "def f():\n    from t2t_repro.models import transformer"),
+        ("t2t_repro/config.py", "from t2t_repro import errors"),
+        ("t2t_repro/run_directory.py", "from t2t_repro import __version__"),
+        ("t2t_repro/layers/a.py", "from . import attention\nimport keras"),
+        ("t2t_repro/text/graph.py", "import tensorflow_text"),
+        ("t2t_repro/training/loop.py", "import tensorflow\nfrom t2t_repro.scoring import bleu"),
+        ("t2t_repro/trainer.py", "from t2t_repro import datagen\ndef f():\n    import tensorflow"),
+        ("t2t_repro/decoding/a.py", "from t2t_repro.models import transformer"),
+        ("hparams/a.py", "from . import base\nfrom t2t_repro.config import HParams"),
+        ("problems/a.py", "from t2t_repro.problem import Problem\nfrom .b import c"),
+    ],
+)
+def test_the_check_lets_an_arrow_point_down(tmp_path, file, text):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    assert violations(tmp_path) == []
+
+
+def test_file_names_and_lengths():
+    files = [p for p in ROOT.rglob("*.py") if not p.relative_to(ROOT).parts[0].startswith(".")]
+    long = {str(p): n for p in files if (n := len(p.read_text().splitlines())) > LINES}
+    assert long == {}
+    assert [p for p in files if p.stem in {"utils", "util", "helpers", "common", "misc"}] == []
+    hidden_catalogues = [ROOT / PACKAGE / f"{name}.py" for name in CATALOGUES]
+    assert [p for p in hidden_catalogues if p.exists()] == []
+
+
+def test_the_package_imports_in_a_moment_and_pulls_in_nothing_heavy():
+    _, log = best_of(3, 0.2, ["-c", f"import {PACKAGE}"])
+    assert heavy(log) == set()
+    (line,) = (line for line in log.splitlines() if line.endswith(f"| {PACKAGE}"))
+    assert int(line.split("|")[1]) < 200_000  # microseconds, without the interpreter's own start
+
+
+@pytest.mark.parametrize("program", programs())
+def test_help_answers_within_a_second(program):
+    seconds, log = best_of(3, 1.0, ["-m", f"{PACKAGE}.{program}", "--help"])
+    assert heavy(log) == set()
+    assert seconds < 1.0
+
+
+def test_registry_help_answers_within_a_second():
+    seconds, log = best_of(3, 1.0, ["-m", f"{PACKAGE}.trainer", "--registry_help"])
+    assert heavy(log) == set()
+    assert seconds < 1.0

@@ -1,0 +1,122 @@
+"""What is shipped: the catalogues inside the package, nothing under a name that is not ours."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ["t2t_repro", "hparams", "problems", "setup.py", "pyproject.toml", "MANIFEST.in"]
+SOURCES += ["requirements.txt", "README.md", "LICENSE", "Makefile", ".ci"]
+ASK = """
+import sys, t2t_repro
+assert t2t_repro.get_hparams("transformer_base").hidden_size == 512
+assert t2t_repro.get_problem("algorithmic_reverse_nlplike8k") is not None
+print(t2t_repro.__file__)
+"""
+
+
+def modules(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+
+
+def setup_py(source: Path, *arguments: str) -> None:
+    command = [sys.executable, "setup.py", "--quiet", *arguments]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the checkout, so that a build leaves nothing in the real one."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, copy / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def installed(checkout, tmp_path_factory):
+    """The tree that a wheel unpacks into site-packages."""
+    folder = tmp_path_factory.mktemp("installed")
+    setup_py(checkout, "build_py", f"--build-lib={folder}")
+    return folder
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    """Other people's top-level `hparams` and `problems`, as found on the public index."""
+    for name in ("hparams", "problems"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(
+            "raise RuntimeError('a stranger was imported')"
+        )
+    return tmp_path
+
+
+def test_a_wheel_holds_the_package_and_nothing_else(checkout, installed):
+    expected = {f"t2t_repro/{name}" for name in modules(checkout / "t2t_repro")}
+    expected |= {f"t2t_repro/hparams/{name}" for name in modules(checkout / "hparams")}
+    expected |= {f"t2t_repro/problems/{name}" for name in modules(checkout / "problems")}
+    assert modules(installed) == expected
+    assert {"t2t_repro/hparams/__init__.py", "t2t_repro/problems/__init__.py"} <= expected
+
+
+def test_a_source_archive_builds_the_same_wheel(checkout, installed, tmp_path):
+    setup_py(checkout, "sdist", f"--dist-dir={tmp_path}")
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    setup_py(unpacked, "build_py", f"--build-lib={tmp_path / 'built'}")
+    assert modules(tmp_path / "built") == modules(installed)
+    assert (unpacked / "LICENSE").is_file()
+
+
+@pytest.mark.parametrize("where", ["checkout", "installed"])
+@pytest.mark.parametrize("stranger_first", [False, True])
+def test_the_catalogues_are_ours_whoever_else_is_installed(
+    request, strangers, where, stranger_first
+):
+    home = request.getfixturevalue(where)
+    path = [str(strangers), str(home)] if stranger_first else [str(home), str(strangers)]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        cwd=strangers.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(home / "t2t_repro" / "__init__.py")
+
+
+def test_one_module_of_a_catalogue_may_be_imported_first(installed):
+    code = "import t2t_repro.hparams, t2t_repro as t; t.get_hparams('transformer_base')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=installed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_console_script_leads_to_a_program(checkout):
+    setup_py(checkout, "egg_info")
+    (egg_info,) = checkout.glob("*.egg-info")
+    scripts = Distribution.at(egg_info).entry_points.select(group="console_scripts")
+    assert {"t2t-trainer", "t2t-datagen", "t2t-decoder", "t2t-eval"} <= set(scripts.names)
+    for script in scripts:
+        assert callable(script.load()), script
