@@ -1,0 +1,1 @@
+"""Decoding: a search that knows no model, the place where it meets a model, and files of text."""

@@ -1,0 +1,328 @@
+"""Beam search and greedy search, as tensor2tensor does them; they know no model.
+
+The search talks to a model through one function,
+
+    step_fn(ids (B, K), step, state) -> (logits (B, K, V), state)
+
+where `ids` are the tokens of the step before (0 at step 0) and every leaf of `state` is
+(B, K, ...). Legend: B batch, K beams, V vocabulary, L tokens there is room for.
+
+`beam_search` is the whole search in one call. `begin`, `advance`, `extend` and `result` are its
+pieces: a caller who wants to make more room only when it is needed runs the search in stretches.
+
+The rules, all of them tensor2tensor's: the 2K best continuations of the K living beams are taken,
+so that K living ones remain even if K of them end; a hypothesis of n tokens (its end included)
+scores log_prob / ((5 + n) / 6) ** alpha; the search stops when no living beam can still beat the
+finished ones, or at the limit; a sentence for which nothing has finished yields its living beams,
+with log-probabilities that are not normalised by length.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
+EOS_ID = 1
+
+Tensor = Any
+State = Any
+StepFn = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is fixed while a search runs.
+
+    beam_size: K.
+    greedy: take the most probable token at every step (K must be 1); scores are sums of log-probs.
+    stop_early: stop when the best hypothesis is certain, not when all K are.
+    per_sentence: each sentence stops by itself. If not, all go on until all may stop, as in
+        tensor2tensor, where a sentence's later hypotheses hence depend on its neighbours.
+    """
+
+    beam_size: int
+    greedy: bool = False
+    stop_early: bool = True
+    per_sentence: bool = False
+    eos_id: int = EOS_ID
+
+
+class Beams(NamedTuple):
+    """Where a search stands: the state of its loop."""
+
+    step: Tensor  # int32 (): tokens produced so far
+    last_ids: Tensor  # int32 (B, K): the living beams' latest tokens
+    alive_ids: Tensor  # int32 (B, K, L): living beams, best first
+    alive_log_probs: Tensor  # float32 (B, K)
+    finished_ids: Tensor  # int32 (B, K, L): ended hypotheses, best first; fillers behind them
+    finished_scores: Tensor  # float32 (B, K): -INF and below at fillers
+    finished_flags: Tensor  # bool (B, K): False at fillers
+    state: State  # the model's own, every leaf (B, K, ...)
+
+
+def beam_search(
+    step_fn: StepFn,
+    initial_state: State,
+    *,
+    batch_size: Tensor,
+    beam_size: int,
+    vocab_size: int,
+    decode_length: Tensor,
+    alpha: Tensor,
+    max_length: Tensor | None = None,
+    eos_id: int = EOS_ID,
+    stop_early: bool = True,
+    greedy: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Search for the best continuations.
+
+    Args:
+        step_fn: see the module's docstring.
+        initial_state: what `step_fn` receives first; every leaf (B, K, ...).
+        batch_size: B.
+        beam_size: K.
+        vocab_size: V.
+        decode_length: how many tokens at most. A scalar is tensor2tensor's rule: one limit, and
+            all sentences stop together. A vector (B,) gives each sentence its own limit and stop.
+        alpha: exponent of the length penalty.
+        max_length: L, where `decode_length` is no Python number.
+        eos_id: the token that ends a hypothesis.
+        stop_early: stop when the best hypothesis is certain.
+        greedy: greedy search instead; needs beam_size 1.
+
+    Returns:
+        ids (B, K, L) int32, 0 after the end; scores (B, K) float32.
+    """
+    if max_length is None:
+        if not isinstance(decode_length, int):
+            raise ValueError(
+                "beam_search must know for how many steps to make room. Received: decode_length="
+                f"{decode_length!r} and max_length=None. Pass max_length as well."
+            )
+        max_length = decode_length
+    limits = ops.convert_to_tensor(decode_length, dtype="int32")
+    per_sentence = len(limits.shape) > 0
+    rules = Rules(beam_size, greedy, stop_early, per_sentence, eos_id)
+    limits = ops.broadcast_to(limits, (batch_size,))
+    beams = begin(initial_state, batch_size, beam_size, max_length)
+    beams = advance(step_fn, beams, limits, alpha, max_length, vocab_size, rules)
+    return result(beams, eos_id)
+
+
+def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tensor) -> Beams:
+    """The start: one living beam of log-prob 0 a sentence, and room for `length` tokens."""
+    shape = (batch_size, beam_size)
+    first = ops.equal(ops.arange(beam_size), 0)
+    return Beams(
+        step=ops.zeros((), dtype="int32"),
+        last_ids=ops.zeros(shape, dtype="int32"),
+        alive_ids=ops.zeros((*shape, length), dtype="int32"),
+        alive_log_probs=ops.broadcast_to(ops.where(first, 0.0, -INF), shape),
+        finished_ids=ops.zeros((*shape, length), dtype="int32"),
+        finished_scores=ops.zeros(shape, dtype="float32") - INF,
+        finished_flags=ops.zeros(shape, dtype="bool"),
+        state=initial_state,
+    )
+
+
+def advance(
+    step_fn: StepFn,
+    beams: Beams,
+    limits: Tensor,
+    alpha: Tensor,
+    until: Tensor,
+    vocab_size: int,
+    rules: Rules,
+) -> Beams:
+    """Go on until nothing is left to do or `until` tokens are there.
+
+    Args:
+        step_fn: see the module's docstring.
+        beams: where the search stands.
+        limits: int32 (B,), how many tokens each sentence may have. A row of limit 0 takes no part.
+        alpha: exponent of the length penalty.
+        until: stop at this step, at the latest when the room in `beams` is used up.
+        vocab_size: V.
+        rules: see `Rules`.
+    """
+    alpha = ops.cast(alpha, "float32")
+    grow = _grow_greedily if rules.greedy else _grow
+    until = ops.minimum(ops.cast(until, "int32"), ops.shape(beams.alive_ids)[2])
+
+    def goes_on(beams: Beams) -> Tensor:
+        return ops.logical_and(
+            ops.less(beams.step, until), ops.any(unfinished(beams, limits, alpha, rules))
+        )
+
+    def body(beams: Beams) -> tuple[Beams]:
+        live = unfinished(beams, limits, alpha, rules)
+        logits, state = step_fn(beams.last_ids, beams.step, beams.state)
+        grown = grow(beams, ops.cast(logits, "float32"), state, alpha, vocab_size, rules)
+        if rules.per_sentence or rules.greedy:
+            grown = _freeze(beams, grown, live)
+        return (grown,)
+
+    return ops.while_loop(goes_on, body, (beams,))[0]
+
+
+def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Tensor:
+    """bool (B,): the sentences that another step could still change."""
+    within = ops.less(beams.step, limits)
+    if rules.greedy:
+        return ops.logical_and(within, ops.logical_not(beams.finished_flags[:, 0]))
+    # The best score that the best living beam can still reach, if everything to come is certain.
+    ceiling = beams.alive_log_probs[:, 0] / length_penalty(limits, alpha)
+    if rules.stop_early:
+        floor = ops.max(beams.finished_scores, axis=1)
+    else:
+        floor = ops.min(beams.finished_scores, axis=1)
+    idle = ops.equal(limits, 0)
+    if rules.per_sentence:
+        return ops.logical_and(within, ops.less_equal(floor, ceiling))
+    if not rules.stop_early:
+        floor = ops.min(ops.where(idle, INF, floor))
+    settled = ops.all(ops.logical_or(idle, ops.greater(floor, ceiling)))
+    return ops.logical_and(within, ops.logical_not(settled))
+
+
+def length_penalty(length: Tensor, alpha: Tensor) -> Tensor:
+    """((5 + length) / 6) ** alpha, in float32."""
+    return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
+
+
+def extend(beams: Beams, length: Tensor, state: State) -> Beams:
+    """The same search with room for `length` tokens.
+
+    state: an initial state of the new size, which says along which axes the old one must grow.
+    """
+    room = [(0, 0), (0, 0), (0, length - ops.shape(beams.alive_ids)[2])]
+
+    def copy(old: Tensor, new: Tensor) -> Tensor:
+        sizes = zip(ops.shape(old), ops.shape(new), strict=True)
+        return ops.pad(old, [(0, after - before) for before, after in sizes])
+
+    return beams._replace(
+        alive_ids=ops.pad(beams.alive_ids, room),
+        finished_ids=ops.pad(beams.finished_ids, room),
+        state=keras.tree.map_structure(copy, beams.state, state),
+    )
+
+
+def result(beams: Beams, eos_id: int = EOS_ID) -> tuple[Tensor, Tensor]:
+    """ids (B, K, L) and scores (B, K); the living beams where nothing has finished."""
+    any_finished = ops.any(beams.finished_flags, axis=1, keepdims=True)
+    ids = ops.where(any_finished[..., None], beams.finished_ids, beams.alive_ids)
+    scores = ops.where(any_finished, beams.finished_scores, beams.alive_log_probs)
+    ends = ops.cast(ops.equal(ids, eos_id), "int32")
+    after_end = ops.cumsum(ends, axis=2) - ends > 0
+    return ops.where(after_end, 0, ids), scores
+
+
+def _grow(
+    beams: Beams, logits: Tensor, state: State, alpha: Tensor, vocab_size: int, rules: Rules
+) -> Beams:
+    """One step of beam search."""
+    beam_size = rules.beam_size
+    penalty = length_penalty(beams.step + 1, alpha)
+    ids, log_probs = _continuations(logits, beams.alive_log_probs, vocab_size, 2 * beam_size)
+    # (B, K, C) -> (B, K * C): all continuations of a sentence compete
+    per_beam = ids.shape[2]
+    scores = ops.reshape(log_probs / penalty, (-1, beam_size * per_beam))
+    scores, chosen = ops.top_k(scores, 2 * beam_size)  # (B, 2K)
+    origin = chosen // per_beam  # (B, 2K): the beam which is continued
+    ids = ops.take_along_axis(ops.reshape(ids, (-1, beam_size * per_beam)), chosen, axis=1)
+    log_probs = scores * penalty
+    ended = ops.equal(ids, rules.eos_id)
+    sequences = _write(_pick(beams.alive_ids, origin), ids, beams.step)
+
+    # The best K that go on.
+    minus = ops.cast(ended, "float32") * -INF
+    best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
+    alive_origin = ops.take_along_axis(origin, best, axis=1)
+
+    # The best K that have ended, now or before.
+    minus = (1.0 - ops.cast(ended, "float32")) * -INF
+    all_scores = ops.concatenate([beams.finished_scores, scores + minus], axis=1)  # (B, 3K)
+    all_ids = ops.concatenate([beams.finished_ids, sequences], axis=1)
+    all_flags = ops.concatenate([beams.finished_flags, ended], axis=1)
+    finished_scores, kept = ops.top_k(all_scores, beam_size)
+    return Beams(
+        step=beams.step + 1,
+        last_ids=ops.take_along_axis(ids, best, axis=1),
+        alive_ids=_pick(sequences, best),
+        alive_log_probs=ops.take_along_axis(log_probs, best, axis=1),
+        finished_ids=_pick(all_ids, kept),
+        finished_scores=finished_scores,
+        finished_flags=_pick(all_flags, kept),
+        state=keras.tree.map_structure(lambda leaf: _pick(leaf, alive_origin), state),
+    )
+
+
+def _grow_greedily(
+    beams: Beams, logits: Tensor, state: State, alpha: Tensor, vocab_size: int, rules: Rules
+) -> Beams:
+    """One step of greedy search: the single living beam takes its most probable token."""
+    del alpha, vocab_size
+    ids = ops.cast(ops.argmax(logits, axis=2), "int32")  # (B, 1)
+    log_prob = ops.max(logits, axis=2) - ops.logsumexp(logits, axis=2)
+    sequences = _write(beams.alive_ids, ids, beams.step)
+    total = beams.alive_log_probs + log_prob
+    return Beams(
+        step=beams.step + 1,
+        last_ids=ids,
+        alive_ids=sequences,
+        alive_log_probs=total,
+        finished_ids=sequences,
+        finished_scores=total,
+        finished_flags=ops.equal(ids, rules.eos_id),
+        state=state,
+    )
+
+
+def _continuations(
+    logits: Tensor, alive_log_probs: Tensor, vocab_size: int, count: int
+) -> tuple[Tensor, Tensor]:
+    """ids and log-probs (B, K, C) of the continuations worth looking at.
+
+    No more than `count` continuations of one beam can be among the `count` best of all, so the rest
+    of a large vocabulary is dropped before anything is computed for it. Ties fall to the lower id,
+    as they would without this.
+    """
+    before = alive_log_probs[..., None]
+    normalizer = ops.logsumexp(logits, axis=2, keepdims=True)
+    if vocab_size <= count:
+        ids = ops.broadcast_to(ops.arange(vocab_size, dtype="int32"), ops.shape(logits))
+        return ids, (logits - normalizer) + before
+    values, ids = ops.top_k(logits, count)
+    return ops.cast(ids, "int32"), (values - normalizer) + before
+
+
+def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:
+    """`new` where a sentence is live, `old` where it is not (there the state matters no more)."""
+    kept = {}
+    for name in Beams._fields:
+        if name not in ("step", "state"):
+            before, after = getattr(old, name), getattr(new, name)
+            mask = ops.reshape(live, (-1,) + (1,) * (len(after.shape) - 1))
+            kept[name] = ops.where(mask, after, before)
+    return new._replace(**kept)
+
+
+def _write(sequences: Tensor, ids: Tensor, step: Tensor) -> Tensor:
+    """(B, K, L) with `ids` (B, K) written at `step`."""
+    here = ops.equal(ops.arange(ops.shape(sequences)[2], dtype="int32"), step)
+    return ops.where(here, ids[..., None], sequences)
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    """x (B, N, ...) at index (B, M) -> (B, M, ...)."""
+    shape = ops.shape(x)
+    batch, count = shape[0], shape[1]
+    rows = ops.cast(ops.arange(batch), "int32")[:, None] * count + ops.cast(index, "int32")
+    # (B, N, ...) -> (B * N, ...), gathered -> (B * M, ...) -> (B, M, ...)
+    flat = ops.reshape(x, (batch * count, *shape[2:]))
+    picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
+    return ops.reshape(picked, (batch, ops.shape(index)[1], *shape[2:]))

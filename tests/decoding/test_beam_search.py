@@ -1,0 +1,237 @@
+import importlib.util
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t_repro.decoding import beam_search as search
+
+_spec = importlib.util.spec_from_file_location(
+    "naive", pathlib.Path(__file__).with_name("naive.py")
+)
+naive = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(naive)
+
+
+class Automaton:
+    """A random network whose next logits depend on the whole prefix, by a state that is carried."""
+
+    def __init__(self, batch, vocab, seed, sharpness=2.0, eos_bias=0.0, size=6):
+        rng = np.random.default_rng(seed)
+        self.vocab, self.size = vocab, size
+        self.start = rng.normal(size=(batch, size))
+        self.embedding = rng.normal(size=(vocab, size))
+        self.recurrent = rng.normal(size=(size, size)) * 0.7
+        self.readout = rng.normal(size=(size, vocab)) * sharpness
+        self.bias = np.eye(vocab)[1] * eos_bias
+
+    def logits_of(self, sentence):
+        def logits(prefix):
+            state = self.start[sentence]
+            for token in prefix:
+                state = np.tanh(state @ self.recurrent + self.embedding[token])
+            return state @ self.readout + self.bias
+
+        return logits
+
+    def initial_state(self, beams):
+        start = np.repeat(self.start[:, None], beams, axis=1).astype("float32")
+        return {"nested": {"hidden": ops.convert_to_tensor(start)}}
+
+    def step(self, ids, step, state):
+        hidden = state["nested"]["hidden"]
+        embedded = ops.take(self.embedding.astype("float32"), ids, axis=0)
+        moved = ops.tanh(ops.matmul(hidden, self.recurrent.astype("float32")) + embedded)
+        hidden = ops.where(ops.equal(step, 0), hidden, moved)
+        logits = ops.matmul(hidden, self.readout.astype("float32")) + self.bias.astype("float32")
+        return logits, {"nested": {"hidden": hidden}}
+
+
+def run(automaton, batch, beams, limit, alpha, max_length=None, **options):
+    ids, scores = search.beam_search(
+        automaton.step,
+        automaton.initial_state(beams),
+        batch_size=batch,
+        beam_size=beams,
+        vocab_size=automaton.vocab,
+        decode_length=limit,
+        alpha=alpha,
+        max_length=max_length,
+        **options,
+    )
+    return np.asarray(ids), np.asarray(scores)
+
+
+def assert_same(ids, scores, expected):
+    """`expected`: for each sentence [(ids, score)]; fillers need only be fillers."""
+    for b, hypotheses in enumerate(expected):
+        for k, (tokens, score) in enumerate(hypotheses):
+            if score < -naive.INF / 2:
+                assert scores[b, k] < -naive.INF / 2
+                continue
+            assert scores[b, k] == pytest.approx(score, abs=2e-5)
+            # With fewer tokens than candidates an ended hypothesis can live on: cut what follows.
+            tokens = tokens[: tokens.index(1) + 1] if 1 in tokens else tokens
+            padded = tokens + [0] * (ids.shape[2] - len(tokens))
+            assert ids[b, k].tolist() == padded
+
+
+CASES = [
+    # batch, beams, vocab, limit, alpha, eos bias
+    (3, 4, 11, 9, 0.6, 0.0),
+    (5, 2, 13, 7, 1.0, 2.0),
+    (2, 3, 17, 12, 0.0, 1.0),
+    (4, 6, 14, 8, 0.6, 3.0),
+    (1, 4, 9, 5, 0.6, -9.0),  # nothing ends: living beams, not normalised
+    (3, 5, 4, 6, 0.9, 0.0),  # fewer tokens than candidates
+    (2, 7, 50, 10, 0.6, -1.0),
+    (6, 1, 12, 8, 0.6, 0.0),
+]
+
+
+@pytest.mark.parametrize("stop_early", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_equals_the_naive_search_when_all_stop_together(case, stop_early):
+    batch, beams, vocab, limit, alpha, eos_bias = case
+    for seed in range(4):
+        automaton = Automaton(batch, vocab, seed, eos_bias=eos_bias)
+        ids, scores = run(automaton, batch, beams, limit, alpha, stop_early=stop_early)
+        logits_ofs = [automaton.logits_of(b) for b in range(batch)]
+        assert ids.shape == (batch, beams, limit)
+        assert_same(
+            ids, scores, naive.beam_search(logits_ofs, beams, limit, alpha, stop_early=stop_early)
+        )
+
+
+@pytest.mark.parametrize("stop_early", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_equals_the_naive_search_of_each_sentence_alone(case, stop_early):
+    batch, beams, vocab, limit, alpha, eos_bias = case
+    for seed in range(4):
+        automaton = Automaton(batch, vocab, seed, eos_bias=eos_bias)
+        limits = np.arange(batch, dtype="int32") % limit + 1
+        ids, scores = run(
+            automaton, batch, beams, limits, alpha, max_length=limit, stop_early=stop_early
+        )
+        expected = [
+            naive.beam_search([automaton.logits_of(b)], beams, limits[b], alpha, stop_early)[0]
+            for b in range(batch)
+        ]
+        assert_same(ids, scores, expected)
+
+
+@pytest.mark.parametrize("eos_bias", [-9.0, 0.0, 2.0])
+def test_greedy_equals_the_naive_greedy(eos_bias):
+    batch, limit = 5, 8
+    automaton = Automaton(batch, 13, seed=1, eos_bias=eos_bias)
+    limits = np.array([8, 3, 1, 5, 8], "int32")
+    together = run(automaton, batch, 1, limit, 0.6, greedy=True)
+    alone = run(automaton, batch, 1, limits, 0.6, max_length=limit, greedy=True)
+    for b in range(batch):
+        for (ids, scores), steps in ((together, limit), (alone, limits[b])):
+            tokens, score = naive.greedy(automaton.logits_of(b), steps)
+            assert ids[b, 0].tolist() == tokens + [0] * (limit - len(tokens))
+            assert scores[b, 0] == pytest.approx(score, abs=2e-5)
+
+
+def test_a_beam_of_one_that_may_not_gain_by_length_is_greedy_where_greedy_is_sure():
+    automaton = Automaton(5, 13, seed=3, sharpness=9.0, eos_bias=9.0)
+    ids, scores = run(automaton, 5, 1, 17, 0.0)
+    greedy_ids, greedy_scores = run(automaton, 5, 1, 17, 0.0, greedy=True)
+    assert (greedy_ids == 1).any(axis=2).all() and (greedy_ids != 0).sum() > 10
+    assert ids.tolist() == greedy_ids.tolist()
+    np.testing.assert_allclose(scores, greedy_scores, atol=1e-5)
+
+
+def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
+    def step(ids, step, state):
+        return ops.zeros((*ops.shape(ids), 23)), state
+
+    ids, _ = search.beam_search(
+        step, {}, batch_size=2, beam_size=3, vocab_size=23, decode_length=2, alpha=0.6
+    )
+    # Of tokens 0 to 5, token 1 ends; 0, 2 and 3 live on, and beam 0 comes first again.
+    assert np.asarray(ids)[:, 0].tolist() == [[1, 0]] * 2
+
+
+def test_stretches_with_more_room_each_equal_one_search():
+    batch, beams, vocab, limit = 3, 4, 11, 9
+    automaton = Automaton(batch, vocab, seed=7)
+    whole_ids, whole_scores = run(automaton, batch, beams, limit, 0.6, stop_early=False)
+    rules = search.Rules(beams, stop_early=False)
+    limits = ops.full((batch,), limit, dtype="int32")
+    beams_now = search.begin(automaton.initial_state(beams), batch, beams, 2)
+    for length in (2, 5, 9):
+        beams_now = search.extend(beams_now, length, automaton.initial_state(beams))
+        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, vocab, rules)
+    ids, scores = search.result(beams_now)
+    assert np.asarray(ids).tolist() == whole_ids.tolist()
+    np.testing.assert_array_equal(np.asarray(scores), whole_scores)
+
+
+def test_extend_grows_the_state_along_the_axis_that_differs():
+    old = {"cache": ops.ones((2, 3, 4, 5)), "total": ops.ones((2, 3))}
+    new = {"cache": ops.zeros((2, 3, 7, 5)), "total": ops.zeros((2, 3))}
+    state = search.extend(search.begin(old, 2, 3, 4), 7, new).state
+    assert np.asarray(state["cache"]).sum(axis=(0, 1, 3)).tolist() == [30.0] * 4 + [0.0] * 3
+    assert np.asarray(state["total"]).sum() == 6.0
+
+
+def test_rows_with_limit_0_do_not_hold_the_others_up():
+    automaton = Automaton(3, 11, seed=2)
+    steps = []
+    for rows in (3, 2):
+        limits = ops.convert_to_tensor(np.array([9, 9, 0][:rows], "int32"))
+        state = {"nested": {"hidden": automaton.initial_state(4)["nested"]["hidden"][:rows]}}
+        beams = search.begin(state, rows, 4, 9)
+        rules = search.Rules(4, stop_early=False)
+        beams = search.advance(automaton.step, beams, limits, 0.6, 9, 11, rules)
+        steps.append((int(beams.step), np.asarray(search.result(beams)[0])[:2].tolist()))
+    assert steps[0] == steps[1]
+
+
+def test_compiled_equals_eager():
+    """With the backend's compiler, and no static batch or length on TensorFlow."""
+    automaton = Automaton(3, 11, seed=4)
+    limits = np.array([9, 4, 7], "int32")
+    eager = run(automaton, 3, 4, limits, 0.6, max_length=9)
+
+    def compiled(limits, hidden):
+        return search.beam_search(
+            automaton.step,
+            {"nested": {"hidden": hidden}},
+            batch_size=ops.shape(hidden)[0],
+            beam_size=4,
+            vocab_size=11,
+            decode_length=limits,
+            alpha=0.6,
+            max_length=9,
+        )
+
+    hidden = automaton.initial_state(4)["nested"]["hidden"]
+    if keras.backend.backend() == "jax":
+        import jax
+
+        outputs = jax.jit(compiled)(limits, hidden)
+    else:
+        import tensorflow as tf
+
+        signature = [tf.TensorSpec([None], "int32"), tf.TensorSpec([None, 4, 6], "float32")]
+        outputs = tf.function(compiled, input_signature=signature)(limits, hidden)
+    np.testing.assert_array_equal(np.asarray(outputs[0]), eager[0])
+    np.testing.assert_allclose(np.asarray(outputs[1]), eager[1], atol=1e-5)
+
+
+def test_the_room_must_be_known():
+    with pytest.raises(ValueError, match="for how many steps to make room. Received: decode_leng"):
+        search.beam_search(
+            lambda *_: None,
+            {},
+            batch_size=1,
+            beam_size=2,
+            vocab_size=5,
+            decode_length=np.array([3]),
+            alpha=0.6,
+        )
