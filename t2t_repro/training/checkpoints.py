@@ -1,0 +1,379 @@
+"""Checkpoints: directories that are complete or not there, readable with numpy alone.
+
+A checkpoint is a folder `ckpt-STEP` of
+
+    weights.npz     the model's variables by name; all that decoding and averaging read
+    training.npz    optimizer slots and random seeds' states; absent from an average
+    state.json      step, position in the data, and the size of both files; written last
+
+The zip format of .npz carries a CRC-32 of every array, which numpy checks as it reads, costs no
+second pass, and stores plain bytes: as fast as the disk. Keras's own .weights.h5 numbers layers by
+the order in which a process made them and has no checksum; tf.train.Checkpoint needs TensorFlow.
+Everything is written under a temporary name, flushed to the disk, and renamed.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+
+import keras
+import ml_dtypes
+import numpy as np
+from keras import ops
+
+from t2t_repro.errors import UserError
+
+WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
+FORMAT = 1
+_NAME = re.compile(r"ckpt-(\d+)")
+_INCOMPLETE = ".incomplete-"
+_SHOWN = 20  # differences that an error lists
+_BFLOAT16 = ":bfloat16"  # behind a name: numpy has no bfloat16, so its bits are stored as uint16
+
+
+class CorruptCheckpoint(UserError):
+    """A checkpoint whose files are cut short, changed or missing."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """Where a run stands.
+
+    Attributes:
+        step: how many batches the optimizer has seen.
+        batches: how many batches of the data the run has consumed since its start.
+        averaged: the steps whose weights were averaged; empty for a checkpoint of training.
+        extra: whatever else the loop wants back, as JSON.
+    """
+
+    step: int
+    batches: int = 0
+    averaged: tuple[int, ...] = ()
+    extra: dict = dataclasses.field(default_factory=dict)
+
+
+def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
+    """Returns the checkpoints of a run directory or a folder of checkpoints, oldest first."""
+    folder = _folder(directory)
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=step_of)
+
+
+def step_of(path: pathlib.Path) -> int:
+    """Returns the step that a checkpoint's name gives."""
+    match = _NAME.fullmatch(path.name)
+    if not match:
+        raise UserError(f"Expected a checkpoint folder named ckpt-STEP. Received: {str(path)!r}.")
+    return int(match[1])
+
+
+def latest(
+    directory: str | os.PathLike, warn: Callable[[str], None] = print
+) -> pathlib.Path | None:
+    """Returns the newest whole checkpoint, or None; names those that are not whole to `warn`."""
+    for path in reversed(list_checkpoints(directory)):
+        try:
+            verify(path)
+        except CorruptCheckpoint as error:
+            warn(f"Skipping a checkpoint that is not whole. {error}")
+            continue
+        return path
+    return None
+
+
+def verify(path: pathlib.Path) -> State:
+    """Reads every byte of a checkpoint against its sizes and checksums.
+
+    Raises:
+        CorruptCheckpoint: naming the file and what is wrong with it.
+    """
+    state, files = _read_state(path)
+    for name, size in files.items():
+        file = path / name
+        actual = file.stat().st_size if file.is_file() else None
+        if actual != size:
+            raise CorruptCheckpoint(f"Expected {size} bytes in {file}. Received: {actual}.")
+        with _open(file) as archive:
+            bad = archive.testzip()
+        if bad is not None:
+            raise CorruptCheckpoint(
+                f"Expected {file} as it was written. Received: changed {bad!r}."
+            )
+    return state
+
+
+def save(
+    directory: str | os.PathLike,
+    model: keras.Model,
+    state: State,
+    *,
+    keep_max: int = 0,
+) -> pathlib.Path:
+    """Writes `ckpt-STEP` into a folder of checkpoints.
+
+    Args:
+        directory: a run directory's `checkpoints`.
+        model: built; its optimizer, if it has one, is saved too.
+        state: where the run stands.
+        keep_max: delete the oldest beyond this many, up to this step; 0 keeps all.
+    """
+    training = _training_variables(model) if getattr(model, "optimizer", None) else {}
+    arrays = {WEIGHTS: _numpy(named_weights(model))}
+    if training:
+        arrays[TRAINING] = _numpy(training)
+    path = write(pathlib.Path(directory), arrays, state)
+    if keep_max > 0:  # a later one is damaged, or the run would not be here: it does not count
+        until_now = [p for p in list_checkpoints(directory) if step_of(p) <= state.step]
+        for old in until_now[:-keep_max]:
+            _delete(old)
+    return path
+
+
+def write(folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State):
+    """Writes {file: {name: array}} and `state` as `folder/ckpt-STEP`, atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob(f"{_INCOMPLETE}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    temporary = folder / f"{_INCOMPLETE}{state.step}"
+    temporary.mkdir()
+    try:
+        files = {}
+        for name, values in arrays.items():
+            with open(temporary / name, "wb") as file:
+                np.savez(file, **values)
+                _flush(file)
+            files[name] = (temporary / name).stat().st_size
+        content = {"format": FORMAT, "files": files, **dataclasses.asdict(state)}
+        with open(temporary / STATE, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            _flush(file)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    final = folder / f"ckpt-{state.step}"
+    if final.exists():
+        _delete(final)
+    os.rename(temporary, final)
+    _flush_folder(folder)
+    return final
+
+
+def restore(model: keras.Model, path: str | os.PathLike) -> State:
+    """Puts a checkpoint's weights, optimizer slots and seeds into a built, compiled model.
+
+    Raises:
+        UserError: if something does not fit (everything is listed), or it is an average.
+    """
+    path = pathlib.Path(path)
+    state, files = _read_state(path)
+    if TRAINING not in files:
+        raise UserError(
+            f"Expected a checkpoint of training. Received: {path}, which holds weights only "
+            f"(an average of the steps {list(state.averaged)}). Decode with it, or continue the "
+            "run that it was made from."
+        )
+    saved = read_arrays(path / TRAINING)
+    _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
+    _assign(_training_variables(model), saved, path)
+    return state
+
+
+def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
+    """Puts weights alone into a built model.
+
+    Args:
+        model: the model that the checkpoint was made from.
+        path: a run directory or a folder of checkpoints (the newest whole one is taken), or one
+            checkpoint.
+
+    Raises:
+        UserError: if there is no checkpoint, or it does not fit: every difference is listed.
+    """
+    path = find(path)
+    state, _ = _read_state(path)
+    _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
+    return state
+
+
+def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathlib.Path:
+    """Returns one checkpoint for a path: itself, or the newest whole one of a run directory.
+
+    Raises:
+        UserError: if there is none.
+    """
+    path = pathlib.Path(path).expanduser()
+    if _NAME.fullmatch(path.name) and path.is_dir():
+        return path
+    newest = latest(path, warn)
+    if newest is None:
+        raise UserError(
+            f"Expected a checkpoint in {path}. Received: "
+            f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. "
+            "Give the --output_dir of a t2t-trainer that has saved one."
+        )
+    return newest
+
+
+def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
+    """Averages weights in float64 and writes them as `out/ckpt-STEP`, STEP being the last one's.
+
+    Raises:
+        UserError: if there is nothing to average, or names or shapes differ.
+    """
+    if not paths:
+        raise UserError("Expected at least one checkpoint to average. Received: none.")
+    return list(rolling_average(paths, out, len(paths)))[-1]
+
+
+def rolling_average(
+    paths: Sequence[pathlib.Path], out: str | os.PathLike, window: int
+) -> Iterable[pathlib.Path]:
+    """Yields the average of each `window` successive checkpoints as it is written to `out`."""
+    sums: dict[str, np.ndarray] = {}
+    for index, path in enumerate(paths):
+        values = read_arrays(path / WEIGHTS)
+        if not sums:
+            sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
+        _check({name: total.shape for name, total in sums.items()}, values, path)
+        for name, value in values.items():
+            sums[name] += value
+        if index >= window - 1:
+            members = paths[index - window + 1 : index + 1]
+            means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
+            state = State(step=step_of(path), averaged=tuple(step_of(p) for p in members))
+            yield write(pathlib.Path(out), {WEIGHTS: _encode(means)}, state)
+            for name, value in read_arrays(members[0] / WEIGHTS).items():
+                sums[name] -= value
+
+
+def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns the model's weights by path, without the model's own name, which Keras may number."""
+    named = {}
+    for variable in model.weights:
+        name = variable.path.removeprefix(f"{model.name}/")
+        if name in named:
+            raise ValueError(
+                f"Expected each weight to have a path of its own. Received two: {name}."
+            )
+        named[name] = variable
+    return named
+
+
+def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
+    """Returns {name: array} of an .npz that `write` made; the checksums are checked."""
+    with _open(file):
+        pass
+    try:
+        with np.load(file) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
+        raise CorruptCheckpoint(f"Expected {file} as it was written. Received: {error}.") from error
+    return {
+        name.removesuffix(_BFLOAT16): a.view(ml_dtypes.bfloat16) if _BFLOAT16 in name else a
+        for name, a in arrays.items()
+    }
+
+
+def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Everything else that a step changes: optimizer variables and seeds, in their stable order."""
+    weights = {id(variable) for variable in model.weights}
+    seeds = [variable for variable in model.variables if id(variable) not in weights]
+    optimizer = model.optimizer
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    named = {f"seed/{index:04d}": variable for index, variable in enumerate(seeds)}
+    for index, variable in enumerate(optimizer.variables):
+        named[f"optimizer/{index:04d}"] = variable  # its own name holds the model's, which varies
+    return named
+
+
+def _numpy(variables: dict[str, keras.Variable]) -> dict[str, np.ndarray]:
+    return _encode(
+        {name: ops.convert_to_numpy(ops.convert_to_tensor(v)) for name, v in variables.items()}
+    )
+
+
+def _encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        name + (_BFLOAT16 if a.dtype == ml_dtypes.bfloat16 else ""): (
+            a.view("uint16") if a.dtype == ml_dtypes.bfloat16 else a
+        )
+        for name, a in arrays.items()
+    }
+
+
+def _assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
+    _check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
+    for name, variable in variables.items():
+        variable.assign(values[name])
+
+
+def _check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path) -> None:
+    """Raises a UserError that lists every name or shape in which `values` differs."""
+    faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
+    faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
+    faults += [
+        f"{name} is {values[name].shape}, expected {shape}"
+        for name, shape in shapes.items()
+        if name in values and values[name].shape != shape
+    ]
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise UserError(
+            f"Expected the weights of this model in {path}. Received: "
+            f"{'; '.join(faults[:_SHOWN])}{more}. "
+            "Use the hparams and the vocabulary with which it was trained."
+        )
+
+
+def _read_state(path: pathlib.Path) -> tuple[State, dict[str, int]]:
+    try:
+        content = json.loads((path / STATE).read_text(encoding="utf-8"))
+        files = content.pop("files")
+        if content.pop("format") != FORMAT:
+            raise ValueError(f"a format that is not {FORMAT}")
+        return State(**{**content, "averaged": tuple(content["averaged"])}), files
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptCheckpoint(f"Expected a whole {path / STATE}. Received: {error}.") from error
+
+
+def _open(file: pathlib.Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise CorruptCheckpoint(f"Expected {file} as it was written. Received: {error}.") from error
+
+
+def _folder(directory: str | os.PathLike) -> pathlib.Path:
+    """Returns the folder of the checkpoints: that of a run directory, or `directory` itself."""
+    directory = pathlib.Path(directory).expanduser()
+    inner = directory / "checkpoints"
+    return inner if inner.is_dir() else directory
+
+
+def _delete(path: pathlib.Path) -> None:
+    """Removes a checkpoint so that a kill leaves no half of one under its name."""
+    hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
+    os.rename(path, hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _flush(file) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_folder(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

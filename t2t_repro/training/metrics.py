@@ -1,0 +1,217 @@
+"""tensor2tensor's evaluation metrics (utils/metrics.py, utils/rouge.py, utils/bleu_hook.py).
+
+What needs the logits runs in keras.ops on the device and leaves three numbers a token
+(`token_statistics`); what counts n-grams runs in Python on the ids. All metrics are teacher-forced:
+each prediction sees the reference before it. None is a number to publish.
+
+`B` batch, `T` target length, `V` vocabulary.
+"""
+
+import collections
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from keras import ops
+
+from t2t_repro.errors import unknown
+
+PAD = 0
+TOP = 5
+_BLEU_ORDER = 4
+_ROUGE_ORDER = 2
+
+
+def token_statistics(logits, labels) -> dict:
+    """Reduces logits (B, T, V) and labels (B, T) to what the metrics need, each (B, T).
+
+    Returns:
+        `cross_entropy` of each label, without label smoothing, float32; `in_top5`, 1.0 where fewer
+        than five entries are above the label's; `predictions`, the most likely id, int32. Positions
+        of padding hold values too: who sums them leaves them out.
+    """
+    logits = ops.cast(logits, "float32")
+    labels = ops.cast(labels, "int32")
+    label_logit = ops.take_along_axis(logits, labels[..., None], axis=-1)  # (B, T, 1)
+    above = ops.sum(ops.cast(logits > label_logit, "int32"), axis=-1)
+    return {
+        "cross_entropy": ops.logsumexp(logits, axis=-1) - label_logit[..., 0],
+        "in_top5": ops.cast(above < TOP, "float32"),
+        "predictions": ops.cast(ops.argmax(logits, axis=-1), "int32"),
+    }
+
+
+def accuracy(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """The share of tokens predicted; weighs the tokens."""
+    real = labels != PAD
+    return _mean((statistics["predictions"] == labels)[real])
+
+
+def accuracy_top5(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """The share of tokens among the five most likely; weighs the tokens."""
+    return _mean(statistics["in_top5"][labels != PAD])
+
+
+def accuracy_per_sequence(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """The share of sentences whose every token is predicted; weighs the sentences."""
+    wrong = (statistics["predictions"] != labels) & (labels != PAD)
+    return _mean(~wrong.any(axis=1))
+
+
+def neg_log_perplexity(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """Minus the mean cross entropy of a token; weighs the tokens."""
+    return _mean(-statistics["cross_entropy"][labels != PAD])
+
+
+def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """BLEU of the ids of one batch, padding included, as T2T counts it; weighs batches alike.
+
+    An n-gram order without a match counts as half a match, the next as a quarter, and so on.
+    """
+    predictions = statistics["predictions"]
+    matches, possible = [0] * _BLEU_ORDER, [0] * _BLEU_ORDER
+    for hypothesis, reference in zip(predictions.tolist(), labels.tolist(), strict=True):
+        for order in range(1, _BLEU_ORDER + 1):
+            found = collections.Counter(_ngrams(hypothesis, order))
+            wanted = collections.Counter(_ngrams(reference, order))
+            matches[order - 1] += (found & wanted).total()
+            possible[order - 1] += found.total()
+    log_precisions, smooth = [], 1.0
+    for hits, total in zip(matches, possible, strict=True):
+        if total and not hits:
+            smooth *= 2
+        if total:
+            log_precisions.append(math.log((hits or 1 / smooth) / total))
+    # The two lengths are equal, so there is no brevity penalty; an order without n-grams counts 1.
+    return (math.exp(sum(log_precisions) / _BLEU_ORDER) if log_precisions else 0.0), 1.0
+
+
+def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """Mean F1 of the sets of bigrams, padding included, as T2T; weighs batches alike."""
+    scores = []
+    for hypothesis, reference in zip(
+        statistics["predictions"].tolist(), labels.tolist(), strict=True
+    ):
+        found = set(_ngrams(hypothesis, _ROUGE_ORDER))
+        wanted = set(_ngrams(reference, _ROUGE_ORDER))
+        common = len(found & wanted)
+        precision = common / len(found) if found else 0.0
+        recall = common / len(wanted) if wanted else 0.0
+        scores.append(2 * precision * recall / (precision + recall + 1e-8))
+    return float(np.mean(scores)), 1.0
+
+
+def rouge_l_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """Mean F of the longest common subsequence, padding included, as T2T; weighs batches alike."""
+    scores = []
+    for hypothesis, reference in zip(
+        statistics["predictions"].tolist(), labels.tolist(), strict=True
+    ):
+        common = longest_common_subsequence(hypothesis, reference)
+        recall, precision = common / len(reference), common / len(hypothesis)
+        beta = precision / (recall + 1e-12)
+        numerator = (1 + beta**2) * recall * precision
+        scores.append(numerator / (recall + beta**2 * precision + 1e-12))
+    return float(np.mean(scores)), 1.0
+
+
+def edit_distance(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """Edits from prediction to reference, padding left out, a reference token; weighs tokens."""
+    edits = 0
+    for hypothesis, reference in zip(
+        statistics["predictions"].tolist(), labels.tolist(), strict=True
+    ):
+        edits += levenshtein([x for x in hypothesis if x], [x for x in reference if x])
+    length = float(np.count_nonzero(labels))
+    return (edits / length if length else 0.0), length
+
+
+def loss(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
+    """The batch's cross entropy a token, no label smoothing; weighs batches alike, as T2T."""
+    return _mean(statistics["cross_entropy"][labels != PAD])[0], 1.0
+
+
+Metric = Callable[[dict, np.ndarray], tuple[float, float]]
+METRICS: dict[str, Metric] = {
+    "accuracy": accuracy,
+    "accuracy_top5": accuracy_top5,
+    "accuracy_per_sequence": accuracy_per_sequence,
+    "neg_log_perplexity": neg_log_perplexity,
+    "approx_bleu_score": approx_bleu_score,
+    "rouge_2_fscore": rouge_2_fscore,
+    "rouge_L_fscore": rouge_l_fscore,
+    "edit_distance": edit_distance,
+}
+# What T2T's Text2TextProblem reports.
+TEXT_METRICS = tuple(name for name in METRICS if name != "edit_distance")
+
+
+class Accumulator:
+    """The mean of each metric over batches, each batch with the weight that its metric gives.
+
+    Args:
+        names: names of `METRICS`. `loss` is always there.
+
+    Raises:
+        UserError: on an unknown name.
+    """
+
+    def __init__(self, names: Sequence[str] = TEXT_METRICS):
+        for name in names:
+            if name not in METRICS:
+                raise unknown("metric", name, METRICS)
+        self._metrics = {"loss": loss} | {name: METRICS[name] for name in names}
+        self._sums = dict.fromkeys(self._metrics, 0.0)
+        self._weights = dict.fromkeys(self._metrics, 0.0)
+
+    def update(self, statistics: dict, labels: np.ndarray) -> None:
+        """Adds one batch: the arrays of `token_statistics` and the labels (B, T)."""
+        for name, metric in self._metrics.items():
+            value, weight = metric(statistics, labels)
+            self._sums[name] += value * weight
+            self._weights[name] += weight
+
+    def result(self) -> dict[str, float]:
+        """Returns {metric: mean}; 0 where nothing was counted."""
+        return {
+            name: self._sums[name] / weight if weight else 0.0
+            for name, weight in self._weights.items()
+        }
+
+
+def longest_common_subsequence(a: Sequence[int], b: Sequence[int]) -> int:
+    """Returns the length of the longest common subsequence.
+
+    One row of the usual table is one integer here: bit j is 0 where the row grows at b[j]
+    (Hyyro 2004), so that a row costs a few operations on integers of len(b) bits.
+    """
+    places: dict[int, int] = {}
+    for index, item in enumerate(b):
+        places[item] = places.get(item, 0) | 1 << index
+    full = (1 << len(b)) - 1
+    row = full
+    for item in a:
+        matched = row & places.get(item, 0)
+        row = ((row + matched) | (row - matched)) & full
+    return len(b) - row.bit_count()
+
+
+def levenshtein(a: Sequence[int], b: Sequence[int]) -> int:
+    """Returns how many insertions, deletions and replacements turn `a` into `b`."""
+    row = list(range(len(b) + 1))
+    for i, item in enumerate(a, start=1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(b, start=1):
+            replaced = diagonal + (item != other)
+            diagonal = row[j]
+            row[j] = min(replaced, row[j] + 1, row[j - 1] + 1)
+    return row[-1]
+
+
+def _ngrams(ids: Sequence[int], order: int):
+    return zip(*(ids[start:] for start in range(order)), strict=False)
+
+
+def _mean(values: np.ndarray) -> tuple[float, float]:
+    """Returns (mean, how many); (0, 0) of nothing."""
+    return (float(np.mean(values, dtype=np.float64)) if values.size else 0.0), float(values.size)

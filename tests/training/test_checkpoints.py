@@ -1,0 +1,239 @@
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.training import checkpoints
+from t2t_repro.training.checkpoints import State
+
+
+def step(model, seed):
+    inputs = np.random.default_rng(seed).integers(2, 11, (3, 5)).astype("int32")
+    return model.train_on_batch({"inputs": inputs, "targets": inputs}, return_dict=True)["loss"]
+
+
+def values(model):
+    everything = checkpoints.named_weights(model) | checkpoints._training_variables(model)
+    return {name: array(variable) for name, variable in everything.items()}
+
+
+def array(variable):
+    return keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable))
+
+
+def flip_a_byte(file, at=0.5):
+    data = bytearray(file.read_bytes())
+    data[int(len(data) * at)] ^= 0xFF
+    file.write_bytes(data)
+
+
+def test_restored_training_goes_on_bit_for_bit(tmp_path, make_model):
+    straight = make_model(seed=3)
+    for seed in range(3):
+        step(straight, seed)
+    path = checkpoints.save(tmp_path, straight, State(step=3, batches=3, extra={"best": 0.5}))
+    expected = [step(straight, seed) for seed in range(3, 6)]
+    resumed = make_model(seed=99)  # other weights, other dropout: all must come from the files
+    state = checkpoints.restore(resumed, path)
+    assert state == State(step=3, batches=3, extra={"best": 0.5})
+    assert [step(resumed, seed) for seed in range(3, 6)] == expected
+    for name, value in values(straight).items():
+        np.testing.assert_array_equal(value, values(resumed)[name], name)
+
+
+def test_the_checkpoint_holds_weights_slots_and_seeds(tmp_path, make_model):
+    path = checkpoints.save(tmp_path, make_model(), State(step=7))
+    assert sorted(p.name for p in path.iterdir()) == ["state.json", "training.npz", "weights.npz"]
+    weights = checkpoints.read_arrays(path / "weights.npz")
+    assert set(weights) == {"embedding/embeddings", "softmax/kernel", "softmax/bias"}
+    training = checkpoints.read_arrays(path / "training.npz")
+    # Adam: iterations, learning rate, two slots a weight; one seed, that of dropout.
+    assert len(training) == 2 + 2 * 3 + 1 and "seed/0000" in training
+
+
+def test_the_oldest_are_deleted_and_steps_are_ordered_as_numbers(tmp_path, make_model):
+    model = make_model()
+    for number in (8, 9, 10, 100):
+        checkpoints.save(tmp_path, model, State(step=number), keep_max=3)
+    names = [path.name for path in checkpoints.list_checkpoints(tmp_path)]
+    assert names == ["ckpt-9", "ckpt-10", "ckpt-100"]
+    checkpoints.save(tmp_path, model, State(step=11), keep_max=1)  # 100 was damaged, say
+    names = [path.name for path in checkpoints.list_checkpoints(tmp_path)]
+    assert names == ["ckpt-11", "ckpt-100"]
+    assert checkpoints.latest(tmp_path).name == "ckpt-100"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_run_directory_is_understood(tmp_path, make_model):
+    assert checkpoints.list_checkpoints(tmp_path / "nothing") == []
+    assert checkpoints.latest(tmp_path) is None
+    model = make_model(seed=1)
+    checkpoints.save(tmp_path / "checkpoints", model, State(step=5))
+    other = make_model(seed=2)
+    for path in (tmp_path, tmp_path / "checkpoints", tmp_path / "checkpoints" / "ckpt-5"):
+        assert checkpoints.load_weights(other, path).step == 5
+    weights_of_other = checkpoints.named_weights(other)
+    for name, variable in checkpoints.named_weights(model).items():
+        np.testing.assert_array_equal(array(variable), array(weights_of_other[name]))
+
+
+@pytest.mark.parametrize("file", ["weights.npz", "training.npz", "state.json"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "flipped"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
+    tmp_path, make_model, file, damage
+):
+    model = make_model()
+    checkpoints.save(tmp_path, model, State(step=1))
+    victim = checkpoints.save(tmp_path, model, State(step=2)) / file
+    if damage == "cut":
+        victim.write_bytes(victim.read_bytes()[:-20])
+    elif damage == "missing":
+        victim.unlink()
+    elif file == "state.json":
+        victim.write_text(victim.read_text().replace("format", "fromat"))
+    else:
+        flip_a_byte(victim)
+    warnings = []
+    assert checkpoints.latest(tmp_path, warnings.append).name == "ckpt-1"
+    assert re.search("Skipping a checkpoint that is not whole.*ckpt-2", warnings[0])
+    assert file in warnings[0]
+
+
+def test_every_flipped_byte_of_an_archive_is_found(tmp_path, make_model):
+    path = checkpoints.save(tmp_path, make_model(), State(step=1))
+    whole = (path / "weights.npz").read_bytes()
+    arrays = checkpoints.read_arrays(path / "weights.npz")
+    for at in np.linspace(0, 0.999, 60):
+        (path / "weights.npz").write_bytes(whole)
+        flip_a_byte(path / "weights.npz", at)
+        try:
+            checkpoints.verify(path)
+            read = checkpoints.read_arrays(path / "weights.npz")
+        except checkpoints.CorruptCheckpoint:
+            continue
+        # A byte of the zip's own headers that nothing reads, such as a time stamp.
+        assert set(read) == set(arrays)
+        assert all(np.array_equal(read[name], arrays[name]) for name in arrays)
+
+
+def test_errors_of_reading_name_the_file(tmp_path, make_model):
+    path = checkpoints.save(tmp_path, make_model(), State(step=1))
+    state = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps({**state, "format": 99}))
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="a format that is not 1"):
+        checkpoints.verify(path)
+    (path / "state.json").write_text(json.dumps(state))
+    flip_a_byte(path / "weights.npz")
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="weights.npz as it was written"):
+        checkpoints.verify(path)
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="weights.npz as it was written"):
+        checkpoints.load_weights(make_model(), path)
+    (path / "weights.npz").write_bytes(b"")
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="Expected [0-9]+ bytes in .*: 0."):
+        checkpoints.verify(path)
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="weights.npz as it was written"):
+        checkpoints.read_arrays(path / "weights.npz")
+
+
+def test_a_failed_write_leaves_the_earlier_ones_and_no_rubbish(tmp_path, make_model, monkeypatch):
+    model = make_model()
+    checkpoints.save(tmp_path, model, State(step=1))
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoints.save(tmp_path, model, State(step=2))
+    assert [path.name for path in tmp_path.iterdir()] == ["ckpt-1"]
+
+
+def test_leftovers_of_a_killed_writer_are_removed_and_a_step_can_be_saved_again(
+    tmp_path, make_model
+):
+    (tmp_path / ".incomplete-4").mkdir()
+    model = make_model()
+    checkpoints.save(tmp_path, model, State(step=5))
+    checkpoints.save(tmp_path, model, State(step=5, batches=6))
+    assert [path.name for path in tmp_path.iterdir()] == ["ckpt-5"]
+    assert checkpoints.verify(tmp_path / "ckpt-5").batches == 6
+
+
+def test_what_does_not_fit_is_listed(tmp_path, make_model):
+    path = checkpoints.save(tmp_path, make_model(vocab_size=11), State(step=1))
+    with pytest.raises(UserError) as caught:
+        checkpoints.load_weights(make_model(vocab_size=13), path)
+    text = str(caught.value)
+    assert "embedding/embeddings is (11, 12), expected (13, 12)" in text
+    assert "softmax/bias is (11,), expected (13,)" in text and "vocabulary" in text
+    other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, name="other")])
+    with pytest.raises(UserError, match=r"missing other/kernel \(2, 3\).*unknown softmax/bias"):
+        checkpoints.load_weights(other, path)
+    layers = [keras.layers.Dense(2, name=f"layer_{i}") for i in range(12)]
+    with pytest.raises(UserError, match="and 7 more"):
+        checkpoints.load_weights(keras.Sequential([keras.Input((2,)), *layers]), path)
+
+
+def test_no_checkpoint_says_what_to_give(tmp_path):
+    with pytest.raises(UserError, match="Expected a checkpoint in .*: a folder without a whole"):
+        checkpoints.find(tmp_path)
+    with pytest.raises(UserError, match="Expected a checkpoint in .*: no such folder"):
+        checkpoints.find(tmp_path / "ckpt-8")
+    with pytest.raises(UserError, match="named ckpt-STEP. Received: 'model.ckpt-8'"):
+        checkpoints.step_of(checkpoints.pathlib.Path("model.ckpt-8"))
+
+
+def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_model):
+    model = make_model()
+    paths, history = [], []
+    for number in (10, 20, 30, 40):
+        step(model, number)
+        paths.append(checkpoints.save(tmp_path / "run", model, State(step=number)))
+        history.append(array(model.softmax.kernel).astype("float64"))
+    path = checkpoints.average(paths[-3:], tmp_path / "avg")
+    arrays = checkpoints.read_arrays(path / "weights.npz")
+    assert path.name == "ckpt-40" and arrays["softmax/kernel"].dtype == np.float32
+    mean = np.mean(history[-3:], axis=0).astype("float32")
+    np.testing.assert_array_equal(arrays["softmax/kernel"], mean)
+    assert checkpoints.verify(path).averaged == (20, 30, 40)
+    written = list(checkpoints.rolling_average(paths, tmp_path / "rolling", 2))
+    assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
+    middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
+    np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
+    checkpoints.load_weights(model, path)
+    with pytest.raises(UserError, match=r"holds weights only.*\[20, 30, 40\]"):
+        checkpoints.restore(model, path)
+    with pytest.raises(UserError, match="at least one checkpoint to average. Received: none"):
+        checkpoints.average([], tmp_path / "avg")
+    other = checkpoints.save(tmp_path / "other", make_model(vocab_size=13), State(step=50))
+    with pytest.raises(UserError, match="ckpt-50.*embedding/embeddings is"):
+        checkpoints.average([paths[0], other], tmp_path / "avg")
+
+
+def test_bfloat16_weights_come_back(tmp_path):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, dtype="bfloat16")])
+    before = [array(weight).astype("float32") for weight in model.weights]
+    path = checkpoints.save(tmp_path, model, State(step=1))
+    for weight in model.weights:
+        weight.assign(weight * 0)
+    checkpoints.load_weights(model, path)
+    for old, weight in zip(before, model.weights, strict=True):
+        np.testing.assert_array_equal(old, array(weight).astype("float32"))
+
+
+def test_two_weights_of_one_path_are_refused():
+    layers = [keras.layers.Dense(2, name="same"), keras.layers.Dense(2, name="same")]
+    for layer in layers:
+        layer.build((None, 2))
+
+    class Twice(keras.Model):
+        def __init__(self):
+            super().__init__(name="twice")
+            self.one, self.two = layers
+
+    with pytest.raises(ValueError, match="its own path. Received two: same/kernel"):
+        checkpoints.named_weights(Twice())
