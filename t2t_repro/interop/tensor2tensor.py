@@ -1,0 +1,166 @@
+"""tensor2tensor's variable names and shapes for the Transformer's weights, both ways."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
+from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.position import LearnedPositions
+from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.models.stacks import Sublayer
+from t2t_repro.models.transformer import Transformer
+
+_BODY = "transformer/body"
+
+
+class Entry(NamedTuple):
+    """One of our variables, and T2T's variables that it stands for, in order along `axis`."""
+
+    variable: keras.Variable
+    axis: int
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
+    """Sets every weight of `model` from T2T's variables.
+
+    Args:
+        model: made with the hparams and vocabulary sizes of the T2T model.
+        arrays: {T2T's variable name: array}, "transformer/body/encoder/layer_0/..." and so on.
+
+    Raises:
+        UserError: if a variable is missing, extra or of another shape; all of them are listed, and
+            the model stays as it was.
+    """
+    entries = list(_entries(model))
+    expected = dict(pair for e in entries for pair in zip(e.names, e.shapes, strict=True))
+    problems = [f"missing {n} {s}" for n, s in expected.items() if n not in arrays]
+    problems += [f"extra {n} {np.shape(a)}" for n, a in arrays.items() if n not in expected]
+    problems += [
+        f"{n}: expected shape {s}, received {np.shape(arrays[n])}"
+        for n, s in expected.items()
+        if n in arrays and np.shape(arrays[n]) != s
+    ]
+    if problems:
+        raise UserError(
+            "Expected exactly the variables of this model. Received others: "
+            f"{'; '.join(problems)}. Make the model with the hparams and vocabularies of the "
+            "checkpoint."
+        )
+    for entry in entries:
+        shape = entry.variable.shape
+        parts = [np.asarray(arrays[name]) for name in entry.names]
+        rows = [p.reshape(_part_shape(shape, entry.axis, p.size)) for p in parts]
+        entry.variable.assign(np.concatenate(rows, axis=entry.axis))
+
+
+def export_variables(model: Transformer) -> dict[str, np.ndarray]:
+    """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays."""
+    arrays = {}
+    for entry in _entries(model):
+        value = keras.ops.convert_to_numpy(entry.variable.value)
+        sizes = [int(np.prod(shape)) * value.shape[entry.axis] // value.size for shape in entry.shapes]
+        pieces = np.split(value, np.cumsum(sizes)[:-1], axis=entry.axis)
+        for name, shape, piece in zip(entry.names, entry.shapes, pieces, strict=True):
+            arrays[name] = np.ascontiguousarray(piece).reshape(shape)
+    return arrays
+
+
+def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    """The shape of a part with `size` values of a variable of `shape` split along `axis`."""
+    others = int(np.prod(shape)) // shape[axis]
+    return (*shape[:axis], size // others, *shape[axis + 1 :])
+
+
+def _entries(model: Transformer) -> Iterator[Entry]:
+    """Yields every variable of the model with T2T's names, each once."""
+    hp = model.hparams
+    for scope, table in _tables(model):
+        axis, sizes = table.embeddings.parts
+        names = tuple(f"transformer/{scope}/weights_{i}" for i in range(len(sizes)))
+        shapes = tuple((size, hp.hidden_size) for size in sizes)
+        yield Entry(table.embeddings, axis, names, shapes)
+    if isinstance(model.target_space, TargetSpaceEmbedding):
+        yield _whole(model.target_space.embeddings, f"{_BODY}/target_space_embedding/kernel")
+    for positions in (model.inputs_position, model.targets_position):
+        if isinstance(positions, LearnedPositions):
+            yield _whole(positions.embeddings, f"{_BODY}/{positions.name}")
+    for stack in (model.encoder, model.decoder):
+        scope = f"{_BODY}/{stack.name}"
+        for i, layer in enumerate(stack.layers):
+            for name in ("self_attention", "encdec_attention", "ffn"):
+                if hasattr(layer, name):
+                    yield from _sublayer(getattr(layer, name), f"{scope}/layer_{i}/{name}", hp)
+        yield from _norms(stack.preprocess, scope)
+
+
+def _tables(model: Transformer) -> Iterator[tuple[str, SymbolEmbedding]]:
+    """Yields each table once, with T2T's scope for it: one modality for each vocabulary size."""
+    hp = model.hparams
+
+    def modality(size: int) -> str:
+        return f"symbol_modality_{size}_{hp.hidden_size}"
+
+    shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
+    inputs, targets, softmax = model.inputs_embedding, model.targets_embedding, model.softmax
+    yield f"{modality(inputs.vocab_size)}/{'shared' if shared else 'input_emb'}", inputs
+    if targets is not inputs:
+        yield f"{modality(targets.vocab_size)}/{'shared' if shared else 'target_emb'}", targets
+    if softmax is not targets:
+        yield f"{modality(softmax.vocab_size)}/softmax", softmax
+
+
+def _sublayer(sublayer: Sublayer, scope: str, hp) -> Iterator[Entry]:
+    yield from _norms(sublayer.preprocess, scope)
+    yield from _norms(sublayer.postprocess, scope)
+    layer = sublayer.layer
+    if isinstance(layer, FeedForward):
+        for conv in (layer.conv1, layer.conv2):
+            yield _whole(conv.kernel, f"{scope}/{conv.name}/kernel")
+            yield _whole(conv.bias, f"{scope}/{conv.name}/bias")
+        return
+    scope = f"{scope}/multihead_attention"
+    if isinstance(layer, CrossAttention):
+        yield _heads(layer.query, scope, "q", hp)
+        yield _heads(layer.key_value, scope, "kv", hp)
+    else:
+        yield _heads(layer.query_key_value, scope, "qkv", hp)
+    output = layer.output_transform
+    if hp.attention_variables_3d:
+        shape = (hp.num_heads, output.shape[0] // hp.num_heads, output.shape[1])
+        yield Entry(output, 0, (f"{scope}/o",), (shape,))
+    else:
+        yield _whole(output, f"{scope}/output_transform/kernel")
+    if isinstance(layer, RelativeSelfAttention):
+        scope = f"{scope}/dot_product_attention_relative"
+        for name in ("keys", "values"):
+            table = getattr(layer, f"relative_positions_{name}")
+            yield _whole(table, f"{scope}/relative_positions_{name}/embeddings")
+
+
+def _heads(variable: keras.Variable, scope: str, letters: str, hp) -> Entry:
+    axis, sizes = variable.parts
+    depth = variable.shape[0]
+    if hp.attention_variables_3d:
+        names = tuple(f"{scope}/{letter}" for letter in letters)
+        shapes = tuple((depth, hp.num_heads, size // hp.num_heads) for size in sizes)
+        return Entry(variable, axis, names, shapes)
+    names = tuple(f"{scope}/{letter}/kernel" for letter in letters)
+    return Entry(variable, axis, names, tuple((depth, size) for size in sizes))
+
+
+def _norms(process: PrePostProcess, scope: str) -> Iterator[Entry]:
+    for norm in process.norms:
+        name = f"{scope}/{process.name}/{norm.name}"
+        yield _whole(norm.scale, f"{name}/layer_norm_scale")
+        yield _whole(norm.bias, f"{name}/layer_norm_bias")
+
+
+def _whole(variable: keras.Variable, name: str) -> Entry:
+    return Entry(variable, 0, (name,), (tuple(variable.shape),))

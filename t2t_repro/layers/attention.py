@@ -1,0 +1,316 @@
+"""Multi-head attention (paper, section 3.2), with the caches that step-by-step decoding needs.
+
+As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5. T2T's
+separate query, key and value kernels are one fused kernel here. Every attention returns
+(outputs, weights).
+"""
+
+from collections.abc import Sequence
+
+import keras
+from keras import initializers, ops
+
+from t2t_repro.layers.dropout import dropout_layer
+from t2t_repro.layers.initialization import ByParts, mark_parts
+
+MASKED = -1e9  # what T2T adds to a logit that must not be looked at
+
+
+def causal_mask(length):
+    """Returns bool (1, 1, T, T): True where the query may look, at itself and before."""
+    positions = ops.arange(length)
+    return (positions[None, :] <= positions[:, None])[None, None]
+
+
+class Attention(keras.layers.Layer):
+    """What self- and cross-attention share: heads, softmax, output projection.
+
+    Args:
+        num_heads: N.
+        key_channels: width of all heads' queries and keys together.
+        value_channels: width of all heads' values together.
+        dropout: rate on the weights.
+        dropout_broadcast_dims: axes of (B, N, T, S) along which one draw serves all.
+        kernel_initializer: of each of T2T's kernels.
+        scale_queries: multiply queries by H^-0.5 (T2T leaves it out of attention_variables_3d).
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_channels: int,
+        value_channels: int,
+        dropout: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        kernel_initializer="glorot_uniform",
+        scale_queries: bool = True,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.key_channels = key_channels
+        self.value_channels = value_channels
+        self.dropout = dropout
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.scale_queries = scale_queries
+        self.drop = dropout_layer(dropout, self.dropout_broadcast_dims, rank=4)
+
+    def add_kernel(self, name: str, depth: int, *sizes: int):
+        """Adds a (depth, sum of sizes) kernel whose parts are initialised one by one."""
+        kernel = self.add_weight(
+            name=name,
+            shape=(depth, sum(sizes)),
+            initializer=ByParts(self.kernel_initializer, sizes),
+        )
+        mark_parts(kernel, axis=1, sizes=sizes)
+        return kernel
+
+    def add_output_kernel(self, depth: int):
+        """Adds the (value_channels, D) kernel that joins the heads."""
+        return self.add_weight(
+            name="output_transform",
+            shape=(self.value_channels, depth),
+            initializer=self.kernel_initializer.clone(),
+        )
+
+    def project(self, x, kernel):
+        """(B, T, D) x (D, C) -> (B, T, C)."""
+        return ops.matmul(x, ops.cast(kernel, x.dtype))
+
+    def split_heads(self, x):
+        """(B, T, N * H) -> (B, N, T, H)."""
+        length, channels = ops.shape(x)[1], x.shape[-1]
+        x = ops.reshape(x, (-1, length, self.num_heads, channels // self.num_heads))
+        return ops.transpose(x, (0, 2, 1, 3))
+
+    def scaled(self, queries):
+        """Scales queries so that their product with keys has the variance of one component."""
+        head_size = self.key_channels // self.num_heads
+        return queries * head_size**-0.5 if self.scale_queries else queries
+
+    def softmax(self, logits, mask):
+        """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""
+        logits = ops.cast(logits, "float32") + ops.where(mask, 0.0, MASKED)
+        return ops.softmax(logits, axis=-1)
+
+    def join_heads(self, x):
+        """(B, N, T, H) -> (B, T, D), through the output kernel."""
+        x = ops.transpose(x, (0, 2, 1, 3))
+        x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_channels))
+        return self.project(x, self.output_transform)
+
+    def attend(self, queries, keys, values, mask, training=False):
+        """Scaled dot-product attention over heads.
+
+        Args:
+            queries: (B, N, T, H), scaled.
+            keys: (B, N, S, H).
+            values: (B, N, S, H').
+            mask: bool, broadcast to (B, N, T, S).
+
+        Returns:
+            (outputs (B, T, D), weights float32 (B, N, T, S)).
+        """
+        logits = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+        weights = self.softmax(logits, mask)
+        dropped = self.drop(ops.cast(weights, values.dtype), training=training)
+        return self.join_heads(ops.matmul(dropped, values)), weights
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_channels": self.key_channels,
+            "value_channels": self.value_channels,
+            "dropout": self.dropout,
+            "dropout_broadcast_dims": self.dropout_broadcast_dims,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "scale_queries": self.scale_queries,
+        }
+
+
+class SelfAttention(Attention):
+    """Attention of a sequence to itself."""
+
+    def build(self, input_shape):
+        depth = input_shape[-1]
+        sizes = (self.key_channels, self.key_channels, self.value_channels)
+        self.query_key_value = self.add_kernel("query_key_value", depth, *sizes)
+        self.output_transform = self.add_output_kernel(depth)
+
+    def heads(self, x):
+        """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
+        projected = self.project(x, self.query_key_value)
+        first, second = self.key_channels, 2 * self.key_channels
+        queries = self.split_heads(projected[..., :first])
+        keys = self.split_heads(projected[..., first:second])
+        return self.scaled(queries), keys, self.split_heads(projected[..., second:])
+
+    def call(self, x, mask=None, training=False):
+        """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
+
+        Args:
+            x: (B, T, D).
+            mask: bool, broadcast to (B, N, T, T): True where the query may look.
+        """
+        queries, keys, values = self.heads(x)
+        return self.attend(queries, keys, values, mask, training=training)
+
+    def initial_cache(self, batch: int, beams: int, length: int) -> dict:
+        """Returns empty keys (B, K, N, L, H) and values (B, K, N, L, H') for `length` steps."""
+        shape = (batch, beams, self.num_heads, length)
+        key_size = self.key_channels // self.num_heads
+        value_size = self.value_channels // self.num_heads
+        return {
+            "keys": ops.zeros((*shape, key_size), dtype=self.compute_dtype),
+            "values": ops.zeros((*shape, value_size), dtype=self.compute_dtype),
+        }
+
+    def step(self, x, cache, step):
+        """Decodes one position.
+
+        Args:
+            x: (B * K, 1, D), the position `step`.
+            cache: what `initial_cache` and earlier steps returned.
+            step: int32 scalar.
+
+        Returns:
+            ((B * K, 1, D), the cache with this position in it).
+        """
+        shapes = {name: ops.shape(kept) for name, kept in cache.items()}
+        queries, *now = self.heads(x)
+        flat = {}
+        for name, new in zip(("keys", "values"), now, strict=True):
+            # (B, K, N, L, H) -> (B * K, N, L, H)
+            kept = ops.reshape(cache[name], (-1, *shapes[name][2:]))
+            flat[name] = ops.slice_update(kept, (0, 0, step, 0), new)
+        length = shapes["keys"][3]
+        mask = (ops.arange(length) <= step)[None, None, None]
+        outputs, _ = self.attend_step(queries, flat["keys"], flat["values"], mask, step)
+        return outputs, {name: ops.reshape(flat[name], shapes[name]) for name in flat}
+
+    def attend_step(self, queries, keys, values, mask, step):
+        """`attend` for the single query at position `step`."""
+        return self.attend(queries, keys, values, mask)
+
+
+class RelativeSelfAttention(SelfAttention):
+    """Self-attention that knows how far apart two positions are (Shaw et al. 2018).
+
+    As T2T's common_attention.dot_product_attention_relative.
+
+    Args:
+        max_relative_position: distances beyond it count as it.
+        num_heads, key_channels, value_channels, dropout, kernel_initializer, scale_queries: see
+            Attention.
+    """
+
+    def __init__(
+        self,
+        max_relative_position: int,
+        num_heads: int,
+        key_channels: int,
+        value_channels: int,
+        dropout: float = 0.0,
+        kernel_initializer="glorot_uniform",
+        scale_queries: bool = True,
+        **kwargs,
+    ):
+        super().__init__(
+            num_heads,
+            key_channels,
+            value_channels,
+            dropout,
+            kernel_initializer=kernel_initializer,
+            scale_queries=scale_queries,
+            **kwargs,
+        )
+        self.max_relative_position = max_relative_position
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        for name, channels in (("keys", self.key_channels), ("values", self.value_channels)):
+            table = self.add_weight(
+                name=f"relative_positions_{name}",
+                shape=(2 * self.max_relative_position + 1, channels // self.num_heads),
+                initializer=self.kernel_initializer.clone(),
+            )
+            setattr(self, f"relative_positions_{name}", table)
+
+    def attend(self, queries, keys, values, mask, training=False):
+        positions = ops.arange(ops.shape(keys)[2])
+        return self._attend_at(queries, keys, values, mask, positions, training)
+
+    def attend_step(self, queries, keys, values, mask, step):
+        return self._attend_at(queries, keys, values, mask, ops.reshape(step, (1,)), False)
+
+    def _attend_at(self, queries, keys, values, mask, query_positions, training):
+        key_positions = ops.arange(ops.shape(keys)[2])
+        # (T, S): how far each key lies behind (-) or ahead (+) of each query
+        distance = key_positions[None, :] - ops.cast(query_positions, "int32")[:, None]
+        limit = self.max_relative_position
+        rows = ops.clip(distance, -limit, limit) + limit
+        of_keys = ops.cast(ops.take(self.relative_positions_keys, rows, axis=0), queries.dtype)
+        of_values = ops.cast(ops.take(self.relative_positions_values, rows, axis=0), values.dtype)
+        logits = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+        logits = logits + ops.einsum("bnth,tsh->bnts", queries, of_keys)
+        weights = self.softmax(logits, mask)
+        dropped = self.drop(ops.cast(weights, values.dtype), training=training)
+        mixed = ops.matmul(dropped, values) + ops.einsum("bnts,tsh->bnth", dropped, of_values)
+        return self.join_heads(mixed), weights
+
+    def get_config(self):
+        config = {**super().get_config(), "max_relative_position": self.max_relative_position}
+        del config["dropout_broadcast_dims"]
+        return config
+
+
+class CrossAttention(Attention):
+    """Attention of the decoder to the encoder's output, called memory."""
+
+    def build(self, input_shape):
+        depth = input_shape[-1]
+        self.query = self.add_kernel("query", depth, self.key_channels)
+        self.key_value = self.add_kernel(
+            "key_value", depth, self.key_channels, self.value_channels
+        )
+        self.output_transform = self.add_output_kernel(depth)
+
+    def memory_heads(self, memory) -> dict:
+        """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
+        projected = self.project(memory, self.key_value)
+        return {
+            "keys": self.split_heads(projected[..., : self.key_channels]),
+            "values": self.split_heads(projected[..., self.key_channels :]),
+        }
+
+    def call(self, x, memory=None, mask=None, training=False):
+        """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
+
+        Args:
+            x: (B, T, D).
+            memory: (B, S, D).
+            mask: bool, broadcast to (B, N, T, S): True where the query may look.
+        """
+        queries = self.scaled(self.split_heads(self.project(x, self.query)))
+        heads = self.memory_heads(memory)
+        return self.attend(queries, heads["keys"], heads["values"], mask, training=training)
+
+    def step(self, x, heads, mask):
+        """Decodes one position of every beam against memory heads that the beams share.
+
+        Args:
+            x: (B * K, 1, D).
+            heads: what `memory_heads` returned, for B sentences.
+            mask: bool, broadcast to (B, N, K, S).
+
+        Returns:
+            (B * K, 1, D).
+        """
+        batch = ops.shape(heads["keys"])[0]
+        # (B * K, 1, D) -> (B, K, D): a sentence's beams are the queries on its one memory
+        beams = ops.reshape(x, (batch, -1, x.shape[-1]))
+        queries = self.scaled(self.split_heads(self.project(beams, self.query)))
+        outputs, _ = self.attend(queries, heads["keys"], heads["values"], mask)
+        return ops.reshape(outputs, (-1, 1, x.shape[-1]))

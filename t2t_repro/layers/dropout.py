@@ -1,0 +1,27 @@
+"""Dropout that can share its draw along some axes."""
+
+from collections.abc import Sequence
+
+import keras
+
+
+def dropout_layer(
+    rate: float, broadcast_dims: Sequence[int], rank: int, name: str = "dropout"
+) -> keras.layers.Dropout:
+    """Returns Keras's Dropout whose draw is shared along `broadcast_dims`.
+
+    As T2T's layers/common_layers.py, dropout_with_broadcast_dims.
+
+    Args:
+        rate: the share of values set to 0; the others are scaled by 1 / (1 - rate).
+        broadcast_dims: axes along which one draw serves all; negative axes count from the end.
+        rank: the rank of the inputs.
+    """
+    shared = {axis % rank for axis in broadcast_dims}
+    noise_shape = tuple(1 if axis in shared else None for axis in range(rank)) if shared else None
+    return keras.layers.Dropout(rate, noise_shape=noise_shape, name=name)
+
+
+def parse_dims(text: str) -> tuple[int, ...]:
+    """Reads T2T's "0,1" as (0, 1); "" is no axis."""
+    return tuple(int(dim) for dim in text.split(",") if dim.strip())

@@ -1,0 +1,72 @@
+"""The position-wise feed-forward sublayer (paper, section 3.3)."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import initializers, ops
+
+from t2t_repro.layers.dropout import dropout_layer
+
+
+class FeedForward(keras.layers.Layer):
+    """max(0, x W1 + b1) W2 + b2, as T2T's layers/common_layers.py, dense_relu_dense.
+
+    Args:
+        filter_size: F, the inner width.
+        dropout: rate after the relu (hparam relu_dropout).
+        dropout_broadcast_dims: axes of (B, T, F) along which one draw serves all.
+        kernel_initializer: of both kernels; biases begin at 0.
+    """
+
+    def __init__(
+        self,
+        filter_size: int,
+        dropout: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.filter_size = filter_size
+        self.dropout = dropout
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.drop = dropout_layer(dropout, self.dropout_broadcast_dims, rank=3)
+
+    def build(self, input_shape):
+        depth = input_shape[-1]
+
+        def dense(units: int, activation, name: str, input_depth: int) -> keras.layers.Dense:
+            layer = keras.layers.Dense(
+                units,
+                activation=activation,
+                kernel_initializer=self.kernel_initializer.clone(),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            layer.build((None, None, input_depth))
+            return layer
+
+        self.conv1 = dense(self.filter_size, "relu", "conv1", depth)
+        self.conv2 = dense(depth, None, "conv2", self.filter_size)
+
+    def call(self, x, mask=None, training=False):
+        """Maps (B, T, D) to (B, T, D).
+
+        Args:
+            x: (B, T, D).
+            mask: bool (B, T) or None: where False the output is 0, as T2T's pad remover leaves it.
+        """
+        y = self.conv2(self.drop(self.conv1(x), training=training))
+        if mask is not None:
+            y = y * ops.cast(mask, y.dtype)[..., None]
+        return y
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filter_size": self.filter_size,
+            "dropout": self.dropout,
+            "dropout_broadcast_dims": self.dropout_broadcast_dims,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+        }

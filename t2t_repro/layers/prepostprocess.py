@@ -1,0 +1,103 @@
+"""What happens before and after each sublayer, driven by a sequence of letters.
+
+As T2T's layers/common_layers.py, layer_prepostprocess: "a" adds the residual, "d" is dropout, "n"
+normalizes. Post-norm ("none", "dan") and pre-norm ("n", "da") are two values of the same setting.
+"""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from t2t_repro.layers.dropout import dropout_layer
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
+
+    As T2T's layers/common_layers.py, layer_norm: variables `scale` and `bias`, both (D,).
+    """
+
+    def __init__(self, epsilon: float = 1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        depth = input_shape[-1]
+        self.scale = self.add_weight(name="scale", shape=(depth,), initializer="ones")
+        self.bias = self.add_weight(name="bias", shape=(depth,), initializer="zeros")
+
+    def call(self, x):
+        x = ops.cast(x, "float32")
+        mean = ops.mean(x, axis=-1, keepdims=True)
+        centred = x - mean
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        scale = ops.cast(self.scale, "float32") * ops.rsqrt(variance + self.epsilon)
+        return ops.cast(centred * scale + ops.cast(self.bias, "float32"), self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "epsilon": self.epsilon}
+
+
+class PrePostProcess(keras.layers.Layer):
+    """Applies a sequence such as "none", "n", "da" or "dan" to (B, T, D).
+
+    Args:
+        sequence: letters of "adn", or "none".
+        norm_type: what "n" does: "layer", or "none" for nothing.
+        norm_epsilon: added to the variance.
+        dropout: rate of "d".
+        dropout_broadcast_dims: axes of (B, T, D) along which one draw serves all.
+    """
+
+    def __init__(
+        self,
+        sequence: str,
+        norm_type: str = "layer",
+        norm_epsilon: float = 1e-6,
+        dropout: float = 0.0,
+        dropout_broadcast_dims: Sequence[int] = (),
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.sequence = sequence
+        self.norm_type = norm_type
+        self.norm_epsilon = norm_epsilon
+        self.dropout = dropout
+        self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        steps = "" if sequence == "none" else sequence
+        self.steps = steps if norm_type == "layer" else steps.replace("n", "")
+        self.norms = [
+            LayerNorm(norm_epsilon, name="layer_norm" if i == 0 else f"layer_norm_{i}")
+            for i in range(self.steps.count("n"))
+        ]
+        self.drops = [
+            dropout_layer(dropout, self.dropout_broadcast_dims, rank=3, name=f"dropout_{i}")
+            for i in range(self.steps.count("d"))
+        ]
+
+    def build(self, input_shape):
+        for norm in self.norms:
+            norm.build(input_shape)
+
+    def call(self, x, previous=None, training=False):
+        """Returns `x` after every step; `previous` (B, T, D) is the residual that "a" adds."""
+        norms, drops = iter(self.norms), iter(self.drops)
+        for step in self.steps:
+            if step == "a":
+                x = x + previous
+            elif step == "n":
+                x = next(norms)(x)
+            else:
+                x = next(drops)(x, training=training)
+        return x
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "sequence": self.sequence,
+            "norm_type": self.norm_type,
+            "norm_epsilon": self.norm_epsilon,
+            "dropout": self.dropout,
+            "dropout_broadcast_dims": self.dropout_broadcast_dims,
+        }

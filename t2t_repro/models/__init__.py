@@ -1,0 +1,1 @@
+"""Models, on keras.ops alone."""

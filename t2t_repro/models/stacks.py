@@ -1,0 +1,173 @@
+"""Encoder and decoder: the same three lines for every sublayer, post-norm and pre-norm alike."""
+
+from collections.abc import Sequence
+
+import keras
+
+from t2t_repro.layers.attention import causal_mask
+from t2t_repro.layers.prepostprocess import PrePostProcess
+
+
+class Sublayer(keras.layers.Layer):
+    """postprocess(x, layer(preprocess(x))), as T2T wraps every sublayer.
+
+    Args:
+        layer: attention or feed-forward.
+        preprocess: what happens to its inputs.
+        postprocess: what happens to its outputs; "a" in its sequence adds x.
+    """
+
+    def __init__(
+        self,
+        layer: keras.layers.Layer,
+        preprocess: PrePostProcess,
+        postprocess: PrePostProcess,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.preprocess = preprocess
+        self.postprocess = postprocess
+
+    def build(self, input_shape):
+        for part in (self.preprocess, self.layer, self.postprocess):
+            part.build(input_shape)
+
+    def call(self, x, training=False, **arguments):
+        """Maps (B, T, D) to ((B, T, D), weights); weights is None for a feed-forward sublayer."""
+        y = self.layer(self.preprocess(x, training=training), training=training, **arguments)
+        y, weights = y if isinstance(y, tuple) else (y, None)
+        return self.postprocess(y, previous=x, training=training), weights
+
+    def step(self, x, *arguments):
+        """One decoding step of an attention sublayer, without dropout: (outputs, cache or None)."""
+        y = self.layer.step(self.preprocess(x), *arguments)
+        y, cache = y if isinstance(y, tuple) else (y, None)
+        return self.postprocess(y, previous=x), cache
+
+    def get_config(self):
+        parts = ("layer", "preprocess", "postprocess")
+        return {**super().get_config(), **_serialized(self, parts)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_deserialized(config))
+
+
+class EncoderLayer(keras.layers.Layer):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, self_attention: Sublayer, ffn: Sublayer, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.ffn = ffn
+
+    def build(self, input_shape):
+        self.self_attention.build(input_shape)
+        self.ffn.build(input_shape)
+
+    def call(self, x, real=None, attention_mask=None, training=False):
+        """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
+        x, weights = self.self_attention(x, mask=attention_mask, training=training)
+        x, _ = self.ffn(x, mask=real, training=training)
+        return x, {"self_attention": weights}
+
+    def get_config(self):
+        return {**super().get_config(), **_serialized(self, ("self_attention", "ffn"))}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_deserialized(config))
+
+
+class DecoderLayer(keras.layers.Layer):
+    """Self-attention, attention to the encoder's output, then feed-forward."""
+
+    def __init__(
+        self, self_attention: Sublayer, encdec_attention: Sublayer, ffn: Sublayer, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.encdec_attention = encdec_attention
+        self.ffn = ffn
+
+    def build(self, input_shape):
+        for sublayer in (self.self_attention, self.encdec_attention, self.ffn):
+            sublayer.build(input_shape)
+
+    def call(self, x, memory=None, memory_mask=None, training=False):
+        """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...})."""
+        mask = causal_mask(keras.ops.shape(x)[1])
+        x, own = self.self_attention(x, mask=mask, training=training)
+        x, cross = self.encdec_attention(x, memory=memory, mask=memory_mask, training=training)
+        x, _ = self.ffn(x, training=training)
+        return x, {"self_attention": own, "encdec_attention": cross}
+
+    def step(self, x, cache, step, heads, memory_mask):
+        """One decoding step: (B * K, 1, D) to ((B * K, 1, D), cache)."""
+        x, cache = self.self_attention.step(x, cache, step)
+        x, _ = self.encdec_attention.step(x, heads, memory_mask)
+        x, _ = self.ffn(x)
+        return x, cache
+
+    def get_config(self):
+        parts = ("self_attention", "encdec_attention", "ffn")
+        return {**super().get_config(), **_serialized(self, parts)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_deserialized(config))
+
+
+class Stack(keras.layers.Layer):
+    """Layers one upon another, and a last preprocess.
+
+    Pre-norm sums unnormalized outputs, which grow with depth, so that T2T preprocesses the last sum
+    too. Under post-norm its sequence is "none" and it does nothing.
+
+    Args:
+        layers: EncoderLayers or DecoderLayers.
+        preprocess: applied to the last output.
+    """
+
+    def __init__(self, layers: Sequence[keras.layers.Layer], preprocess: PrePostProcess, **kwargs):
+        super().__init__(**kwargs)
+        self.layers = list(layers)
+        self.preprocess = preprocess
+
+    def build(self, input_shape):
+        for layer in self.layers:
+            layer.build(input_shape)
+        self.preprocess.build(input_shape)
+
+    def call(self, x, training=False, **arguments):
+        """Maps (B, T, D) to ((B, T, D), {"layer_0/self_attention": weights, ...})."""
+        weights = {}
+        for i, layer in enumerate(self.layers):
+            x, own = layer(x, training=training, **arguments)
+            weights.update({f"layer_{i}/{name}": value for name, value in own.items()})
+        return self.preprocess(x, training=training), weights
+
+    def get_config(self):
+        layers = [keras.saving.serialize_keras_object(layer) for layer in self.layers]
+        return {**super().get_config(), "layers": layers, **_serialized(self, ("preprocess",))}
+
+    @classmethod
+    def from_config(cls, config):
+        config = _deserialized(config)
+        config["layers"] = [keras.saving.deserialize_keras_object(c) for c in config["layers"]]
+        return cls(**config)
+
+
+def _serialized(layer: keras.layers.Layer, parts: Sequence[str]) -> dict:
+    return {part: keras.saving.serialize_keras_object(getattr(layer, part)) for part in parts}
+
+
+def _deserialized(config: dict) -> dict:
+    plain = ("dtype",)  # Layer.__init__ reads a serialized policy itself
+    return {
+        name: keras.saving.deserialize_keras_object(value)
+        if isinstance(value, dict) and name not in plain
+        else value
+        for name, value in config.items()
+    }

@@ -1,0 +1,349 @@
+"""The Transformer of "Attention Is All You Need", as tensor2tensor computes it.
+
+Its data's way: ids -> SymbolEmbedding -> target space, positions, dropout -> encoder Stack -> memory;
+target ids shifted right -> SymbolEmbedding -> positions, dropout -> decoder Stack over memory -> logits.
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from t2t_repro.config import HParams
+from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
+from t2t_repro.layers.dropout import parse_dims
+from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.initialization import kernel_initializer
+from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
+from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+class Transformer(keras.Model):
+    """Encoder, decoder and their embeddings; `from_hparams` makes one that is ready to use.
+
+    Args:
+        hparams: every setting.
+        inputs_vocab_size: ids of the inputs, 0 (padding) and 1 (end) included.
+        targets_vocab_size: ids of the targets.
+        target_space_id: the kind of target (problem.SpaceID).
+    """
+
+    def __init__(
+        self,
+        hparams: HParams,
+        inputs_vocab_size: int,
+        targets_vocab_size: int,
+        target_space_id: int = 0,
+        name: str = "transformer",
+        **kwargs,
+    ):
+        kwargs.setdefault("dtype", _POLICIES[hparams.activation_dtype])
+        super().__init__(name=name, **kwargs)
+        self.hparams = hparams
+        self.inputs_vocab_size = inputs_vocab_size
+        self.targets_vocab_size = targets_vocab_size
+        self.target_space_id = target_space_id
+        parts = _Parts(hparams, self.dtype_policy)
+        tables = parts.tables(inputs_vocab_size, targets_vocab_size)
+        self.inputs_embedding, self.targets_embedding, self.softmax = tables
+        self.target_space = parts.target_space(target_space_id)
+        self.inputs_position = parts.positions("inputs_positional_embedding")
+        self.targets_position = parts.positions("targets_positional_embedding")
+        rate = hparams.layer_prepostprocess_dropout
+        self.inputs_dropout = keras.layers.Dropout(rate, name="inputs_dropout")
+        self.targets_dropout = keras.layers.Dropout(rate, name="targets_dropout")
+        self.symbol_dropout_seed = keras.random.SeedGenerator()
+        self.encoder = Stack(
+            [parts.encoder_layer(i) for i in range(hparams.encoder_layers)],
+            parts.process(hparams.layer_preprocess_sequence, "layer_prepostprocess"),
+            name="encoder",
+            dtype=self.dtype_policy,
+        )
+        self.decoder = Stack(
+            [parts.decoder_layer(i) for i in range(hparams.decoder_layers)],
+            parts.process(hparams.layer_preprocess_sequence, "layer_prepostprocess"),
+            name="decoder",
+            dtype=self.dtype_policy,
+        )
+
+    @classmethod
+    def from_hparams(
+        cls,
+        hparams: HParams,
+        *,
+        inputs_vocab_size: int,
+        targets_vocab_size: int,
+        target_space_id: int = 0,
+    ) -> "Transformer":
+        """Returns a model with all its variables made, as the class's constructor describes it."""
+        model = cls(hparams, inputs_vocab_size, targets_vocab_size, target_space_id)
+        model.build()
+        return model
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hparams.hidden_size)
+        for layer in (
+            self.inputs_embedding,
+            self.targets_embedding,
+            self.softmax,
+            self.target_space,
+            self.inputs_position,
+            self.targets_position,
+            self.encoder,
+            self.decoder,
+        ):
+            if not layer.built:
+                layer.build(shape)
+                layer.built = True
+        self.built = True
+
+    def call(self, batch, training=False):
+        """Returns the logits of every target position, each given the targets before it.
+
+        Args:
+            batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}; 0 pads, 1 ends.
+            training: whether dropout is on.
+
+        Returns:
+            float32 (B, T, V).
+        """
+        memory, real, _ = self._encode(batch["inputs"], training)
+        outputs, _ = self._decode(batch["targets"], memory, real, training)
+        return self.softmax.logits(outputs)
+
+    def encode(self, inputs, training=False):
+        """Returns (encoder output (B, S, D), bool (B, S): True at tokens) of int32 (B, S)."""
+        memory, real, _ = self._encode(inputs, training)
+        return memory, real
+
+    def attention_weights(self, batch) -> dict:
+        """Returns every attention's weights in eval mode.
+
+        Args:
+            batch: as `call`'s.
+
+        Returns:
+            {"encoder/layer_0/self_attention": float32 (B, N, S, S),
+            "decoder/layer_0/encdec_attention": float32 (B, N, T, S), ...}.
+        """
+        memory, real, of_encoder = self._encode(batch["inputs"], False)
+        _, of_decoder = self._decode(batch["targets"], memory, real, False)
+        weights = {f"encoder/{name}": value for name, value in of_encoder.items()}
+        return weights | {f"decoder/{name}": value for name, value in of_decoder.items()}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the label-smoothed loss per real target token of the global batch."""
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        return mean_over_global_batch(*padded_cross_entropy(y_pred, x["targets"], smoothing))
+
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        # Keras averages the loss over calls; here it is this batch's, before the update, as T2T logs it.
+        self.reset_metrics()
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
+    # --- decoding, one position at a time -------------------------------------------------------
+
+    def start_decoding(self, inputs) -> dict:
+        """Returns what stays the same while int32 (B, S) is decoded: leading axis B throughout."""
+        memory, real = self.encode(inputs)
+        heads = [layer.encdec_attention.layer.memory_heads(memory) for layer in self.decoder.layers]
+        return {"real": real, "heads": heads}
+
+    def initial_state(self, batch: int, beams: int, length: int) -> list:
+        """Returns empty self-attention caches for `length` steps: every leaf is (B, K, ...)."""
+        return [
+            layer.self_attention.layer.initial_cache(batch, beams, length)
+            for layer in self.decoder.layers
+        ]
+
+    def decode_step(self, ids, step, state, memory):
+        """Returns the logits of position `step`.
+
+        Args:
+            ids: int32 (B, K), the tokens of position step - 1; 0 at step 0.
+            step: int32 scalar.
+            state: what `initial_state` or the step before returned, reordered by beam.
+            memory: what `start_decoding` returned.
+
+        Returns:
+            (float32 (B, K, V), the next state).
+        """
+        batch, beams = ops.shape(ids)
+        x = self.targets_embedding(ops.reshape(ids, (-1, 1)))
+        x = self.targets_position(x, start=step)
+        mask = memory["real"][:, None, None, :]
+        next_state = []
+        for layer, cache, heads in zip(self.decoder.layers, state, memory["heads"], strict=True):
+            x, cache = layer.step(x, cache, step, heads, mask)
+            next_state.append(cache)
+        x = ops.reshape(self.decoder.preprocess(x), (batch, beams, self.hparams.hidden_size))
+        return self.softmax.logits(x), next_state
+
+    # --- the two halves -----------------------------------------------------------------------------
+
+    def _encode(self, inputs, training):
+        inputs = self._symbol_dropout(inputs, training)
+        real = inputs != 0
+        x = self.inputs_position(self.target_space(self.inputs_embedding(inputs)))
+        x = self.inputs_dropout(x, training=training)
+        mask = real[:, None, None, :]
+        if self.hparams.unidirectional_encoder:
+            # As T2T: the past alone is masked in, padding is not masked out.
+            positions = ops.arange(ops.shape(inputs)[1])
+            mask = (positions[None, :] <= positions[:, None])[None, None]
+        memory, weights = self.encoder(x, real=real, attention_mask=mask, training=training)
+        return memory, real, weights
+
+    def _decode(self, targets, memory, real, training):
+        targets = self._symbol_dropout(targets, training)
+        # The first decoder input is the zero vector, which id 0 embeds to.
+        shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
+        x = self.targets_position(self.targets_embedding(shifted))
+        x = self.targets_dropout(x, training=training)
+        mask = real[:, None, None, :]
+        return self.decoder(x, memory=memory, memory_mask=mask, training=training)
+
+    def _symbol_dropout(self, ids, training):
+        ids = ops.convert_to_tensor(ids)
+        rate = self.hparams.symbol_dropout
+        if not training or not rate:
+            return ids
+        draw = keras.random.uniform(ops.shape(ids), seed=self.symbol_dropout_seed)
+        return ops.where(draw < rate, 0, ids)
+
+    def get_config(self):
+        return {
+            "hparams": dataclasses.asdict(self.hparams),
+            "inputs_vocab_size": self.inputs_vocab_size,
+            "targets_vocab_size": self.targets_vocab_size,
+            "target_space_id": self.target_space_id,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(HParams(**config.pop("hparams")), **config)
+
+
+class _Parts:
+    """Makes the model's layers: the one place where hparams become constructor arguments."""
+
+    def __init__(self, hparams: HParams, dtype):
+        self.hp = hparams
+        self.dtype = dtype
+        self.initializer = kernel_initializer(hparams.initializer, hparams.initializer_gain)
+
+    def tables(self, inputs_vocab_size: int, targets_vocab_size: int):
+        """Returns the tables of inputs, targets and softmax, shared as the hparams say."""
+        hp = self.hp
+        scale = hp.hidden_size**0.5 if hp.multiply_embedding_mode == "sqrt_depth" else 1.0
+
+        def table(vocab_size: int, name: str) -> SymbolEmbedding:
+            size = -(-vocab_size // hp.vocab_divisor) * hp.vocab_divisor
+            shards = hp.symbol_modality_num_shards
+            return SymbolEmbedding(
+                size, hp.hidden_size, shards, scale, dtype=self.dtype, name=name
+            )
+
+        shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
+        if not shared:
+            inputs = table(inputs_vocab_size, "input_emb")
+            targets = table(targets_vocab_size, "target_emb")
+        elif inputs_vocab_size == targets_vocab_size:
+            inputs = targets = table(inputs_vocab_size, "shared")
+        else:
+            # T2T shares within one modality, and vocabularies of two sizes are two modalities.
+            inputs = table(inputs_vocab_size, "shared_inputs")
+            targets = table(targets_vocab_size, "shared_targets")
+        if hp.shared_embedding_and_softmax_weights:
+            return inputs, targets, targets
+        return inputs, targets, table(targets_vocab_size, "softmax")
+
+    def target_space(self, target_space_id: int) -> keras.layers.Layer:
+        if not self.hp.use_target_space_embedding:
+            return NoPositions(name="target_space_embedding", dtype=self.dtype)
+        return TargetSpaceEmbedding(
+            target_space_id,
+            self.initializer.clone(),
+            name="target_space_embedding",
+            dtype=self.dtype,
+        )
+
+    def positions(self, name: str) -> keras.layers.Layer:
+        match self.hp.pos:
+            case "timing":
+                return SinusoidalPositions(name=name, dtype=self.dtype)
+            case "emb":
+                return LearnedPositions(
+                    self.hp.max_length, self.initializer.clone(), name=name, dtype=self.dtype
+                )
+        return NoPositions(name=name, dtype=self.dtype)
+
+    def process(self, sequence: str, name: str) -> PrePostProcess:
+        hp = self.hp
+        dims = parse_dims(hp.layer_prepostprocess_dropout_broadcast_dims)
+        return PrePostProcess(
+            sequence,
+            hp.norm_type,
+            hp.norm_epsilon,
+            hp.layer_prepostprocess_dropout,
+            dims,
+            name=name,
+            dtype=self.dtype,
+        )
+
+    def sublayer(self, layer: keras.layers.Layer, name: str) -> Sublayer:
+        before = self.process(self.hp.layer_preprocess_sequence, "layer_prepostprocess")
+        after = self.process(self.hp.layer_postprocess_sequence, "layer_postprocess")
+        return Sublayer(layer, before, after, name=name, dtype=self.dtype)
+
+    def attention(self, cls: type, name: str) -> Sublayer:
+        hp = self.hp
+        arguments = {
+            "num_heads": hp.num_heads,
+            "key_channels": hp.attention_key_channels or hp.hidden_size,
+            "value_channels": hp.attention_value_channels or hp.hidden_size,
+            "dropout": hp.attention_dropout,
+            "kernel_initializer": self.initializer.clone(),
+            "scale_queries": not hp.attention_variables_3d,
+        }
+        if cls is RelativeSelfAttention:
+            arguments["max_relative_position"] = hp.max_relative_position
+        else:
+            arguments["dropout_broadcast_dims"] = parse_dims(hp.attention_dropout_broadcast_dims)
+        layer = cls(**arguments, name="multihead_attention", dtype=self.dtype)
+        return self.sublayer(layer, name)
+
+    def self_attention(self) -> Sublayer:
+        relative = self.hp.self_attention_type == "dot_product_relative"
+        cls = RelativeSelfAttention if relative else SelfAttention
+        return self.attention(cls, "self_attention")
+
+    def ffn(self) -> Sublayer:
+        hp = self.hp
+        dims = parse_dims(hp.relu_dropout_broadcast_dims)
+        layer = FeedForward(
+            hp.filter_size,
+            hp.relu_dropout,
+            dims,
+            self.initializer.clone(),
+            name="feed_forward",
+            dtype=self.dtype,
+        )
+        return self.sublayer(layer, "ffn")
+
+    def encoder_layer(self, number: int) -> EncoderLayer:
+        return EncoderLayer(
+            self.self_attention(), self.ffn(), name=f"layer_{number}", dtype=self.dtype
+        )
+
+    def decoder_layer(self, number: int) -> DecoderLayer:
+        cross = self.attention(CrossAttention, "encdec_attention")
+        return DecoderLayer(
+            self.self_attention(), cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype
+        )
