@@ -1,0 +1,55 @@
+"""Constituency parsing: sentences in, linearised trees out (T2T models/transformer.py)."""
+
+from dataclasses import replace
+
+from t2t_repro.config import HParams
+from t2t_repro.registry import register_hparams
+
+from .base import transformer_base, transformer_base_single_gpu
+from .big import transformer_big
+
+
+@register_hparams
+def transformer_parsing_base() -> HParams:
+    """T2T's model for parsing, trained on the WSJ alone.
+
+    T2T sets learning_rate 0.05 here, which its inherited schedule does not read: the rate is
+    2.0 * warmup and decay * hidden_size**-0.5. The paper's settings are `paper_parsing_wsj`.
+    """
+    return replace(
+        transformer_base(),
+        attention_dropout=0.2,
+        layer_prepostprocess_dropout=0.2,
+        max_length=512,
+        learning_rate_warmup_steps=16000,
+        hidden_size=1024,
+        learning_rate=0.05,
+        shared_embedding_and_softmax_weights=False,
+    )
+
+
+@register_hparams
+def transformer_parsing_big() -> HParams:
+    """T2T's model for semi-supervised parsing.
+
+    As in `transformer_parsing_base` nothing reads learning_rate. T2T also sets
+    shared_source_target_embedding=False, which nothing reads either: all embeddings are shared.
+    """
+    return replace(
+        transformer_big(),
+        max_length=512,
+        learning_rate_warmup_steps=4000,
+        layer_prepostprocess_dropout=0.1,
+        batch_size=2048,
+        learning_rate=0.05,
+    )
+
+
+@register_hparams
+def transformer_parsing_ice() -> HParams:
+    """T2T's model for parsing and tagging Icelandic, on one GPU."""
+    return replace(
+        transformer_base_single_gpu(),
+        batch_size=4096,
+        shared_embedding_and_softmax_weights=False,
+    )

@@ -1,0 +1,1 @@
+"""Training: the loss, the learning rate, the optimizers, metrics, checkpoints and the loop."""

@@ -1,0 +1,239 @@
+"""The learning rate as a function of the step: every schedule that T2T's hparam sets name.
+
+Source: T2T utils/learning_rate.py. The arithmetic is in float32 and in T2T's order, because near the
+end of a cosine the difference shows. Where T2T's own result is not a number, ours is the limit.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError, unknown
+
+Factor = Callable[[HParams, Any], Any]  # (hparams, float32 step) -> float32 factor
+
+
+def schedule(hparams: HParams) -> "Schedule":
+    """Returns the learning-rate schedule that `hparams` name (T2T `learning_rate_schedule`).
+
+    `schedule(hparams)(step)` is the rate of the update that follows `step` batches, for a Python
+    number, a tensor or a variable; `float()` accepts it.
+
+    Raises:
+        UserError: on an unknown schedule, or a setting under which it is not defined.
+    """
+    return Schedule(hparams)
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
+class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """The product of the factors that `learning_rate_schedule` names, never below
+    `learning_rate_minimum` (a floor that T2T declares and does not read).
+
+    Args:
+        hparams: the whole configuration; a dictionary of its fields when loaded from a config.
+
+    Raises:
+        UserError: see `schedule`.
+    """
+
+    def __init__(self, hparams: HParams | dict[str, Any]):
+        self.hparams = hparams if isinstance(hparams, HParams) else HParams(**hparams)
+        names = [name.strip() for name in self.hparams.learning_rate_schedule.split("*")]
+        self._factors = [_find_factor(self.hparams, name) for name in names if name]
+
+    def __call__(self, step):
+        """Returns the rate at `step`, a scalar: how many batches were trained on before this one."""
+        step = ops.cast(ops.convert_to_tensor(step), "float32")
+        if self.hparams.optimizer_multistep_accumulate_steps:
+            step = step / float(self.hparams.optimizer_multistep_accumulate_steps)
+        rate = ops.ones((), "float32")
+        for factor in self._factors:
+            rate = rate * factor(self.hparams, step)
+        if self.hparams.learning_rate_minimum is not None:
+            rate = ops.maximum(rate, self.hparams.learning_rate_minimum)
+        return rate
+
+    def get_config(self) -> dict[str, Any]:
+        return {"hparams": dataclasses.asdict(self.hparams)}
+
+
+# --- the named factors (T2T `learning_rate_factor`) -------------------------------------------------
+
+
+def _constant(hp, step):
+    return hp.learning_rate_constant
+
+
+def _linear_warmup(hp, step):
+    return ops.minimum(1.0, step / max(hp.learning_rate_warmup_steps, 1))
+
+
+def _linear_decay(hp, step):
+    left = (hp.train_steps - step) / hp.learning_rate_decay_steps
+    return ops.minimum(1.0, ops.maximum(0.0, left))
+
+
+def _cosdecay(hp, step):
+    """The cosine's period counts from step 0, so the rate jumps down where the warmup ends."""
+    decay = 0.5 * (1.0 + ops.cos(math.pi * step / hp.learning_rate_decay_steps))
+    return ops.where(step <= hp.learning_rate_warmup_steps, 1.0, decay)
+
+
+def _single_cycle_cos_decay(hp, step):
+    after_warmup = ops.maximum(step, hp.learning_rate_warmup_steps) - hp.learning_rate_warmup_steps
+    length = hp.train_steps - hp.learning_rate_warmup_steps
+    return ops.cos(after_warmup * math.pi / length) / 2.0 + 0.5
+
+
+def _multi_cycle_cos_decay(hp, step):
+    after_warmup = ops.maximum(step, hp.learning_rate_warmup_steps) - hp.learning_rate_warmup_steps
+    return ops.cos(after_warmup * math.pi / hp.learning_rate_decay_steps) / 2.0 + 0.5
+
+
+def _rsqrt_decay(hp, step):
+    return ops.rsqrt(ops.maximum(step, max(hp.learning_rate_warmup_steps, 1.0)))
+
+
+def _rsqrt_normalized_decay(hp, step):
+    return ops.sqrt(float(hp.learning_rate_warmup_steps)) * _rsqrt_decay(hp, step)
+
+
+def _exp_decay(hp, step):
+    periods = (step - hp.learning_rate_warmup_steps) / hp.learning_rate_decay_steps
+    periods = ops.maximum(periods, 0.0)
+    if hp.learning_rate_decay_staircase:
+        periods = ops.floor(periods)
+    return ops.power(_float32(hp.learning_rate_decay_rate), periods)
+
+
+def _rsqrt_hidden_size(hp, step):
+    return hp.hidden_size**-0.5
+
+
+# --- the legacy schedule (T2T `legacy_learning_rate_schedule`) -----------------------------------------
+
+
+def _legacy(hp, step):
+    """learning_rate times a decay scheme; all but "noam" warm up exponentially from 0.01."""
+    if hp.learning_rate_decay_scheme == "noam":
+        rate = _noam(hp, step)
+    else:
+        decay = _SCHEMES[hp.learning_rate_decay_scheme or "none"](hp, step)
+        rate = ops.where(step < hp.learning_rate_warmup_steps, _exponential_warmup(hp, step), decay)
+    correction = 0.002 if "adam" in hp.optimizer else 1.0  # T2T's; "Adafactor" and "Adam" get none
+    return rate * correction * hp.learning_rate
+
+
+def _exponential_warmup(hp, step):
+    if not hp.learning_rate_warmup_steps:
+        return ops.ones_like(step)
+    warmup = float(hp.learning_rate_warmup_steps)
+    return ops.power(ops.exp(ops.log(_float32(0.01)) / warmup), warmup - step)
+
+
+def _noam(hp, step):
+    """Counts from step + 1, unlike the named factors."""
+    count = step + 1.0
+    decay = ops.power(count, -0.5)
+    if hp.learning_rate_warmup_steps:
+        warmup = ops.power(_float32(hp.learning_rate_warmup_steps), -1.5)
+        decay = ops.minimum(count * warmup, decay)
+    return 5000.0 * hp.hidden_size**-0.5 * decay
+
+
+def _none(hp, step):
+    return ops.ones_like(step)
+
+
+def _exp(hp, step):
+    """Unlike the factor exp_decay, not held at 1 before the warmup's end, where nobody sees it."""
+    periods = (step - hp.learning_rate_warmup_steps) / hp.learning_rate_decay_steps
+    if hp.learning_rate_decay_staircase:
+        periods = ops.floor(periods)
+    return ops.power(_float32(hp.learning_rate_decay_rate), periods)
+
+
+def _cosine(hp, step):
+    """Down and up again in 2 * learning_rate_cosine_cycle_steps."""
+    cycle = float(hp.learning_rate_cosine_cycle_steps)
+    position = cycle - ops.abs(cycle - ops.mod(step, 2 * cycle))
+    return 0.5 * (1.0 + ops.cos(math.pi * position / cycle))
+
+
+def _cyclelinear10x(hp, step):
+    """Up tenfold in one warmup's length, down in the next: 0.3 to 3 and back."""
+    cycle = float(hp.learning_rate_warmup_steps)
+    position = (ops.mod(step, 2 * cycle) - cycle) / cycle
+    return (1.0 - ops.abs(position) + 0.1) * 3.0
+
+
+def _sqrt(hp, step):
+    return 500.0 / ops.sqrt(ops.maximum(step - hp.learning_rate_warmup_steps, 1.0))
+
+
+_FACTORS: dict[str, Factor] = {
+    "constant": _constant,
+    "linear_warmup": _linear_warmup,
+    "linear_decay": _linear_decay,
+    "cosdecay": _cosdecay,
+    "single_cycle_cos_decay": _single_cycle_cos_decay,
+    "multi_cycle_cos_decay": _multi_cycle_cos_decay,
+    "rsqrt_decay": _rsqrt_decay,
+    "rsqrt_normalized_decay": _rsqrt_normalized_decay,
+    "exp_decay": _exp_decay,
+    "rsqrt_hidden_size": _rsqrt_hidden_size,
+    "legacy": _legacy,
+}
+_SCHEMES: dict[str, Factor] = {
+    "noam": _noam,
+    "none": _none,
+    "exp": _exp,
+    "cosine": _cosine,
+    "cyclelinear10x": _cyclelinear10x,
+    "sqrt": _sqrt,
+}
+_DIVIDES_BY = {  # factor or scheme: the setting that must not be 0
+    "linear_decay": "learning_rate_decay_steps",
+    "cosdecay": "learning_rate_decay_steps",
+    "multi_cycle_cos_decay": "learning_rate_decay_steps",
+    "exp_decay": "learning_rate_decay_steps",
+    "rsqrt_normalized_decay": "learning_rate_warmup_steps",
+    "exp": "learning_rate_decay_steps",
+    "cosine": "learning_rate_cosine_cycle_steps",
+    "cyclelinear10x": "learning_rate_warmup_steps",
+}
+
+
+def _find_factor(hp: HParams, name: str) -> Factor:
+    """Returns the factor called `name`, having checked that `hp` defines it everywhere."""
+    if name not in _FACTORS:
+        raise unknown("factor in learning_rate_schedule", name, _FACTORS)
+    used = {name}
+    if name == "legacy":
+        scheme = hp.learning_rate_decay_scheme or "none"
+        if scheme not in _SCHEMES:
+            raise unknown("learning_rate_decay_scheme", scheme, _SCHEMES)
+        used = {scheme}
+    for part in used & _DIVIDES_BY.keys():
+        field = _DIVIDES_BY[part]
+        if getattr(hp, field) <= 0:
+            raise UserError(
+                f"The learning rate's {part} needs {field} > 0. Received: {getattr(hp, field)}."
+            )
+    if name == "single_cycle_cos_decay" and hp.train_steps <= hp.learning_rate_warmup_steps:
+        raise UserError(
+            "single_cycle_cos_decay falls from the end of the warmup to the last step: it needs "
+            f"train_steps > learning_rate_warmup_steps. Received: train_steps={hp.train_steps}, "
+            f"learning_rate_warmup_steps={hp.learning_rate_warmup_steps}."
+        )
+    return _FACTORS[name]
+
+
+def _float32(value: float):
+    return ops.convert_to_tensor(value, "float32")

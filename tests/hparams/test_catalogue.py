@@ -1,0 +1,133 @@
+"""Every set under a T2T name holds T2T's values; the paper's sets hold the paper's."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.config import HParams
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+T2T = json.loads((GOLDEN / "hparams.json").read_text())
+FIELDS = {field.name for field in dataclasses.fields(HParams)}
+ROWS = "l2 l4 l8 l10 h1 h4 h16 h32 k128 k256 ff1024 ff4096 dr0 dr2 ls0 ls2 hs256 hs1024".split()
+EXPECTED = [
+    *(f"transformer_{name}" for name in ROWS),
+    *(f"transformer_base{name}" for name in ("", "_v1", "_v2", "_v3")),
+    *("transformer_base_single_gpu", "transformer_base_multistep8"),
+    *(f"transformer_big{name}" for name in ("", "_enfr", "_dr1", "_dr2", "_single_gpu")),
+    *(f"transformer_parsing_{name}" for name in ("base", "big", "ice")),
+    *(f"transformer_{name}" for name in ("tiny", "small", "test", "tall", "tall_big")),
+    *(f"transformer_relative{name}" for name in ("", "_tiny", "_big")),
+    *(f"transformer_clean{name}" for name in ("", "_big", "_big_tpu")),
+    *(f"transformer_{name}tpu" for name in ("", "big_", "tiny_", "small_", "big_enfr_", "packed_")),
+]
+OURS = {
+    "transformer_base_paper",
+    "transformer_multi30k",
+    "transformer_quickstart",
+    "paper_parsing_wsj",
+    "paper_parsing_semi_supervised",
+    "paper_table2_big_enfr",
+}
+# Read by T2T's MultiProblem alone, which has no place here.
+MULTIPROBLEM = {"multiproblem_mixing_schedule", "multiproblem_vocab_size"}
+
+
+def test_the_expected_sets_exist():
+    assert set(EXPECTED) <= set(registry.list_hparams())
+
+
+def test_every_other_set_is_known_to_be_ours():
+    others = set(registry.list_hparams()) - set(T2T) - OURS
+    assert all(name.startswith("paper_table3_") for name in others), others
+
+
+@pytest.mark.parametrize("name", sorted(set(registry.list_hparams()) & set(T2T)))
+def test_equals_t2t(name):
+    ours = dataclasses.asdict(registry.get_hparams(name))
+    expected = {field: value for field, value in T2T[name].items() if field in FIELDS}
+    assert {field: ours[field] for field in expected} == expected
+
+
+@pytest.mark.parametrize("name", sorted(set(registry.list_hparams()) & set(T2T)))
+def test_leaves_out_nothing_that_sets_the_model_apart(name):
+    usual = T2T["transformer_base_v1"]
+    lost = {
+        field: value
+        for field, value in T2T[name].items()
+        if field not in FIELDS and value != usual.get(field)
+    }
+    assert set(lost) <= (MULTIPROBLEM if "tall" in name else set())
+
+
+def test_multi30k_is_v1_made_small_and_pre_norm():
+    changes = {
+        "num_hidden_layers": 4,
+        "hidden_size": 128,
+        "filter_size": 256,
+        "num_heads": 4,
+        "batch_size": 2048,
+        "max_length": 64,
+        "layer_prepostprocess_dropout": 0.3,
+        "learning_rate_warmup_steps": 2000,
+        "symbol_modality_num_shards": 4,
+        "layer_preprocess_sequence": "n",
+        "layer_postprocess_sequence": "da",
+    }
+    v1 = registry.get_hparams("transformer_base_v1")
+    assert registry.get_hparams("transformer_multi30k") == dataclasses.replace(v1, **changes)
+
+
+# The columns of table 3: N, d_model, d_ff, h, d_k, P_drop, eps_ls. d_v follows d_k except in (B).
+BASE = (6, 512, 2048, 8, 64, 0.1, 0.1)
+TABLE_3 = {
+    "base": BASE,
+    "a_h1": (6, 512, 2048, 1, 512, 0.1, 0.1),
+    "a_h4": (6, 512, 2048, 4, 128, 0.1, 0.1),
+    "a_h16": (6, 512, 2048, 16, 32, 0.1, 0.1),
+    "a_h32": (6, 512, 2048, 32, 16, 0.1, 0.1),
+    "b_dk16": (6, 512, 2048, 8, 16, 0.1, 0.1),
+    "b_dk32": (6, 512, 2048, 8, 32, 0.1, 0.1),
+    "c_n2": (2, 512, 2048, 8, 64, 0.1, 0.1),
+    "c_n4": (4, 512, 2048, 8, 64, 0.1, 0.1),
+    "c_n8": (8, 512, 2048, 8, 64, 0.1, 0.1),
+    "c_dmodel256": (6, 256, 2048, 8, 32, 0.1, 0.1),
+    "c_dmodel1024": (6, 1024, 2048, 8, 128, 0.1, 0.1),
+    "c_dff1024": (6, 512, 1024, 8, 64, 0.1, 0.1),
+    "c_dff4096": (6, 512, 4096, 8, 64, 0.1, 0.1),
+    "d_dropout0": (6, 512, 2048, 8, 64, 0.0, 0.1),
+    "d_dropout2": (6, 512, 2048, 8, 64, 0.2, 0.1),
+    "d_smoothing0": (6, 512, 2048, 8, 64, 0.1, 0.0),
+    "d_smoothing2": (6, 512, 2048, 8, 64, 0.1, 0.2),
+    "e_learned_positions": BASE,
+    "big": (6, 1024, 4096, 16, 64, 0.3, 0.1),
+}
+
+
+def test_every_row_of_table_3_is_tested():
+    names = {name for name in registry.list_hparams() if name.startswith("paper_table3_")}
+    assert names == {f"paper_table3_{row}" for row in TABLE_3}
+
+
+@pytest.mark.parametrize("row", TABLE_3)
+def test_rows_of_table_3(row):
+    hp = registry.get_hparams(f"paper_table3_{row}")
+    key_size = (hp.attention_key_channels or hp.hidden_size) // hp.num_heads
+    found = (hp.encoder_layers, hp.hidden_size, hp.filter_size, hp.num_heads, key_size)
+    assert (*found, hp.layer_prepostprocess_dropout, hp.label_smoothing) == TABLE_3[row]
+    assert hp.decoder_layers == hp.encoder_layers
+    assert hp.attention_value_channels == 0  # d_v stays d_model / h
+    assert hp.pos == ("emb" if row == "e_learned_positions" else "timing")
+    assert hp.train_steps == (300_000 if row == "big" else 100_000)
+    assert hp.learning_rate_warmup_steps == 4000
+    assert hp.layer_postprocess_sequence == "dan"  # LayerNorm(x + Sublayer(x))
+
+
+def test_parsing_as_in_the_paper():
+    for name in ("paper_parsing_wsj", "paper_parsing_semi_supervised"):
+        hp = registry.get_hparams(name)
+        assert (hp.encoder_layers, hp.hidden_size, hp.filter_size) == (4, 1024, 2048)
+        assert hp.learning_rate_schedule == "legacy"  # so that learning_rate is read

@@ -1,0 +1,165 @@
+"""The learning rate against T2T's own tables, and against plain Python where there is no table."""
+
+import dataclasses
+import json
+import math
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.training import learning_rate
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+TABLES = json.loads((GOLDEN / "learning_rate.json").read_text())
+SETS = json.loads((GOLDEN / "hparams.json").read_text())
+READ = [f.name for f in dataclasses.fields(HParams) if f.name.startswith("learning_rate")]
+
+
+def tables_hparams(name: str) -> HParams:
+    values = {field: SETS[name][field] for field in [*READ, "hidden_size", "optimizer"]}
+    steps = SETS[name]["optimizer_multistep_accumulate_steps"]
+    return HParams(
+        **values, num_heads=1, train_steps=300_000, optimizer_multistep_accumulate_steps=steps
+    )
+
+
+def named(schedule: str, **changes) -> HParams:
+    return HParams(learning_rate_schedule=schedule, **changes)
+
+
+def legacy(scheme: str | None, **changes) -> HParams:
+    return HParams(learning_rate_decay_scheme=scheme, optimizer="adam", **changes)
+
+
+def rate(hparams: HParams, step: float) -> float:
+    return float(learning_rate.schedule(hparams)(step))
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_equals_the_tables_of_t2t(name):
+    schedule = learning_rate.schedule(tables_hparams(name))
+    ours = [float(schedule(step)) for step, _ in TABLES[name]]
+    np.testing.assert_allclose(ours, [theirs for _, theirs in TABLES[name]], rtol=1e-6)
+
+
+def test_every_table_is_there():
+    assert len(TABLES) == 95
+
+
+@pytest.mark.parametrize(
+    ("hparams", "step", "expected"),
+    [
+        (named("single_cycle_cos_decay", train_steps=500), 100, 1.0),
+        (named("single_cycle_cos_decay", train_steps=500), 200, 0.5 + math.cos(math.pi / 4) / 2),
+        (named("single_cycle_cos_decay", train_steps=500), 500, 0.0),
+        (named("multi_cycle_cos_decay", learning_rate_decay_steps=30), 7, 1.0),
+        (named("multi_cycle_cos_decay", learning_rate_decay_steps=30), 115, 0.5),
+        (named("multi_cycle_cos_decay", learning_rate_decay_steps=30), 160, 1.0),
+        (named("rsqrt_normalized_decay"), 400, 0.5),
+        (named("rsqrt_normalized_decay"), 5, 1.0),
+        (named("exp_decay", learning_rate_decay_rate=0.5), 50, 1.0),
+        (named("exp_decay", learning_rate_decay_rate=0.5), 7600, 0.5**1.5),
+        (
+            named("exp_decay", learning_rate_decay_rate=0.5, learning_rate_decay_staircase=True),
+            7600,
+            0.5,
+        ),
+        (named("linear_decay", train_steps=9000), 3999, 1.0),
+        (named("linear_decay", train_steps=9000), 6500, 0.5),
+        (named("linear_decay", train_steps=9000), 9001, 0.0),
+        (named("cosdecay"), 100, 1.0),
+        (named("cosdecay"), 101, 0.5 + math.cos(math.pi * 101 / 5000) / 2),
+        (named(" constant * rsqrt_hidden_size ", learning_rate_constant=3.0), 1, 3.0 / 8),
+        (named("constant*legacy", learning_rate_constant=3.0), 200, 3.0 * 0.002 * 0.1),
+        (legacy("none"), 0, 0.01 * 0.0002),
+        (legacy(None), 50, 0.1 * 0.0002),
+        (legacy(""), 100, 0.0002),
+        (legacy("none", learning_rate_warmup_steps=0), 0, 0.0002),
+        (legacy("exp", learning_rate_decay_rate=0.5), 2600, 0.0002 * 0.5**0.5),
+        (
+            legacy("exp", learning_rate_decay_rate=0.5, learning_rate_decay_staircase=True),
+            2600,
+            0.0002,
+        ),
+        (legacy("cosine", learning_rate_cosine_cycle_steps=300), 150, 0.0001),
+        (legacy("cosine", learning_rate_cosine_cycle_steps=300), 600, 0.0002),
+        (legacy("cyclelinear10x"), 100, 3.3 * 0.0002),
+        (legacy("cyclelinear10x"), 200, 0.3 * 0.0002),
+        (legacy("cyclelinear10x"), 250, 1.8 * 0.0002),
+        (legacy("sqrt"), 100, 500 * 0.0002),
+        (legacy("sqrt"), 725, 20 * 0.0002),
+        (legacy("noam", learning_rate_warmup_steps=0), 3, 0.5 * 5000 / 8 * 0.0002),
+        (named("legacy", optimizer="Adafactor"), 200, 0.1),  # "adam" is not in this name
+    ],
+)
+def test_schedules_without_a_table(hparams, step, expected):
+    assert rate(hparams, step) == pytest.approx(expected, rel=3e-6, abs=1e-9)
+
+
+def test_no_warmup_is_finite_from_the_first_step():
+    hparams = named("linear_warmup*rsqrt_decay", learning_rate_warmup_steps=0)
+    assert rate(hparams, 0) == 0.0
+    assert rate(hparams, 4) == pytest.approx(0.5)
+
+
+def test_accumulation_divides_the_step():
+    hparams = named(
+        "linear_warmup", optimizer="multistep_adam", optimizer_multistep_accumulate_steps=4
+    )
+    assert rate(hparams, 6) == pytest.approx(1.5 / 100)
+
+
+def test_learning_rate_minimum_is_a_floor():
+    hparams = named("linear_decay", train_steps=7000, learning_rate_minimum=0.25)
+    assert rate(hparams, 3000) == pytest.approx(0.8)
+    assert rate(hparams, 6900) == pytest.approx(0.25)
+
+
+def test_takes_numbers_tensors_and_variables():
+    schedule = learning_rate.schedule(named("linear_warmup"))
+    variable = keras.Variable(7, dtype="int32", trainable=False)
+    for step in (7, 7.0, np.int64(7), keras.ops.convert_to_tensor(7), variable):
+        assert float(schedule(step)) == pytest.approx(0.07)
+
+
+def test_survives_serialization():
+    schedule = learning_rate.schedule(tables_hparams("transformer_base_v1"))
+    config = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))
+    again = keras.optimizers.schedules.deserialize(config)
+    assert again.hparams == schedule.hparams
+    assert float(again(5000)) == float(schedule(5000))
+
+
+@pytest.mark.parametrize(
+    ("hparams", "message"),
+    [
+        (
+            named("constant*linear_warmpu"),
+            "Unknown factor in learning_rate_schedule.*linear_warmup",
+        ),
+        (legacy("piecewise"), "Unknown learning_rate_decay_scheme.*Received: 'piecewise'"),
+        (
+            named("cosdecay", learning_rate_decay_steps=0),
+            "cosdecay needs learning_rate_decay_steps",
+        ),
+        (
+            named("rsqrt_normalized_decay", learning_rate_warmup_steps=0),
+            "rsqrt_normalized_decay needs learning_rate_warmup_steps > 0. Received: 0",
+        ),
+        (
+            legacy("cosine", learning_rate_cosine_cycle_steps=0),
+            "cosine needs learning_rate_cosine_cycle_steps > 0",
+        ),
+        (
+            named("single_cycle_cos_decay", train_steps=50),
+            "train_steps > learning_rate_warmup_steps. Received: train_steps=50",
+        ),
+    ],
+)
+def test_refuses_what_is_not_defined(hparams, message):
+    with pytest.raises(UserError, match=message):
+        learning_rate.schedule(hparams)
