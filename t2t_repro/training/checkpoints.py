@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Sequence
 import keras
 import ml_dtypes
 import numpy as np
-from keras import ops
 
 from t2t_repro.errors import UserError
 
@@ -260,9 +259,7 @@ def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
     for variable in model.weights:
         name = variable.path.removeprefix(f"{model.name}/")
         if name in named:
-            raise ValueError(
-                f"Expected each weight to have a path of its own. Received two: {name}."
-            )
+            raise ValueError(f"Expected each weight to have its own path. Received two: {name}.")
         named[name] = variable
     return named
 
@@ -296,9 +293,7 @@ def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def _numpy(variables: dict[str, keras.Variable]) -> dict[str, np.ndarray]:
-    return _encode(
-        {name: ops.convert_to_numpy(ops.convert_to_tensor(v)) for name, v in variables.items()}
-    )
+    return _encode({name: np.asarray(v) for name, v in variables.items()})
 
 
 def _encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ def values(model):
 
 
 def array(variable):
-    return keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable))
+    return np.asarray(variable)
 
 
 def flip_a_byte(file, at=0.5):
