@@ -69,7 +69,6 @@ def beam_search(
     *,
     batch_size: Tensor,
     beam_size: int,
-    vocab_size: int,
     decode_length: Tensor,
     alpha: Tensor,
     max_length: Tensor | None = None,
@@ -84,7 +83,6 @@ def beam_search(
         initial_state: what `step_fn` receives first; every leaf (B, K, ...).
         batch_size: B.
         beam_size: K.
-        vocab_size: V.
         decode_length: how many tokens at most. A scalar is tensor2tensor's rule: one limit, and
             all sentences stop together. A vector (B,) gives each sentence its own limit and stop.
         alpha: exponent of the length penalty.
@@ -108,7 +106,7 @@ def beam_search(
     rules = Rules(beam_size, greedy, stop_early, per_sentence, eos_id)
     limits = ops.broadcast_to(limits, (batch_size,))
     beams = begin(initial_state, batch_size, beam_size, max_length)
-    beams = advance(step_fn, beams, limits, alpha, max_length, vocab_size, rules)
+    beams = advance(step_fn, beams, limits, alpha, max_length, rules)
     return result(beams, eos_id)
 
 
@@ -134,7 +132,6 @@ def advance(
     limits: Tensor,
     alpha: Tensor,
     until: Tensor,
-    vocab_size: int,
     rules: Rules,
 ) -> Beams:
     """Go on until nothing is left to do or `until` tokens are there.
@@ -145,7 +142,6 @@ def advance(
         limits: int32 (B,), how many tokens each sentence may have. A row of limit 0 takes no part.
         alpha: exponent of the length penalty.
         until: stop at this step, at the latest when the room in `beams` is used up.
-        vocab_size: V.
         rules: see `Rules`.
     """
     alpha = ops.cast(alpha, "float32")
@@ -160,7 +156,7 @@ def advance(
     def body(beams: Beams) -> tuple[Beams]:
         live = unfinished(beams, limits, alpha, rules)
         logits, state = step_fn(beams.last_ids, beams.step, beams.state)
-        grown = grow(beams, ops.cast(logits, "float32"), state, alpha, vocab_size, rules)
+        grown = grow(beams, ops.cast(logits, "float32"), state, alpha, rules)
         if rules.per_sentence or rules.greedy:
             grown = _freeze(beams, grown, live)
         return (grown,)
@@ -221,13 +217,11 @@ def result(beams: Beams, eos_id: int = EOS_ID) -> tuple[Tensor, Tensor]:
     return ops.where(after_end, 0, ids), scores
 
 
-def _grow(
-    beams: Beams, logits: Tensor, state: State, alpha: Tensor, vocab_size: int, rules: Rules
-) -> Beams:
+def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules) -> Beams:
     """One step of beam search."""
     beam_size = rules.beam_size
     penalty = length_penalty(beams.step + 1, alpha)
-    ids, log_probs = _continuations(logits, beams.alive_log_probs, vocab_size, 2 * beam_size)
+    ids, log_probs = _continuations(logits, beams.alive_log_probs, 2 * beam_size)
     # (B, K, C) -> (B, K * C): all continuations of a sentence compete
     per_beam = ids.shape[2]
     scores = ops.reshape(log_probs / penalty, (-1, beam_size * per_beam))
@@ -262,10 +256,10 @@ def _grow(
 
 
 def _grow_greedily(
-    beams: Beams, logits: Tensor, state: State, alpha: Tensor, vocab_size: int, rules: Rules
+    beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules
 ) -> Beams:
     """One step of greedy search: the single living beam takes its most probable token."""
-    del alpha, vocab_size
+    del alpha
     ids = ops.cast(ops.argmax(logits, axis=2), "int32")  # (B, 1)
     log_prob = ops.max(logits, axis=2) - ops.logsumexp(logits, axis=2)
     sequences = _write(beams.alive_ids, ids, beams.step)
@@ -282,15 +276,14 @@ def _grow_greedily(
     )
 
 
-def _continuations(
-    logits: Tensor, alive_log_probs: Tensor, vocab_size: int, count: int
-) -> tuple[Tensor, Tensor]:
+def _continuations(logits: Tensor, alive_log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """ids and log-probs (B, K, C) of the continuations worth looking at.
 
     No more than `count` continuations of one beam can be among the `count` best of all, so the rest
     of a large vocabulary is dropped before anything is computed for it. Ties fall to the lower id,
     as they would without this.
     """
+    vocab_size = logits.shape[2]
     before = alive_log_probs[..., None]
     normalizer = ops.logsumexp(logits, axis=2, keepdims=True)
     if vocab_size <= count:

@@ -55,7 +55,6 @@ def run(automaton, batch, beams, limit, alpha, max_length=None, **options):
         automaton.initial_state(beams),
         batch_size=batch,
         beam_size=beams,
-        vocab_size=automaton.vocab,
         decode_length=limit,
         alpha=alpha,
         max_length=max_length,
@@ -149,9 +148,7 @@ def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
     def step(ids, step, state):
         return ops.zeros((*ops.shape(ids), 23)), state
 
-    ids, _ = search.beam_search(
-        step, {}, batch_size=2, beam_size=3, vocab_size=23, decode_length=2, alpha=0.6
-    )
+    ids, _ = search.beam_search(step, {}, batch_size=2, beam_size=3, decode_length=2, alpha=0.6)
     # Of tokens 0 to 5, token 1 ends; 0, 2 and 3 live on, and beam 0 comes first again.
     assert np.asarray(ids)[:, 0].tolist() == [[1, 0]] * 2
 
@@ -165,7 +162,7 @@ def test_stretches_with_more_room_each_equal_one_search():
     beams_now = search.begin(automaton.initial_state(beams), batch, beams, 2)
     for length in (2, 5, 9):
         beams_now = search.extend(beams_now, length, automaton.initial_state(beams))
-        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, vocab, rules)
+        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, rules)
     ids, scores = search.result(beams_now)
     assert np.asarray(ids).tolist() == whole_ids.tolist()
     np.testing.assert_array_equal(np.asarray(scores), whole_scores)
@@ -187,7 +184,7 @@ def test_rows_with_limit_0_do_not_hold_the_others_up():
         state = {"nested": {"hidden": automaton.initial_state(4)["nested"]["hidden"][:rows]}}
         beams = search.begin(state, rows, 4, 9)
         rules = search.Rules(4, stop_early=False)
-        beams = search.advance(automaton.step, beams, limits, 0.6, 9, 11, rules)
+        beams = search.advance(automaton.step, beams, limits, 0.6, 9, rules)
         steps.append((int(beams.step), np.asarray(search.result(beams)[0])[:2].tolist()))
     assert steps[0] == steps[1]
 
@@ -204,7 +201,6 @@ def test_compiled_equals_eager():
             {"nested": {"hidden": hidden}},
             batch_size=ops.shape(hidden)[0],
             beam_size=4,
-            vocab_size=11,
             decode_length=limits,
             alpha=0.6,
             max_length=9,
@@ -231,7 +227,6 @@ def test_the_room_must_be_known():
             {},
             batch_size=1,
             beam_size=2,
-            vocab_size=5,
             decode_length=np.array([3]),
             alpha=0.6,
         )

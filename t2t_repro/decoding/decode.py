@@ -1,0 +1,260 @@
+"""Decoding with a model: the one place where the search and the model meet.
+
+`decode` is tensor2tensor's: one length limit for the batch. `decode_batch` is what the programs
+call: a limit for each sentence, so that a translation does not depend on its neighbours.
+
+Both are compiled by the backend, once for a family of shapes, and kept with the model. The search
+runs in stretches: room for the decoder's caches is made when it is needed, so that a generous limit
+costs nothing; and sentences that are done leave the batch.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.errors import UserError
+
+FIRST_ROOM = 16  # tokens there is room for at first
+
+
+def decode(
+    model: keras.Model,
+    inputs: Any,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    decode_length: int = 50,
+    top_beams: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decode a batch as tensor2tensor does.
+
+    Args:
+        model: a `Transformer`.
+        inputs: int32 (B, S), padded with 0.
+        beam_size: 1 is greedy search.
+        alpha: exponent of the length penalty.
+        decode_length: at most S + decode_length tokens, with S the padded length.
+        top_beams: how many hypotheses to return. With 1 the search stops as soon as it is certain.
+
+    Returns:
+        ids int32 (B, K, L), K = top_beams and L the steps that were taken: they end at the first 1
+        and are padded with 0. scores float32 (B, K): log-probabilities divided by the length
+        penalty; greedy search does not divide.
+    """
+    inputs = _checked_inputs(inputs)
+    limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
+    return decode_batch(
+        model, inputs, limits, beam_size, alpha, top_beams=top_beams, per_sentence=False
+    )
+
+
+def decode_batch(
+    model: keras.Model,
+    inputs: Any,
+    limits: Any,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    *,
+    top_beams: int = 1,
+    per_sentence: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decode a batch with a limit for each sentence.
+
+    Args:
+        model: a `Transformer`.
+        inputs: int32 (B, S), padded with 0.
+        limits: int32 (B,): the most tokens that each sentence may have.
+        beam_size: 1 is greedy search.
+        alpha: exponent of the length penalty.
+        top_beams: how many hypotheses to return.
+        per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
+
+    Returns:
+        As `decode`.
+    """
+    inputs = _checked_inputs(inputs)
+    limits = np.asarray(limits, "int32")
+    if beam_size < 1 or not 1 <= top_beams <= beam_size:
+        raise UserError(
+            "decode expects 1 <= top_beams <= beam_size. "
+            f"Received: beam_size={beam_size}, top_beams={top_beams}. Give a larger beam_size."
+        )
+    if limits.shape != inputs.shape[:1] or (limits < 1).any():
+        raise UserError(
+            "decode expects a positive number of tokens as the limit of each sentence. "
+            f"Received: {limits.tolist()} for {len(inputs)} sentences. Give a larger decode_length."
+        )
+    rules = Rules(beam_size, beam_size == 1, top_beams == 1, per_sentence)
+    if not len(inputs):
+        return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
+    ids, scores = _search(_programs(model, rules), inputs, limits, alpha, rules)
+    return ids[:, :top_beams], scores[:, :top_beams]
+
+
+def _checked_inputs(inputs: Any) -> np.ndarray:
+    inputs = np.asarray(inputs)
+    if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
+        raise UserError(
+            "decode expects inputs of shape (batch, length) and an integer type. "
+            f"Received: shape {inputs.shape}, {inputs.dtype}. Pad the sentences with 0 and stack."
+        )
+    return inputs.astype("int32")
+
+
+def _search(
+    programs: "_Programs", inputs: np.ndarray, limits: np.ndarray, alpha: float, rules: Rules
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run the search in stretches. ids (B, K, L) and scores (B, K)."""
+    batch, most = len(inputs), int(limits.max())
+    ids = np.zeros((batch, rules.beam_size, most), "int32")
+    scores = np.zeros((batch, rules.beam_size), "float32")
+    rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
+    inputs, limits = _pad_rows(inputs, limits)
+    alpha_array = np.asarray(alpha, "float32")
+    room = _more_room(0, most)
+    memory, beams = programs.start(inputs, room)
+    while True:
+        beams, live = programs.advance(memory, beams, limits, alpha_array, room)
+        live = np.asarray(live)[: len(rows)]
+        room = ops.shape(beams.alive_ids)[2]
+        if not live.any():
+            break
+        if rules.per_sentence and _fewer(live.sum()) < len(limits):
+            _store(beams, rows[~live], np.flatnonzero(~live), ids, scores)
+            index = np.flatnonzero(live)
+            rows = rows[live]
+            index = np.append(index, np.zeros(_fewer(len(index)) - len(index), "int32"))
+            memory, beams = _take((memory, beams), index.astype("int32"))
+            limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0).astype("int32")
+        room = _more_room(room, most)
+    _store(beams, rows, np.arange(len(rows)), ids, scores)
+    return ids[:, :, : int(beams.step)], scores
+
+
+def _store(beams: Beams, rows: np.ndarray, index: np.ndarray, ids: np.ndarray, scores: np.ndarray):
+    """Write the results of `beams` at `index` into the rows `rows` of `ids` and `scores`."""
+    some_ids, some_scores = beam_search.result(beams)
+    some_ids = np.asarray(some_ids)[index, :, : ids.shape[2]]
+    ids[rows, :, : some_ids.shape[2]] = some_ids
+    scores[rows] = np.asarray(some_scores)[index]
+
+
+def _take(values: Any, index: np.ndarray) -> Any:
+    """The rows `index` of all that has rows; the step of `Beams` has none."""
+    return keras.tree.map_structure(
+        lambda x: ops.take(x, index, axis=0) if len(x.shape) else x, values
+    )
+
+
+def _static() -> bool:
+    """Whether the backend compiles anew for each shape, so that few of them should be used."""
+    return keras.backend.backend() != "tensorflow"
+
+
+def _more_room(room: int, most: int) -> int:
+    """How many tokens to make room for next."""
+    if _static():
+        return max(FIRST_ROOM, 2 * room)
+    return min(max(FIRST_ROOM, -(-room * 3 // 16) * 8), most)
+
+
+def _fewer(rows: int) -> int:
+    """How many rows a batch has in which `rows` are wanted."""
+    return 1 << (int(rows) - 1).bit_length() if _static() else int(rows)
+
+
+def _pad_rows(inputs: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Add padding where the backend compiles for each shape; rows of limit 0 take no part."""
+    if not _static():
+        return inputs, limits
+    rows, length = inputs.shape
+    more = _fewer(rows) - rows
+    inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
+    inputs[rows:, :1] = beam_search.EOS_ID
+    return inputs, np.pad(limits, (0, more))
+
+
+class _Programs:
+    """The two compiled programs of a model under some rules."""
+
+    def __init__(self, model: keras.Model, rules: Rules):
+        self._start, self._advance = _Start(model, rules), _Advance(model, rules)
+
+    def start(self, inputs: np.ndarray, room: int) -> tuple[Any, Beams]:
+        """What stays constant, and the search at its start."""
+        memory, beams = self._start.run({"inputs": inputs, "room": np.zeros(room, "int32")})
+        return memory, Beams(*beams)
+
+    def advance(
+        self, memory: Any, beams: Beams, limits: np.ndarray, alpha: np.ndarray, room: int
+    ) -> tuple[Beams, Any]:
+        """The search after at most `room` steps, and which sentences are not done."""
+        data = {"memory": memory, "beams": tuple(beams), "limits": limits, "alpha": alpha}
+        beams, live = self._advance.run({**data, "room": np.zeros(room, "int32")})
+        return Beams(*beams), live
+
+
+class _Program(keras.Model):
+    """A function of the model that Keras compiles as it compiles `predict`, on every backend.
+
+    Sizes travel as the shapes of arrays ("room"), because a compiler may need to know them.
+    """
+
+    def __init__(self, model: keras.Model, rules: Rules):
+        # The search keeps its float32 whatever the model's precision.
+        super().__init__(autocast=False, dtype="float32", name="decoding")
+        self.model, self.rules = model, rules
+        self.built = True
+        if not _static():
+            self.jit_compile = False
+
+    def run(self, data: dict) -> Any:
+        """`call`, compiled. TensorFlow's tensors stay where they are between two calls."""
+        if _static():
+            return self.predict_on_batch(data)
+        self.make_predict_function()
+        return self.predict_function([(data,)])
+
+
+class _Start(_Program):
+    def call(self, data):
+        inputs, room = data["inputs"], ops.shape(data["room"])[0]
+        batch, beams = ops.shape(inputs)[0], self.rules.beam_size
+        state = self.model.initial_state(batch, beams, room)
+        start = beam_search.begin(state, batch, beams, room)
+        return self.model.start_decoding(inputs), tuple(start)
+
+
+class _Advance(_Program):
+    def call(self, data):
+        rules, limits, alpha = self.rules, data["limits"], data["alpha"]
+        room, batch = ops.shape(data["room"])[0], ops.shape(limits)[0]
+        beams = Beams(*data["beams"])
+        beams = beam_search.extend(
+            beams, room, self.model.initial_state(batch, rules.beam_size, room)
+        )
+
+        def step(ids, step, state):
+            return self.model.decode_step(ids, step, state, data["memory"])
+
+        beams = beam_search.advance(step, beams, limits, alpha, room, rules)
+        return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
+
+
+class _Kept:
+    """Holds programs as an attribute of a model, in a form that Keras neither tracks nor saves."""
+
+    def __init__(self):
+        self.programs: dict[Rules, _Programs] = {}
+
+
+def _programs(model: keras.Model, rules: Rules) -> _Programs:
+    if not hasattr(model, "_decoding_programs"):
+        model._decoding_programs = _Kept()
+    kept = model._decoding_programs.programs
+    if rules not in kept:
+        kept[rules] = _Programs(model, rules)
+    return kept[rules]
