@@ -1,0 +1,1 @@
+"""Scores of finished output: BLEU of translations, labelled bracketing of parses."""
