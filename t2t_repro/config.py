@@ -1,7 +1,7 @@
 """HParams: every setting of a model, its training and its data, under tensor2tensor's names.
 
-The defaults are those of T2T's `basic_params1` (layers/common_hparams.py) with the Transformer's own
-additions (models/transformer.py, `transformer_base_v1`). Only settings that something reads exist.
+The defaults are those of T2T's `basic_params1` (layers/common_hparams.py) with the Transformer's
+own additions (models/transformer.py, `transformer_base_v1`). Only what something reads is here.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ class HParams:
         UserError: if a value is not possible, or a pair of values contradicts itself.
     """
 
-    # --- the model -----------------------------------------------------------------------------
+    # --- the model ---------------------------------------------------------------------------
     hidden_size: int = 64  # D, the width of every layer's output
     num_hidden_layers: int = 4  # of the encoder and of the decoder
     num_encoder_layers: int = 0  # 0: num_hidden_layers
@@ -51,7 +51,7 @@ class HParams:
     initializer: str = "uniform_unit_scaling"
     initializer_gain: float = 1.0
     activation_dtype: str = "float32"  # or "bfloat16", "float16": Keras's mixed precision
-    # --- dropout: rates; broadcast dims share one draw along these axes -----------------------------
+    # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: float = 0.1
     layer_prepostprocess_dropout_broadcast_dims: str = ""
     attention_dropout: float = 0.0
@@ -59,7 +59,7 @@ class HParams:
     relu_dropout: float = 0.0
     relu_dropout_broadcast_dims: str = ""
     symbol_dropout: float = 0.0  # replaces whole tokens by padding
-    # --- the loss and the optimizer ------------------------------------------------------------------
+    # --- the loss and the optimizer ----------------------------------------------------------
     label_smoothing: float = 0.0
     optimizer: str = "adam"
     optimizer_adam_beta1: float = 0.9
@@ -75,7 +75,7 @@ class HParams:
     optimizer_multistep_accumulate_steps: int = 0  # batches to a step, with multistep_adam
     clip_grad_norm: float = 2.0  # global norm; 0: off
     weight_decay: float = 1e-6  # L2 of every variable but biases, in the gradient
-    # --- the learning rate -----------------------------------------------------------------------------
+    # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
     learning_rate_constant: float = 1.0  # what the factor "constant" is
     learning_rate: float = 0.1  # read by the legacy schedule alone
@@ -87,7 +87,7 @@ class HParams:
     learning_rate_cosine_cycle_steps: int = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
     train_steps: int = 250000  # the end that linear_decay and the cosine cycle aim at
-    # --- the data --------------------------------------------------------------------------------------
+    # --- the data ----------------------------------------------------------------------------
     batch_size: int = 4096  # tokens a replica, padding included
     max_length: int = 0  # longer examples are left out of training; 0: batch_size
     min_length: int = 0
@@ -166,7 +166,9 @@ class HParams:
         changes = {name: _parse(field_named(name), value) for name, value in values.items()}
         result = dataclasses.replace(self, **changes)
         for name, reason in result.unread(values).items():
-            raise UserError(f"hparam {name} has no effect: {reason} Received: {name}={values[name]}.")
+            raise UserError(
+                f"hparam {name} has no effect: {reason} Received: {name}={values[name]}."
+            )
         return result
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:
@@ -231,7 +233,13 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "pos": ("timing", "emb", "none", None),
     "self_attention_type": ("dot_product", "dot_product_relative"),
     "multiply_embedding_mode": ("sqrt_depth", "none"),
-    "initializer": ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"),
+    "initializer": (
+        "uniform_unit_scaling",
+        "normal_unit_scaling",
+        "uniform",
+        "orthogonal",
+        "xavier",
+    ),
     "activation_dtype": ("float32", "bfloat16", "float16"),
     "optimizer_adafactor_decay_type": ("pow", "adam"),
 }
@@ -263,7 +271,9 @@ def _parse(field: dataclasses.Field, text: str) -> Any:
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        return kind(text.strip("\"'")) if kind is str else kind(float(text) if "e" in text else text)
+        return (
+            kind(text.strip("\"'")) if kind is str else kind(float(text) if "e" in text else text)
+        )
     except (KeyError, ValueError) as error:
         raise UserError(
             f"Expected hparam {field.name} to be {kind.__name__}. Received: {text!r}."
@@ -301,16 +311,20 @@ def _unread_reasons(hp: HParams) -> dict[str, str]:
 
     named = f"learning_rate_schedule={schedule} does not read it"
     unless(legacy, f"{named}; set learning_rate_constant.", "learning_rate")
-    unless(legacy, f"{named}; name the decay in learning_rate_schedule.", "learning_rate_decay_scheme")
+    unless(
+        legacy, f"{named}; name the decay in learning_rate_schedule.", "learning_rate_decay_scheme"
+    )
     unless("constant" in factors, f"{named}; set learning_rate.", "learning_rate_constant")
     decays = {"linear_decay", "cosdecay", "multi_cycle_cos_decay", "exp_decay"}
     exponential = "exp_decay" in factors or (legacy and scheme == "exp")
     unless(bool(factors & decays) or exponential, f"{named}.", "learning_rate_decay_steps")
-    unless(
-        exponential, f"{named}.", "learning_rate_decay_rate", "learning_rate_decay_staircase"
-    )
+    unless(exponential, f"{named}.", "learning_rate_decay_rate", "learning_rate_decay_staircase")
     cosine = legacy and scheme == "cosine"
-    unless(cosine, "only learning_rate_decay_scheme=cosine reads it.", "learning_rate_cosine_cycle_steps")
+    unless(
+        cosine,
+        "only learning_rate_decay_scheme=cosine reads it.",
+        "learning_rate_cosine_cycle_steps",
+    )
     adam = "optimizer=adafactor does not read it."
     unless(not adafactor, adam, *(f"optimizer_adam_{x}" for x in ("beta1", "beta2", "epsilon")))
     options = [f.name for f in dataclasses.fields(hp) if f.name.startswith("optimizer_adafactor_")]

@@ -1,7 +1,7 @@
 """The run directory: what a training run writes, and what every later program reads of it.
 
-`hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed, data_dir,
-command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`.
+`hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
+data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ class RunDirectory:
         except FileNotFoundError as error:
             raise UserError(
                 f"Expected a run directory with run.json and hparams.json. Received: {self.path} "
-                f"without {pathlib.Path(error.filename).name}. Give the --output_dir of t2t-trainer."
+                f"without {pathlib.Path(error.filename).name}. Give a t2t-trainer's --output_dir."
             ) from error
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise UserError(
@@ -82,7 +82,8 @@ class RunDirectory:
             vocabularies: files that the model's ids need; they are copied into the run.
 
         Raises:
-            UserError: if another configuration, problem or seed was begun here; it lists what differs.
+            UserError: if another configuration, problem or seed was begun here; all that differs
+                is listed.
         """
         commands: tuple[str, ...] = ()
         if self.exists():
@@ -91,7 +92,7 @@ class RunDirectory:
             if differs:
                 raise UserError(
                     f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
-                    "Give the same flags to continue it, or another --output_dir to begin a new run."
+                    "Give the same flags to continue it, or begin a new run in another --output_dir."
                 )
             commands = before.commands
         self.path.mkdir(parents=True, exist_ok=True)

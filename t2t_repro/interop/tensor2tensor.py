@@ -65,7 +65,9 @@ def export_variables(model: Transformer) -> dict[str, np.ndarray]:
     arrays = {}
     for entry in _entries(model):
         value = keras.ops.convert_to_numpy(entry.variable.value)
-        sizes = [int(np.prod(shape)) * value.shape[entry.axis] // value.size for shape in entry.shapes]
+        sizes = [
+            int(np.prod(shape)) * value.shape[entry.axis] // value.size for shape in entry.shapes
+        ]
         pieces = np.split(value, np.cumsum(sizes)[:-1], axis=entry.axis)
         for name, shape, piece in zip(entry.names, entry.shapes, pieces, strict=True):
             arrays[name] = np.ascontiguousarray(piece).reshape(shape)

@@ -54,7 +54,9 @@ class Attention(keras.layers.Layer):
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.scale_queries = scale_queries
-        self.drop = dropout_layer(dropout, self.dropout_broadcast_dims, rank=4)
+        self.drop = dropout_layer(
+            dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
+        )
 
     def add_kernel(self, name: str, depth: int, *sizes: int):
         """Adds a (depth, sum of sizes) kernel whose parts are initialised one by one."""
@@ -147,15 +149,15 @@ class SelfAttention(Attention):
         keys = self.split_heads(projected[..., first:second])
         return self.scaled(queries), keys, self.split_heads(projected[..., second:])
 
-    def call(self, x, mask=None, training=False):
+    def call(self, x, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
 
         Args:
             x: (B, T, D).
-            mask: bool, broadcast to (B, N, T, T): True where the query may look.
+            attention_mask: bool, broadcast to (B, N, T, T): True where the query may look.
         """
         queries, keys, values = self.heads(x)
-        return self.attend(queries, keys, values, mask, training=training)
+        return self.attend(queries, keys, values, attention_mask, training=training)
 
     def initial_cache(self, batch: int, beams: int, length: int) -> dict:
         """Returns empty keys (B, K, N, L, H) and values (B, K, N, L, H') for `length` steps."""
@@ -272,9 +274,7 @@ class CrossAttention(Attention):
     def build(self, input_shape):
         depth = input_shape[-1]
         self.query = self.add_kernel("query", depth, self.key_channels)
-        self.key_value = self.add_kernel(
-            "key_value", depth, self.key_channels, self.value_channels
-        )
+        self.key_value = self.add_kernel("key_value", depth, self.key_channels, self.value_channels)
         self.output_transform = self.add_output_kernel(depth)
 
     def memory_heads(self, memory) -> dict:
@@ -285,17 +285,18 @@ class CrossAttention(Attention):
             "values": self.split_heads(projected[..., self.key_channels :]),
         }
 
-    def call(self, x, memory=None, mask=None, training=False):
+    def call(self, x, memory=None, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
 
         Args:
             x: (B, T, D).
             memory: (B, S, D).
-            mask: bool, broadcast to (B, N, T, S): True where the query may look.
+            attention_mask: bool, broadcast to (B, N, T, S): True where the query may look.
         """
         queries = self.scaled(self.split_heads(self.project(x, self.query)))
         heads = self.memory_heads(memory)
-        return self.attend(queries, heads["keys"], heads["values"], mask, training=training)
+        heads = heads["keys"], heads["values"]
+        return self.attend(queries, *heads, attention_mask, training=training)
 
     def step(self, x, heads, mask):
         """Decodes one position of every beam against memory heads that the beams share.

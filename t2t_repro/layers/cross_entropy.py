@@ -11,8 +11,8 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0):
     """Returns the loss summed over real tokens, and their number.
 
     As T2T's layers/common_layers.py, padded_cross_entropy: the true label gets 1 - label_smoothing,
-    all others share the rest evenly, and the entropy of that target is subtracted, so that a perfect
-    prediction has loss 0. No one-hot or smoothed target is ever built; all is float32.
+    all others share the rest evenly, and the entropy of that target is subtracted, so that a
+    perfect prediction has loss 0. No one-hot or smoothed target is ever built; all is float32.
 
     Args:
         logits: (B, T, V).

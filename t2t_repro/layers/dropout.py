@@ -6,7 +6,7 @@ import keras
 
 
 def dropout_layer(
-    rate: float, broadcast_dims: Sequence[int], rank: int, name: str = "dropout"
+    rate: float, broadcast_dims: Sequence[int], rank: int, dtype, name: str = "dropout"
 ) -> keras.layers.Dropout:
     """Returns Keras's Dropout whose draw is shared along `broadcast_dims`.
 
@@ -16,10 +16,11 @@ def dropout_layer(
         rate: the share of values set to 0; the others are scaled by 1 / (1 - rate).
         broadcast_dims: axes along which one draw serves all; negative axes count from the end.
         rank: the rank of the inputs.
+        dtype: the policy of the layer that it belongs to.
     """
     shared = {axis % rank for axis in broadcast_dims}
     noise_shape = tuple(1 if axis in shared else None for axis in range(rank)) if shared else None
-    return keras.layers.Dropout(rate, noise_shape=noise_shape, name=name)
+    return keras.layers.Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=name)
 
 
 def parse_dims(text: str) -> tuple[int, ...]:

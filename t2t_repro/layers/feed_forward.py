@@ -31,7 +31,9 @@ class FeedForward(keras.layers.Layer):
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
-        self.drop = dropout_layer(dropout, self.dropout_broadcast_dims, rank=3)
+        self.drop = dropout_layer(
+            dropout, self.dropout_broadcast_dims, rank=3, dtype=self.dtype_policy
+        )
 
     def build(self, input_shape):
         depth = input_shape[-1]
@@ -50,16 +52,16 @@ class FeedForward(keras.layers.Layer):
         self.conv1 = dense(self.filter_size, "relu", "conv1", depth)
         self.conv2 = dense(depth, None, "conv2", self.filter_size)
 
-    def call(self, x, mask=None, training=False):
+    def call(self, x, real=None, training=False):
         """Maps (B, T, D) to (B, T, D).
 
         Args:
             x: (B, T, D).
-            mask: bool (B, T) or None: where False the output is 0, as T2T's pad remover leaves it.
+            real: bool (B, T) or None: where False the output is 0, as T2T's pad remover leaves it.
         """
         y = self.conv2(self.drop(self.conv1(x), training=training))
-        if mask is not None:
-            y = y * ops.cast(mask, y.dtype)[..., None]
+        if real is not None:
+            y = y * ops.cast(real, y.dtype)[..., None]
         return y
 
     def get_config(self):

@@ -44,9 +44,7 @@ class ByParts(initializers.Initializer):
 
     def __call__(self, shape, dtype=None):
         # A seeded initializer draws the same numbers at every call: each part needs its own clone.
-        draws = [
-            self.initializer.clone()((*shape[:-1], size), dtype=dtype) for size in self.sizes
-        ]
+        draws = [self.initializer.clone()((*shape[:-1], size), dtype=dtype) for size in self.sizes]
         return ops.concatenate(draws, axis=-1)
 
     def get_config(self):

@@ -68,11 +68,16 @@ class PrePostProcess(keras.layers.Layer):
         steps = "" if sequence == "none" else sequence
         self.steps = steps if norm_type == "layer" else steps.replace("n", "")
         self.norms = [
-            LayerNorm(norm_epsilon, name="layer_norm" if i == 0 else f"layer_norm_{i}")
+            LayerNorm(
+                norm_epsilon,
+                dtype=self.dtype_policy,
+                name="layer_norm" if i == 0 else f"layer_norm_{i}",
+            )
             for i in range(self.steps.count("n"))
         ]
+        dims = self.dropout_broadcast_dims
         self.drops = [
-            dropout_layer(dropout, self.dropout_broadcast_dims, rank=3, name=f"dropout_{i}")
+            dropout_layer(dropout, dims, rank=3, dtype=self.dtype_policy, name=f"dropout_{i}")
             for i in range(self.steps.count("d"))
         ]
 

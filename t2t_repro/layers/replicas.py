@@ -6,8 +6,8 @@ import keras
 def sum_over_replicas(value):
     """Returns the sum of a scalar over all replicas of the step that is running.
 
-    The one place below the programs that asks which backend runs: under TensorFlow's strategies each
-    replica computes on its own shard, under JAX's the arrays are global already.
+    The one place below the programs that asks which backend runs: under TensorFlow's strategies
+    each replica computes on its own shard, under JAX's the arrays are global already.
     """
     if keras.backend.backend() != "tensorflow":
         return value

@@ -68,8 +68,8 @@ class EncoderLayer(keras.layers.Layer):
 
     def call(self, x, real=None, attention_mask=None, training=False):
         """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
-        x, weights = self.self_attention(x, mask=attention_mask, training=training)
-        x, _ = self.ffn(x, mask=real, training=training)
+        x, weights = self.self_attention(x, attention_mask=attention_mask, training=training)
+        x, _ = self.ffn(x, real=real, training=training)
         return x, {"self_attention": weights}
 
     def get_config(self):
@@ -97,9 +97,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def call(self, x, memory=None, memory_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...})."""
-        mask = causal_mask(keras.ops.shape(x)[1])
-        x, own = self.self_attention(x, mask=mask, training=training)
-        x, cross = self.encdec_attention(x, memory=memory, mask=memory_mask, training=training)
+        causal = causal_mask(keras.ops.shape(x)[1])
+        x, own = self.self_attention(x, attention_mask=causal, training=training)
+        x, cross = self.encdec_attention(
+            x, memory=memory, attention_mask=memory_mask, training=training
+        )
         x, _ = self.ffn(x, training=training)
         return x, {"self_attention": own, "encdec_attention": cross}
 

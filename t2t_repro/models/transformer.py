@@ -1,7 +1,8 @@
 """The Transformer of "Attention Is All You Need", as tensor2tensor computes it.
 
-Its data's way: ids -> SymbolEmbedding -> target space, positions, dropout -> encoder Stack -> memory;
-target ids shifted right -> SymbolEmbedding -> positions, dropout -> decoder Stack over memory -> logits.
+The data's way: ids -> SymbolEmbedding -> target space, positions, dropout -> encoder Stack ->
+memory; target ids shifted right -> SymbolEmbedding -> positions, dropout -> decoder Stack over the
+memory -> logits.
 """
 
 import dataclasses
@@ -55,8 +56,9 @@ class Transformer(keras.Model):
         self.inputs_position = parts.positions("inputs_positional_embedding")
         self.targets_position = parts.positions("targets_positional_embedding")
         rate = hparams.layer_prepostprocess_dropout
-        self.inputs_dropout = keras.layers.Dropout(rate, name="inputs_dropout")
-        self.targets_dropout = keras.layers.Dropout(rate, name="targets_dropout")
+        policy = self.dtype_policy
+        self.inputs_dropout = keras.layers.Dropout(rate, dtype=policy, name="inputs_dropout")
+        self.targets_dropout = keras.layers.Dropout(rate, dtype=policy, name="targets_dropout")
         self.symbol_dropout_seed = keras.random.SeedGenerator()
         self.encoder = Stack(
             [parts.encoder_layer(i) for i in range(hparams.encoder_layers)],
@@ -142,7 +144,7 @@ class Transformer(keras.Model):
         return mean_over_global_batch(*padded_cross_entropy(y_pred, x["targets"], smoothing))
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
-        # Keras averages the loss over calls; here it is this batch's, before the update, as T2T logs it.
+        # Keras averages the loss over calls; T2T logs this batch's, before the update.
         self.reset_metrics()
         return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
 
@@ -184,7 +186,7 @@ class Transformer(keras.Model):
         x = ops.reshape(self.decoder.preprocess(x), (batch, beams, self.hparams.hidden_size))
         return self.softmax.logits(x), next_state
 
-    # --- the two halves -----------------------------------------------------------------------------
+    # --- the two halves -------------------------------------------------------------------------
 
     def _encode(self, inputs, training):
         inputs = self._symbol_dropout(inputs, training)
@@ -246,9 +248,7 @@ class _Parts:
         def table(vocab_size: int, name: str) -> SymbolEmbedding:
             size = -(-vocab_size // hp.vocab_divisor) * hp.vocab_divisor
             shards = hp.symbol_modality_num_shards
-            return SymbolEmbedding(
-                size, hp.hidden_size, shards, scale, dtype=self.dtype, name=name
-            )
+            return SymbolEmbedding(size, hp.hidden_size, shards, scale, dtype=self.dtype, name=name)
 
         shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
         if not shared:

@@ -1,0 +1,76 @@
+"""The model against what tensor2tensor computed, on all its 21 small models."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.interop import tensor2tensor
+from t2t_repro.training import losses, optimizers
+
+
+def test_every_case_is_there(golden_path):
+    assert len(list((golden_path / "models").glob("*.npz"))) == 21
+
+
+@pytest.fixture(scope="module")
+def model(golden):
+    return golden.model()
+
+
+def test_outputs_and_logits(golden, model):
+    memory, real = model.encode(golden["inputs"])
+    np.testing.assert_allclose(memory, golden["encoder_output"], atol=2e-5)
+    np.testing.assert_array_equal(real, golden["inputs"] != 0)
+    outputs, _ = model._decode(golden["targets"], memory, real, False)
+    np.testing.assert_allclose(outputs, golden["decoder_output"], atol=2e-5)
+    np.testing.assert_allclose(model(golden.batch), golden["logits"], atol=2e-5)
+
+
+def test_attention_weights(golden, model):
+    ours = model.attention_weights(golden.batch)
+    theirs = golden.group("attention")
+    assert len(ours) == len(theirs) > 0
+    for name, expected in theirs.items():
+        scope = name.removeprefix("transformer/body/").split("/multihead_attention")[0]
+        of_decoder = scope.startswith("decoder")
+        real = golden["targets" if of_decoder else "inputs"] != 0
+        # (B, N, T, S) -> (B, T, N, S): compare where the query is real
+        got = np.transpose(ours[scope], (0, 2, 1, 3))[real]
+        np.testing.assert_allclose(got, np.transpose(expected, (0, 2, 1, 3))[real], atol=1e-5)
+
+
+def test_losses(golden, model):
+    logits = model(golden.batch)
+    total, weight = losses.padded_cross_entropy(logits, golden["targets"])
+    np.testing.assert_allclose(total, golden["loss_sum"], rtol=1e-5)
+    assert float(weight) == golden["loss_weight"]
+    smoothing = golden.hparams.label_smoothing
+    total, _ = losses.padded_cross_entropy(logits, golden["targets"], smoothing)
+    np.testing.assert_allclose(total, golden["smoothed_loss_sum"], rtol=1e-5)
+
+
+def test_twenty_steps_of_training(golden, dropout_off):
+    model = golden.model(**dropout_off)
+    model.compile(optimizer=optimizers.from_hparams(model.hparams))
+    losses_now = [model.train_on_batch(golden.batch, return_dict=True)["loss"] for _ in range(20)]
+    np.testing.assert_allclose(losses_now, golden["train_loss"], rtol=3e-4)
+    before = golden.group("var")
+    after = tensor2tensor.export_variables(model)
+    for name, value in after.items():
+        expected = golden[f"after20_norm:{name}"]
+        np.testing.assert_allclose(np.linalg.norm(value), expected, rtol=1e-5, err_msg=name)
+        change = np.linalg.norm(value - before[name])
+        expected = golden[f"after20_change:{name}"]
+        np.testing.assert_allclose(change, expected, rtol=5e-3, atol=1e-9, err_msg=name)
+
+
+def test_decoding_step_by_step_gives_the_same_logits(golden, model):
+    inputs, targets = golden.batch.values()
+    beams, length = 2, targets.shape[1] + 1
+    memory = model.start_decoding(inputs)
+    state = model.initial_state(len(inputs), beams, length)
+    last = np.zeros((len(inputs), beams), "int32")
+    for step in range(targets.shape[1]):
+        logits, state = model.decode_step(last, step, state, memory)
+        for beam in range(beams):
+            np.testing.assert_allclose(logits[:, beam], golden["logits"][:, step], atol=2e-5)
+        last = np.repeat(targets[:, step : step + 1], beams, axis=1)

@@ -1,0 +1,122 @@
+"""Properties of the whole model that no stored number explains."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro import Transformer
+from t2t_repro.config import HParams
+from t2t_repro.interop import tensor2tensor
+
+TINY = HParams(
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_heads=3,
+    filter_size=20,
+    layer_preprocess_sequence="n",
+    layer_postprocess_sequence="da",
+    label_smoothing=0.1,
+    shared_embedding_and_softmax_weights=True,
+)
+BATCH = {
+    "inputs": np.array([[3, 4, 5, 1, 0], [6, 1, 0, 0, 0]], "int32"),
+    "targets": np.array([[7, 8, 1], [9, 1, 0]], "int32"),
+}
+
+
+def tiny(**changes) -> Transformer:
+    keras.utils.set_random_seed(5)
+    hparams = dataclasses.replace(TINY, **changes)
+    return Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=17)
+
+
+def test_a_padded_batch_equals_its_sentences_one_by_one():
+    model = tiny()
+    together = np.asarray(model(BATCH))
+    for i, (source, target) in enumerate(((4, 3), (2, 2))):
+        alone = {
+            "inputs": BATCH["inputs"][i : i + 1, :source],
+            "targets": BATCH["targets"][i : i + 1, :target],
+        }
+        np.testing.assert_allclose(np.asarray(model(alone))[0], together[i, :target], atol=1e-5)
+
+
+def test_no_target_sees_those_after_it():
+    model = tiny()
+    changed = {**BATCH, "targets": np.array([[7, 2, 2], [9, 2, 2]], "int32")}
+    before, after = np.asarray(model(BATCH)), np.asarray(model(changed))
+    np.testing.assert_allclose(before[:, :2], after[:, :2], atol=1e-6)
+    assert np.abs(before[:, 2] - after[:, 2]).max() > 1e-3
+
+
+def test_config_round_trip_through_json():
+    model = tiny()
+    config = json.loads(json.dumps(model.get_config()))
+    again = Transformer.from_config(config)
+    again.build()
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(BATCH), model(BATCH))
+
+
+def test_vocabularies_of_two_sizes_are_two_tables():
+    hparams = dataclasses.replace(TINY, shared_embedding=True)
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=19)
+    assert model(BATCH).shape == (2, 3, 19)
+    names = [name for name in tensor2tensor.export_variables(model) if "modality" in name]
+    assert names == [
+        "transformer/symbol_modality_17_12/shared/weights_0",
+        "transformer/symbol_modality_19_12/shared/weights_0",
+    ]
+
+
+def test_vocab_divisor_pads_the_tables():
+    model = tiny(vocab_divisor=8)
+    assert model.inputs_embedding.vocab_size == 24
+    assert model(BATCH).shape == (2, 3, 24)
+
+
+def test_dropout_is_on_in_training_alone():
+    model = tiny(layer_prepostprocess_dropout=0.5)
+    still = np.asarray(model(BATCH))
+    np.testing.assert_array_equal(model(BATCH), still)
+    assert np.abs(np.asarray(model(BATCH, training=True)) - still).max() > 1e-3
+
+
+def test_symbol_dropout_makes_whole_tokens_padding():
+    model = tiny(symbol_dropout=0.99999)
+    empty = {**BATCH, "inputs": np.zeros_like(BATCH["inputs"])}
+    memory, real, _ = model._encode(BATCH["inputs"], True)
+    assert not np.any(real)
+    expected, _ = tiny(layer_prepostprocess_dropout=0.0).encode(empty["inputs"])
+    assert np.shape(memory) == np.shape(expected)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision_keeps_logits_in_float32_and_near(dtype):
+    exact, model = tiny(), tiny(activation_dtype=dtype)
+    model.set_weights(exact.get_weights())
+    logits = model(BATCH)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    np.testing.assert_allclose(logits, exact(BATCH), atol=0.1)
+
+
+def test_fit_learns_one_batch():
+    model = tiny(layer_prepostprocess_dropout=0.0)
+    model.compile(optimizer=keras.optimizers.Adam(0.01))
+    first = model.train_on_batch(BATCH, return_dict=True)["loss"]
+    for _ in range(60):
+        last = model.train_on_batch(BATCH, return_dict=True)["loss"]
+    assert first > 2 and last < 0.1
+
+
+def test_train_on_batch_reports_the_loss_before_its_update():
+    model = tiny(layer_prepostprocess_dropout=0.0)
+    model.compile(optimizer=keras.optimizers.SGD(0.5))
+    first = model.train_on_batch(BATCH, return_dict=True)["loss"]
+    second = model.train_on_batch(BATCH, return_dict=True)["loss"]
+    x = {k: keras.ops.convert_to_tensor(v) for k, v in BATCH.items()}
+    third = model.compute_loss(x=x, y_pred=model(x), training=True)
+    assert first > second > float(third)
