@@ -1,0 +1,57 @@
+"""Evaluation of a model on a dataset, teacher-forced, with tensor2tensor's metrics."""
+
+import itertools
+from collections.abc import Sequence
+
+import keras
+
+from t2t_repro.errors import UserError
+from t2t_repro.training import metrics
+
+
+class Evaluator:
+    """Evaluates one model any number of times; its function is compiled once.
+
+    Args:
+        model: {"inputs", "targets"} to logits, as Transformer.
+        names: which of `metrics.METRICS`; the loss is always among the results.
+    """
+
+    def __init__(self, model: keras.Model, names: Sequence[str] = metrics.TEXT_METRICS):
+        self._names = tuple(names)
+        metrics.Accumulator(self._names)  # a wrong name fails now, not after an hour of training
+        self._statistics = _Statistics(model)
+
+    def evaluate(self, dataset, steps: int = 0) -> dict[str, float]:
+        """Returns {metric: value} over a finite tf.data.Dataset.
+
+        Args:
+            dataset: batches of {"inputs": (B, S), "targets": (B, T)}.
+            steps: stop after this many batches; 0: the whole dataset.
+
+        Raises:
+            UserError: if there is no batch.
+        """
+        accumulator = metrics.Accumulator(self._names)
+        batches = 0
+        for batch in itertools.islice(dataset.as_numpy_iterator(), steps or None):
+            accumulator.update(self._statistics.predict_on_batch(batch), batch["targets"])
+            batches += 1
+        if not batches:
+            raise UserError("Expected at least one batch to evaluate. Received: none.")
+        return accumulator.result()
+
+
+class _Statistics(keras.Model):
+    """The model and what evaluation needs of its logits, as one compiled prediction.
+
+    The logits, the largest arrays of all, never leave the device.
+    """
+
+    def __init__(self, model: keras.Model):
+        super().__init__(name="statistics")
+        self.model = model
+        self.jit_compile = model.jit_compile
+
+    def call(self, batch, training=False):
+        return metrics.token_statistics(self.model(batch, training=False), batch["targets"])

@@ -1,0 +1,122 @@
+"""What a run says while it trains: a line for people, metrics.jsonl for programs, TensorBoard."""
+
+import math
+import sys
+import time
+from typing import TextIO
+
+from t2t_repro.run_directory import RunDirectory
+
+
+class Progress:
+    """Reports steps and evaluations of one run.
+
+    Args:
+        run: gets metrics.jsonl and TensorBoard's events, those of evaluation in `eval`.
+        train_steps: where the run ends.
+        every: report each this many steps.
+        stream: where the lines go; a terminal gets one line that is written over and over between
+            reports, anything else a line per report.
+    """
+
+    def __init__(
+        self, run: RunDirectory, train_steps: int, every: int, stream: TextIO | None = None
+    ):
+        self._run = run
+        self._train_steps = train_steps
+        self._every = every
+        self._stream = stream or sys.stdout
+        self._writers: dict[str, object] = {}
+        self._seconds = self._total_seconds = 0.0
+        self._tokens = self._steps = self._total_steps = 0
+        self._shown = 0.0
+        self._unfinished_line = False
+
+    def step(self, step: int, loss: float, tokens: int, seconds: float, learning_rate) -> None:
+        """Adds one step.
+
+        Args:
+            step: how many steps are done.
+            loss: that of this step.
+            tokens: its real target tokens.
+            seconds: how long it took.
+            learning_rate: called for its value when there is something to report.
+        """
+        first = self._total_steps == 0
+        self._total_steps += 1
+        if not first:  # the first step of a process compiles
+            self._steps += 1
+            self._tokens += tokens
+            self._seconds += seconds
+            self._total_seconds += seconds
+        now = time.monotonic()
+        report = step % self._every == 0 or step == self._train_steps
+        overwrite = self._stream.isatty() and now - self._shown > 0.5
+        if not report and not overwrite:
+            return
+        self._shown = now
+        rate = float(learning_rate())
+        tokens_per_second = self._tokens / self._seconds if self._seconds else 0.0
+        text = f"step {step}/{self._train_steps} | loss {loss:.4f} | learning rate {rate:.3e}"
+        if self._seconds:
+            left = (self._train_steps - step) * self._total_seconds / (self._total_steps - 1)
+            text += f" | {tokens_per_second:,.0f} tokens/s | {duration(left)} left"
+        if not report:
+            self._write(text, overwrite=True)
+            return
+        self.say(text)
+        values = {"loss": loss, "learning_rate": rate, "tokens_per_second": tokens_per_second}
+        self._record("train", step, values)
+        self._tokens = self._steps = 0
+        self._seconds = 0.0
+
+    def evaluation(self, step: int, values: dict[str, float], split: str, seconds: float) -> None:
+        """Reports what an evaluation found."""
+        shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
+        self.say(f"step {step} | {split}: {shown} | {duration(seconds)}")
+        self._record("eval", step, {"split": split} | values)
+
+    def say(self, text: str) -> None:
+        """Prints a line of its own."""
+        self._write(text, overwrite=False)
+
+    def close(self) -> None:
+        """Writes out what is not on the disk yet."""
+        if self._unfinished_line:
+            print(file=self._stream, flush=True)
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _write(self, text: str, overwrite: bool) -> None:
+        clear = "\r\x1b[K" if self._unfinished_line else ""
+        print(clear + text, end="" if overwrite else "\n", file=self._stream, flush=True)
+        self._unfinished_line = overwrite
+
+    def _record(self, kind: str, step: int, values: dict) -> None:
+        finite = {
+            name: value if not isinstance(value, float) or math.isfinite(value) else str(value)
+            for name, value in values.items()
+        }
+        self._run.append_metrics(
+            {"kind": kind, "step": step, "time": round(time.time(), 3)} | finite
+        )
+        import tensorflow as tf
+
+        if kind not in self._writers:
+            folder = self._run.path if kind == "train" else self._run.path / kind
+            self._writers[kind] = tf.summary.create_file_writer(str(folder))
+        writer = self._writers[kind]
+        with writer.as_default(step=step), tf.device("CPU:0"):
+            for name, value in values.items():
+                if isinstance(value, float):
+                    tf.summary.scalar(name, value)
+        writer.flush()
+
+
+def duration(seconds: float) -> str:
+    """Returns "2h 05m", "3m 07s" or "12s"."""
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
+    return f"{seconds // 60}m {seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"

@@ -1,0 +1,152 @@
+import io
+import re
+
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints, distribution, loop
+from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.loop import Plan
+from t2t_repro.training.progress import Progress
+
+
+def train(model, batches, run, **plan):
+    plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
+    progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], io.StringIO())
+    evaluations = []
+    state = loop.train(
+        model, batches, run, Plan(**plan), progress=progress, evaluate=evaluations.append
+    )
+    return state, evaluations, progress._stream.getvalue()
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    return run
+
+
+def weights(model):
+    return {name: np.asarray(v) for name, v in checkpoints.named_weights(model).items()}
+
+
+def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches):
+    model = make_model()
+    state, evaluations, said = train(
+        model, make_batches(), run, train_steps=82, local_eval_frequency=40, keep_checkpoint_max=2
+    )
+    assert state == checkpoints.State(step=82, batches=82)
+    assert evaluations == [40, 80, 82]
+    names = [path.name for path in checkpoints.list_checkpoints(run.path)]
+    assert names == ["ckpt-80", "ckpt-82"]
+    result = Evaluator(model, ["accuracy"]).evaluate(make_batches(seed=9), steps=20)
+    assert result["accuracy"] > 0.95 and result["loss"] < 0.3
+    rows = run.read_metrics()
+    assert [row["step"] for row in rows] == [*range(5, 81, 5), 82]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert rows[0]["kind"] == "train" and rows[1]["tokens_per_second"] > 0
+    assert rows[0]["learning_rate"] == pytest.approx(0.05)
+    assert re.search(
+        r"step 10/82 \| loss \d\.\d+ \| learning rate 5.000e-02 \| [\d,]+ tokens/s \| \d+s left",
+        said,
+    )
+    assert list(run.path.glob("events.out.tfevents*"))
+
+
+def test_the_loss_is_that_of_the_step(run, make_model, make_batches):
+    batches = make_batches()
+    _, _, _ = train(make_model(), batches, run, train_steps=4, log_step_count_steps=1)
+    alone = make_model()
+    expected = [
+        alone.train_on_batch(batch, return_dict=True)["loss"]
+        for batch in batches.take(4).as_numpy_iterator()
+    ]
+    assert [row["loss"] for row in run.read_metrics()] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_stopped_run_ends_as_one_that_never_stopped(tmp_path, make_model, make_batches):
+    straight, stopped = RunDirectory(tmp_path / "straight"), RunDirectory(tmp_path / "stopped")
+    straight.path.mkdir()
+    stopped.path.mkdir()
+    model = make_model()
+    train(model, make_batches(), straight, train_steps=12)
+    train(make_model(), make_batches(), stopped, train_steps=7)
+    resumed = make_model(seed=5)
+    state, evaluations, said = train(resumed, make_batches(), stopped, train_steps=12)
+    assert state == checkpoints.State(step=12, batches=12) and evaluations == [10, 12]
+    assert re.search(r"Continuing from .*ckpt-7 \(step 7\)", said)
+    for name, value in weights(model).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], name)
+    before = weights(resumed)
+    _, evaluations, said = train(resumed, make_batches(), stopped, train_steps=12)
+    assert "Nothing to train: the run is at step 12 of 12." in said and evaluations == []
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], name)
+
+
+def test_a_torn_checkpoint_is_named_and_the_one_before_it_continued(run, make_model, make_batches):
+    train(make_model(), make_batches(), run, train_steps=10)
+    (run.checkpoints_dir / "ckpt-10" / "training.npz").write_bytes(b"torn")
+    _, _, said = train(make_model(seed=4), make_batches(), run, train_steps=12)
+    assert re.search("not whole.*bytes in .*ckpt-10/training.npz", said)
+    assert re.search(r"Continuing from .*ckpt-5 \(step 5\)", said)
+
+
+def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
+    _, evaluations, _ = train(
+        make_model(), make_batches(), run, train_steps=30, save_checkpoints_secs=20,
+        eval_throttle_seconds=60, keep_checkpoint_max=0,
+    )  # fmt: skip
+    steps = [checkpoints.step_of(path) for path in checkpoints.list_checkpoints(run.path)]
+    assert len(steps) > 3 and steps[-1] == 30
+    assert 0 < len(evaluations) < len(steps) and evaluations[-1] == 30
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(run, make_model, make_batches):
+    model = make_model(learning_rate=float("inf"))
+    with pytest.raises(UserError, match=r"finite loss. Received: nan at step 2, .*'inputs': \(\d"):
+        train(model, make_batches(), run, local_eval_frequency=1)
+    assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-1"]
+
+
+def test_data_that_ends_is_an_error(run, make_model, make_batches):
+    with pytest.raises(UserError, match="training data without end. Received: 3 batches"):
+        train(make_model(), make_batches().take(3), run)
+
+
+def test_one_trace_serves_every_shape(run, make_model, make_batches):
+    model, calls = make_model(), []
+    original = model.train_step
+    model.train_step = lambda batch: calls.append(1) or original(batch)
+    train(model, make_batches(), run)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", ["train_steps", "local_eval_frequency", "log_step_count_steps"])
+def test_a_plan_counts_from_one(name):
+    with pytest.raises(UserError, match=f"Expected --{name} >= 1. Received: 0"):
+        Plan(**({"train_steps": 1} | {name: 0}))
+
+
+@pytest.mark.parametrize(
+    "name", ["save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds"]
+)
+def test_a_plan_has_no_negative_numbers(name):
+    with pytest.raises(UserError, match=f"Expected --{name} >= 0. Received: -1"):
+        Plan(train_steps=1, **{name: -1})
+
+
+def test_evaluation_without_a_batch_is_an_error(make_model, make_batches):
+    with pytest.raises(UserError, match="at least one batch to evaluate. Received: none"):
+        Evaluator(make_model()).evaluate(make_batches().take(0))
+
+
+def test_target_tokens_are_counted_without_padding(make_batches):
+    batch = next(distribution.batches(make_batches()))
+    assert distribution.count_tokens(batch) == np.count_nonzero(batch["targets"].numpy())
+    assert distribution.count_tokens(batch) == batch["targets"].numpy().size - 1

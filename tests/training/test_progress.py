@@ -1,0 +1,69 @@
+import io
+
+import pytest
+
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training.progress import Progress, duration
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path)
+
+
+def test_the_first_step_counts_neither_tokens_nor_time(run):
+    stream = io.StringIO()
+    progress = Progress(run, train_steps=8, every=2, stream=stream)
+    seconds = [100.0, 0.5, 0.5, 0.5]
+    for step in range(1, 5):
+        progress.step(step, 2.5, 300, seconds[step - 1], lambda: 0.001)
+    progress.close()
+    lines = stream.getvalue().splitlines()
+    assert lines == [
+        "step 2/8 | loss 2.5000 | learning rate 1.000e-03 | 600 tokens/s | 3s left",
+        "step 4/8 | loss 2.5000 | learning rate 1.000e-03 | 600 tokens/s | 2s left",
+    ]
+
+
+def test_a_terminal_sees_one_line_that_is_written_over(run, monkeypatch):
+    stream = Terminal()
+    progress = Progress(run, train_steps=6, every=4, stream=stream)
+    for step in range(1, 7):
+        monkeypatch.setattr("time.monotonic", lambda step=step: 10.0 * step)
+        progress.step(step, 1.0, 10, 1.0, lambda: 0.1)
+    progress.close()
+    text = stream.getvalue()
+    assert text.count("\n") == 2 and text.count("\r") == 4
+    assert [row["step"] for row in run.read_metrics()] == [4, 6]
+
+
+def test_closing_ends_an_unfinished_line(run, monkeypatch):
+    stream = Terminal()
+    progress = Progress(run, train_steps=6, every=4, stream=stream)
+    progress.step(1, 1.0, 10, 1.0, lambda: 0.1)
+    progress.close()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_evaluations_are_written_for_programs_and_for_tensorboard(run):
+    stream = io.StringIO()
+    progress = Progress(run, train_steps=6, every=4, stream=stream)
+    progress.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0)
+    progress.close()
+    assert stream.getvalue() == "step 3 | dev: loss 1.2500 | accuracy nan | 1m 01s\n"
+    (row,) = run.read_metrics()
+    assert row.pop("time") > 0
+    assert row == {"kind": "eval", "step": 3, "split": "dev", "loss": 1.25, "accuracy": "nan"}
+    assert list((run.path / "eval").glob("events.out.tfevents*"))
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(0.4, "0s"), (59.6, "1m 00s"), (187, "3m 07s"), (7501, "2h 05m")]
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
