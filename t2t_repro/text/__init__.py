@@ -1,0 +1,6 @@
+"""Text to ids and back: tensor2tensor's subword, byte and token encoders, in pure Python."""
+
+from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
+
+__all__ = ["ByteTextEncoder", "SubwordTextEncoder", "TextEncoder", "TokenTextEncoder"]

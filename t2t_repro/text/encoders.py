@@ -1,0 +1,202 @@
+"""The base of all encoders, and the simple ones: numbers, bytes, and tokens of a fixed list.
+
+Every encoder keeps id 0 for padding and id 1 for the end of a sequence. `encode` never appends
+the end, and `decode` writes the two out as <pad> and <EOS> unless `strip_extraneous` cuts them off.
+"""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterable
+
+from t2t_repro.errors import UserError
+from t2t_repro.text.lines import read_lines
+
+PAD = "<pad>"
+EOS = "<EOS>"
+RESERVED_TOKENS = (PAD, EOS)
+NUM_RESERVED_TOKENS = len(RESERVED_TOKENS)
+PAD_ID = 0
+EOS_ID = 1
+
+
+class TextEncoder:
+    """Ids written out as numbers: "0 3 1" is [2, 5, 3]. What the algorithmic problems use."""
+
+    def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS):
+        self._num_reserved_ids = num_reserved_ids
+
+    @property
+    def num_reserved_ids(self) -> int:
+        return self._num_reserved_ids
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are. Numbers have no bound, so the problem must say it."""
+        raise NotImplementedError(f"{type(self).__name__} does not bound its ids.")
+
+    def encode(self, text: str) -> list[int]:
+        try:
+            return [int(word) + self._num_reserved_ids for word in text.split()]
+        except ValueError:
+            raise UserError(f"Expected whole numbers between blanks. Received: {text!r}.") from None
+
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
+        return " ".join(self.decode_list(self._strip(ids, strip_extraneous)))
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        """One string for each id, to show what the model sees."""
+        return [
+            RESERVED_TOKENS[i]
+            if 0 <= i < self._num_reserved_ids
+            else str(i - self._num_reserved_ids)
+            for i in ids
+        ]
+
+    def _strip(self, ids: Iterable[int], strip_extraneous: bool) -> list[int]:
+        """Cut the reserved ids off the end, if asked to."""
+        ids = list(ids)
+        while strip_extraneous and ids and 0 <= ids[-1] < self._num_reserved_ids:
+            ids.pop()
+        return ids
+
+
+class ByteTextEncoder(TextEncoder):
+    """The bytes of the UTF-8 text."""
+
+    @property
+    def vocab_size(self) -> int:
+        return 2**8 + self._num_reserved_ids
+
+    def encode(self, text: str) -> list[int]:
+        return [byte + self._num_reserved_ids for byte in text.encode("utf-8")]
+
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
+        """Bytes that are not UTF-8 become U+FFFD."""
+        pieces = [self._bytes(i) for i in self._strip(ids, strip_extraneous)]
+        return b"".join(pieces).decode("utf-8", "replace")
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        return [self._bytes(i).decode("ascii", "backslashreplace") for i in ids]
+
+    def _bytes(self, i: int) -> bytes:
+        if 0 <= i < self._num_reserved_ids:
+            return RESERVED_TOKENS[i].encode("ascii")
+        if not 0 <= i < self.vocab_size:
+            raise UserError(
+                f"Expected ids of bytes, from 0 to {self.vocab_size - 1}. Received: {i}. "
+                "The ids were made with another vocabulary."
+            )
+        return bytes([i - self._num_reserved_ids])
+
+
+class TokenTextEncoder(TextEncoder):
+    """Tokens between blanks, numbered by their place in a list or in a file of one per line.
+
+    A file holds the reserved tokens itself, on its first two lines. To a list they are added.
+    """
+
+    def __init__(
+        self,
+        vocab_filename: str | os.PathLike[str] | None,
+        reverse: bool = False,
+        vocab_list: Iterable[str] | None = None,
+        replace_oov: str | None = None,
+        num_reserved_ids: int = NUM_RESERVED_TOKENS,
+    ):
+        """
+        Args:
+          vocab_filename: the file; None when `vocab_list` is given.
+          reverse: write sequences from right to left.
+          replace_oov: the token to encode instead of one that is not in the vocabulary.
+        """
+        super().__init__(num_reserved_ids)
+        if (vocab_filename is None) == (vocab_list is None):
+            raise UserError(
+                "Expected either vocab_filename or vocab_list. "
+                f"Received: {vocab_filename=}, {vocab_list=}."
+            )
+        self._reverse = reverse
+        self._replace_oov = replace_oov
+        if vocab_filename is not None:
+            self._tokens = [line.strip() for line in read_vocabulary(vocab_filename)]
+        else:
+            tokens = [token for token in vocab_list or () if token not in RESERVED_TOKENS]
+            check_unique(tokens, "vocab_list")
+            self._tokens = [*RESERVED_TOKENS, *tokens]
+        self._ids = {token: i for i, token in enumerate(self._tokens)}
+        if replace_oov is not None and replace_oov not in self._ids:
+            raise UserError(
+                f"Expected replace_oov to be in the vocabulary of {len(self._tokens)} tokens. "
+                f"Received: {replace_oov!r}."
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._tokens)
+
+    def encode(self, text: str) -> list[int]:
+        tokens = text.split()
+        if self._replace_oov is not None:
+            tokens = [t if t in self._ids else self._replace_oov for t in tokens]
+        try:
+            ids = [self._ids[token] for token in tokens]
+        except KeyError as error:
+            raise UserError(
+                f"Expected tokens of the vocabulary. Received: {error.args[0]!r} in {text!r}. "
+                "Add it to the vocabulary, or name a token to use instead as replace_oov."
+            ) from None
+        return ids[::-1] if self._reverse else ids
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        """One token for each id, and ID_n for an id n that the vocabulary does not have."""
+        size = len(self._tokens)
+        tokens = [self._tokens[i] if 0 <= i < size else f"ID_{i}" for i in ids]
+        return tokens[::-1] if self._reverse else tokens
+
+    def store_to_file(self, filename: str | os.PathLike[str]) -> None:
+        write_vocabulary(filename, self._tokens)
+
+
+def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a vocabulary file, of which there must be some and no two the same."""
+    if not os.path.isfile(path):
+        raise UserError(
+            f"Expected a vocabulary file. Received: {os.fspath(path)}, which does not exist. "
+            "Make it with t2t-datagen, or correct --data_dir."
+        )
+    lines = read_lines(path)
+    if not lines:
+        raise UserError(
+            f"Expected one subtoken or token on each line. Received: {os.fspath(path)}, which is "
+            "empty. Remove it and make it again with t2t-datagen."
+        )
+    check_unique(lines, os.fspath(path))
+    return lines
+
+
+def write_vocabulary(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write a line for each entry. The file appears under its name only when it is complete."""
+    path = pathlib.Path(path)
+    unfinished = path.with_name(path.name + ".incomplete")
+    try:
+        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(line + "\n" for line in lines)
+        os.replace(unfinished, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+def check_unique(entries: Iterable[str], source: str) -> None:
+    """Refuse a vocabulary with two ids for one string. Empty entries only take up ids."""
+    first: dict[str, int] = {}
+    for number, entry in enumerate(entries, start=1):
+        if entry and entry in first:
+            raise UserError(
+                f"Expected every entry of a vocabulary once. Received: {entry!r} on lines "
+                f"{first[entry]} and {number} of {source}. Make it again with t2t-datagen; or, if a "
+                f"model was trained with it, empty line {first[entry]}, but keep the line: "
+                "tensor2tensor takes the last."
+            )
+        first.setdefault(entry, number)

@@ -1,0 +1,209 @@
+"""tensor2tensor's subword encoder: any text as pieces of words from a vocabulary of fixed size.
+
+Text is split into tokens (tokenizer.py), each token is spelled in the vocabulary's alphabet with
+a `_` at its end (escaping.py), and the spelling is cut into subtokens from left to right, always
+taking the longest one that fits. Nothing is lost: `decode(encode(text)) == text` for every text.
+
+The ids and the vocabulary files equal tensor2tensor's.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import subword_builder, tokenizer
+from t2t_repro.text.encoders import (
+    TextEncoder,
+    check_unique,
+    read_vocabulary,
+    write_vocabulary,
+)
+from t2t_repro.text.escaping import (
+    ESCAPE_CHARACTERS,
+    escape_character,
+    escape_token,
+    unescape_token,
+)
+from t2t_repro.text.vocabulary import count_tokens
+
+_CACHE_SIZE = 2**20  # tokens whose ids are remembered
+
+
+class SubwordTextEncoder(TextEncoder):
+    """Text to subtoken ids and back. The first two subtokens spell the reserved <pad> and <EOS>."""
+
+    def __init__(self, filename: str | os.PathLike[str]):
+        """Read a vocabulary file: one subtoken on each line, in quotes or without."""
+        super().__init__()
+        lines = read_vocabulary(filename)
+        self._set_subtokens([_unquote(line) for line in lines], os.fspath(filename))
+
+    @classmethod
+    def from_subtokens(cls, subtokens: Iterable[str]) -> "SubwordTextEncoder":
+        """The encoder of a vocabulary in memory. An empty subtoken takes up an id, nothing more."""
+        encoder = cls.__new__(cls)
+        TextEncoder.__init__(encoder)
+        subtokens = list(subtokens)
+        check_unique(subtokens, "the list of subtokens")
+        encoder._set_subtokens(subtokens, "the list of subtokens")
+        return encoder
+
+    def _set_subtokens(self, subtokens: list[str], source: str) -> None:
+        self._subtokens = subtokens
+        self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
+        missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
+        if missing:
+            raise UserError(
+                "Expected a subword vocabulary, in which each of the characters "
+                f"{''.join(sorted(ESCAPE_CHARACTERS))} is a subtoken of its own: they spell every "
+                f"character that the vocabulary lacks. Received: {source}, without "
+                f"{' '.join(missing)}. Make it with t2t-datagen."
+            )
+        self._alphabet = frozenset(c for subtoken in subtokens for c in subtoken)
+        # The longest subtoken that begins with a character bounds the search for a match.
+        self._longest: dict[str, int] = {}
+        for subtoken in self._ids:
+            first = subtoken[0]
+            self._longest[first] = max(self._longest.get(first, 0), len(subtoken))
+        self._cache: dict[str, list[int]] = {}
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._subtokens)
+
+    @property
+    def all_subtoken_strings(self) -> tuple[str, ...]:
+        """The vocabulary in the order of its ids."""
+        return tuple(self._subtokens)
+
+    @property
+    def alphabet(self) -> frozenset[str]:
+        """The characters that need no escape (but for the newline, which always has one)."""
+        return self._alphabet
+
+    def encode(self, text: str) -> list[int]:
+        return self._encode_tokens(tokenizer.encode(text))
+
+    def encode_without_tokenizing(self, token: str) -> list[int]:
+        """The ids of `token` as one token, whatever characters it has.
+
+        For text that the caller has cut into tokens. `decode` of several of them puts a blank
+        between two that begin with letters or digits, and nothing elsewhere.
+        """
+        return self._encode_tokens([token])
+
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
+        """The text of `ids`. Ids outside the vocabulary decode to nothing."""
+        spelled = "".join(self.decode_list(self._strip(ids, strip_extraneous)))
+        tokens = [unescape_token(part) for part in spelled.split("_") if part]
+        return tokenizer.decode([token for token in tokens if token])
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        size = len(self._subtokens)
+        return [self._subtokens[i] if 0 <= i < size else "" for i in ids]
+
+    def store_to_file(
+        self, filename: str | os.PathLike[str], add_single_quotes: bool = True
+    ) -> None:
+        """Write a vocabulary file, complete or not at all.
+
+        Without quotes, blanks at the end of a subtoken are lost when the file is read. It still
+        encodes every text, but not always to the same ids.
+        """
+        quote = "'" if add_single_quotes else ""
+        write_vocabulary(filename, (f"{quote}{subtoken}{quote}" for subtoken in self._subtokens))
+
+    @classmethod
+    def build_from_generator(
+        cls,
+        generator: Iterable[str],
+        target_size: int,
+        max_subtoken_length: int | None = None,
+        reserved_tokens: Sequence[str] | None = None,
+    ) -> "SubwordTextEncoder":
+        """Build a vocabulary of about `target_size` subtokens from lines of text."""
+        return cls.build_to_target_size(
+            target_size,
+            count_tokens(generator),
+            min_val=1,
+            max_val=1000,
+            max_subtoken_length=max_subtoken_length,
+            reserved_tokens=reserved_tokens,
+        )
+
+    @classmethod
+    def build_to_target_size(
+        cls,
+        target_size: int,
+        token_counts: Mapping[str, int],
+        min_val: int,
+        max_val: int,
+        max_subtoken_length: int | None = None,
+        reserved_tokens: Sequence[str] | None = None,
+        num_iterations: int = 4,
+    ) -> "SubwordTextEncoder":
+        """Build a vocabulary of about `target_size` subtokens from the counts of tokens.
+
+        A subtoken is kept when it occurs often enough; how often is found by bisection.
+
+        Args:
+          token_counts: tokens, as tokenizer.encode cuts them, and how often each occurs.
+          min_val: the lowest minimum count to try.
+          max_val: the highest minimum count to try.
+          max_subtoken_length: subtokens have fewer characters than this (as in tensor2tensor).
+            Set it for languages without blanks, whose tokens are whole clauses: time and memory
+            grow with the square of a token's length otherwise.
+          reserved_tokens: begins with <pad> and <EOS>; tokens to be given the first ids.
+          num_iterations: how many times the text is cut anew with the subtokens found so far.
+        """
+        return cls.from_subtokens(
+            subword_builder.build_to_target_size(
+                target_size,
+                token_counts,
+                min_val,
+                max_val,
+                max_subtoken_length=max_subtoken_length,
+                reserved_tokens=reserved_tokens,
+                num_iterations=num_iterations,
+            )
+        )
+
+    def _encode_tokens(self, tokens: Iterable[str]) -> list[int]:
+        cache = self._cache
+        ids: list[int] = []
+        for token in tokens:
+            known = cache.get(token)
+            if known is None:
+                known = self._match(escape_token(token, self._alphabet))
+                if len(cache) >= _CACHE_SIZE:
+                    cache.clear()
+                cache[token] = known
+            ids += known
+        return ids
+
+    def _match(self, escaped: str) -> list[int]:
+        """Cut an escaped token into the longest subtokens, from left to right."""
+        ids_of, longest = self._ids, self._longest
+        ids: list[int] = []
+        start, length = 0, len(escaped)
+        while start < length:
+            end = min(length, start + longest.get(escaped[start], 0))
+            while end > start and (subtoken := escaped[start:end]) not in ids_of:
+                end -= 1
+            if end > start:
+                ids.append(ids_of[subtoken])
+                start = end
+            else:
+                # In a file that tensor2tensor did not write, or wrote without quotes, a character
+                # may occur only within longer subtokens. tensor2tensor stops here.
+                ids += self._match(escape_character(escaped[start]))
+                start += 1
+        return ids
+
+
+def _unquote(line: str) -> str:
+    """The subtoken on a line of a vocabulary file. Some files put them in quotes, others do not."""
+    line = line.rstrip()
+    if line[:1] == line[-1:] and line[:1] in ("'", '"'):
+        return line[1:-1]
+    return line

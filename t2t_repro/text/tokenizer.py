@@ -1,0 +1,34 @@
+"""Split text into words and the signs between them, such that joining gives the text back.
+
+A token is a longest run of letters and digits (Unicode categories L and N), or a longest run of
+everything else. A single space between two words is implied and makes no token; at the very
+beginning or end of the text it does. `"Dude - that's so cool."` becomes
+`["Dude", " - ", "that", "'", "s", "so", "cool", "."]`.
+"""
+
+import re
+from collections.abc import Sequence
+
+# [^\W_] is str.isalnum(), which holds for exactly the categories L and N.
+_RUNS = re.compile(r"[^\W_]+|[\W_]+")
+
+
+def encode(text: str) -> list[str]:
+    """The tokens of `text`. `decode` undoes it exactly, for every string."""
+    runs = _RUNS.findall(text)
+    if len(runs) < 3:
+        return runs
+    return [runs[0], *[run for run in runs[1:-1] if run != " "], runs[-1]]
+
+
+def decode(tokens: Sequence[str]) -> str:
+    """The text of tokens, none of which may be empty: a space goes between two words."""
+    pieces = []
+    after_word = False
+    for token in tokens:
+        is_word = token[0].isalnum()
+        if after_word and is_word:
+            pieces.append(" ")
+        pieces.append(token)
+        after_word = is_word
+    return "".join(pieces)

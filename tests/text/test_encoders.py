@@ -1,0 +1,118 @@
+"""Numbers, bytes and tokens."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import ByteTextEncoder, TextEncoder, TokenTextEncoder
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "text"
+
+
+def test_numbers():
+    encoder = TextEncoder()
+    assert encoder.num_reserved_ids == 2
+    assert encoder.encode("0 3 1") == [2, 5, 3]
+    assert encoder.decode([2, 5, 3, 1, 0]) == "0 3 1 <EOS> <pad>"
+    assert encoder.decode([2, 5, 3, 1, 0], strip_extraneous=True) == "0 3 1"
+    assert TextEncoder(num_reserved_ids=0).encode("0 3") == [0, 3]
+
+
+def test_numbers_that_are_none():
+    with pytest.raises(UserError, match="whole numbers.*Received: '1 two'"):
+        TextEncoder().encode("1 two")
+
+
+def test_numbers_have_no_bound():
+    with pytest.raises(NotImplementedError, match="TextEncoder does not bound"):
+        _ = TextEncoder().vocab_size
+
+
+def test_bytes_equal_tensor2tensors():
+    rows = json.loads((GOLDEN / "byte_encode.json").read_text(encoding="utf-8"))
+    encoder = ByteTextEncoder()
+    assert len(rows) == 44 and encoder.vocab_size == 258
+    for row in rows:
+        assert encoder.encode(row["text"]) == row["ids"]
+        assert encoder.decode(row["ids"]) == row["decoded"]
+
+
+@given(st.text())
+def test_bytes_round_trip(text):
+    encoder = ByteTextEncoder()
+    assert encoder.decode([*encoder.encode(text), 1, 0], strip_extraneous=True) == text
+
+
+def test_bytes_shown_one_by_one():
+    encoder = ByteTextEncoder()
+    assert encoder.decode_list([0, 1, *encoder.encode("aä")]) == [
+        "<pad>",
+        "<EOS>",
+        "a",
+        "\\xc3",
+        "\\xa4",
+    ]
+    assert encoder.decode(encoder.encode("ä")[:1]) == "\ufffd"
+
+
+def test_an_id_that_is_no_byte():
+    with pytest.raises(UserError, match="from 0 to 257. Received: 258"):
+        ByteTextEncoder().decode([258])
+
+
+def test_tokens_of_a_list():
+    encoder = TokenTextEncoder(None, vocab_list=["<pad>", "b", "a"])
+    assert encoder.vocab_size == 4
+    assert encoder.encode(" a  b ") == [3, 2]
+    assert encoder.decode([3, 2, 7, 1], strip_extraneous=True) == "a b ID_7"
+    assert TokenTextEncoder(None, reverse=True, vocab_list=["b", "a"]).encode("a a b") == [2, 3, 3]
+    assert TokenTextEncoder(None, reverse=True, vocab_list=["b", "a"]).decode([2, 3, 1]) == (
+        "<EOS> a b"
+    )
+
+
+def test_tokens_of_a_file(tmp_path):
+    path = tmp_path / "vocab.tokens"
+    TokenTextEncoder(None, vocab_list=["ß", "UNK"]).store_to_file(path)
+    assert path.read_bytes() == "<pad>\n<EOS>\nß\nUNK\n".encode()
+    assert [file.name for file in tmp_path.iterdir()] == ["vocab.tokens"]
+    encoder = TokenTextEncoder(path, replace_oov="UNK")
+    assert encoder.encode("ß x") == [2, 3]
+    path.write_bytes(b"<pad> \r\n<EOS>\r\nlast")
+    assert TokenTextEncoder(path).encode("<pad> last") == [0, 2]
+
+
+def test_a_token_that_the_vocabulary_lacks():
+    with pytest.raises(UserError, match="Received: 'x' in 'a x'.*replace_oov"):
+        TokenTextEncoder(None, vocab_list=["a"]).encode("a x")
+    with pytest.raises(UserError, match="replace_oov.*3 tokens. Received: 'UNK'"):
+        TokenTextEncoder(None, vocab_list=["a"], replace_oov="UNK")
+
+
+@pytest.mark.parametrize("arguments", [(None, False, None), ("vocab", False, ["a"])])
+def test_a_file_or_a_list(arguments):
+    with pytest.raises(UserError, match="either vocab_filename or vocab_list. Received"):
+        TokenTextEncoder(*arguments)
+
+
+def test_a_list_with_duplicates():
+    with pytest.raises(UserError, match="Received: 'a' on lines 1 and 3 of vocab_list"):
+        TokenTextEncoder(None, vocab_list=["a", "b", "a"])
+
+
+def test_importing_the_encoders_is_cheap():
+    code = (
+        "import sys, t2t_repro.text; "
+        "print([m for m in ('tensorflow', 'keras', 'numpy', 'urllib.request') if m in sys.modules])"
+    )
+    root = pathlib.Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,204 @@
+"""The subword encoder: tensor2tensor's ids, its files, and files that are none."""
+
+import gzip
+import json
+import pathlib
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import SubwordTextEncoder, subword
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "text"
+RESERVED = ["<pad>_", "<EOS>_"]
+ESCAPES = list("\\_u;0123456789")
+
+
+def _golden(name):
+    return json.loads((GOLDEN / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def wmt32k():
+    """A vocabulary of 33,708, of which only what can match in the 244 texts is filled in."""
+    subtokens = _golden("subword_encode_vocab.json")
+    size = _golden("subword_encode.json")["vocab_size"]
+    return SubwordTextEncoder.from_subtokens([subtokens.get(str(i), "") for i in range(size)])
+
+
+ENCODER = SubwordTextEncoder.from_subtokens(
+    [*RESERVED, *ESCAPES, *string.ascii_lowercase.replace("u", ""), " ", ".", "the_", "th", "he_"]
+)
+
+
+def test_ids_equal_tensor2tensors(wmt32k):
+    rows = _golden("subword_encode.json")["rows"]
+    assert len(rows) == 244 and wmt32k.vocab_size == 33708
+    for row in rows:
+        assert wmt32k.encode(row["text"]) == row["ids"]
+        assert wmt32k.decode(row["ids"]) == row["decoded"] == row["text"]
+
+
+@given(st.text())
+def test_decode_undoes_encode(text):
+    assert ENCODER.decode(ENCODER.encode(text)) == text
+    assert ENCODER.decode([*ENCODER.encode(text), 1, 0], strip_extraneous=True) == text
+
+
+@given(st.text(min_size=1))
+def test_decode_undoes_encode_without_tokenizing(token):
+    assert ENCODER.decode(ENCODER.encode_without_tokenizing(token)) == token
+
+
+def test_the_longest_subtoken_is_taken_first():
+    def pieces(text):
+        return ENCODER.decode_list(ENCODER.encode(text))
+
+    assert pieces("the then he") == ["the_", "th", "e", "n", "_", "he_"]
+    assert pieces("a_b") == ["a", "_", "\\", "u", "_", "b", "_"]
+    assert pieces("\\") == ["\\", "\\", "_"]
+    assert pieces("é\n") == [*r"\233;_", *r"\10;_"]
+    assert ENCODER.decode_list(ENCODER.encode_without_tokenizing("a. a")) == [*"a. a_"]
+
+
+@pytest.mark.parametrize(
+    "spelled, text",
+    [
+        (r"\8364;_", "€"),
+        (r"\u\\_", "_\\"),
+        (r"\12_", r"\12"),
+        (r"\9999999999;_", "\u3013"),
+        (r"\55296;_", "\u3013"),  # half a surrogate pair, which no file can hold
+        ("a__b_", "a b"),
+        ("a_b", "a b"),
+    ],
+)
+def test_what_a_model_may_write_decodes(spelled, text):
+    ids = [ENCODER.all_subtoken_strings.index(c) for c in spelled]
+    assert ENCODER.decode(ids) == text
+
+
+def test_reserved_and_unknown_ids():
+    assert ENCODER.decode([0, ENCODER.vocab_size, -1, 1]) == "<pad><EOS>"
+    assert ENCODER.decode([1, 0], strip_extraneous=True) == ""
+    assert ENCODER.decode_list([0, 10**6]) == ["<pad>_", ""]
+
+
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(subword, "_CACHE_SIZE", 3)
+    encoder = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES])
+    words = "1 2 3 4 5 1 2"
+    assert encoder.decode(encoder.encode(words)) == words
+    assert len(encoder._cache) <= 3
+    ids = encoder.encode("1")
+    ids.append(7)
+    assert encoder.encode("1") == ids[:-1]
+
+
+def test_files_with_and_without_quotes(tmp_path):
+    path = tmp_path / "vocab"
+    ENCODER.store_to_file(path)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert lines[0] == "'<pad>_'" and lines[-1] == "" and len(lines) == ENCODER.vocab_size + 1
+    assert SubwordTextEncoder(path).all_subtoken_strings == ENCODER.all_subtoken_strings
+
+    path.write_text("".join(f'"{line[1:-1]}"  \r\n' for line in lines[:-1]), encoding="utf-8")
+    assert SubwordTextEncoder(path).all_subtoken_strings == ENCODER.all_subtoken_strings
+
+    ENCODER.store_to_file(path, add_single_quotes=False)
+    plain = SubwordTextEncoder(path)
+    blank = ENCODER.all_subtoken_strings.index(" ")
+    assert plain.all_subtoken_strings[blank] == ""  # as tensor2tensor reads it
+    assert plain.vocab_size == ENCODER.vocab_size
+    assert plain.decode(plain.encode("a  b. c")) == "a  b. c"
+    assert [file.name for file in tmp_path.iterdir()] == ["vocab"]
+
+
+def test_lines_end_at_newlines_alone(tmp_path):
+    path = tmp_path / "vocab"
+    odd = [*RESERVED, *ESCAPES, "\u2028", "\x85_", "\x0c", "\r", "'", '"_', "''"]
+    SubwordTextEncoder.from_subtokens(odd).store_to_file(path)
+    assert SubwordTextEncoder(path).all_subtoken_strings == tuple(odd)
+
+
+def test_a_character_known_only_within_longer_subtokens_is_escaped():
+    encoder = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES, "ab", "b"])
+    assert encoder.decode_list(encoder.encode("aba")) == ["ab", *r"\97;", "_"]
+    assert encoder.decode(encoder.encode("aba")) == "aba"
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UserError, match="Received: .*nothing.*does not exist.*t2t-datagen"):
+        SubwordTextEncoder(tmp_path / "nothing")
+
+
+def test_an_empty_file(tmp_path):
+    path = tmp_path / "vocab"
+    path.touch()
+    with pytest.raises(UserError, match="Received: .*vocab, which is empty"):
+        SubwordTextEncoder(path)
+
+
+def test_a_file_that_is_not_utf8(tmp_path):
+    path = tmp_path / "vocab"
+    path.write_bytes(b"'<pad>_'\n'<EOS>_'\n'\xe4_'\n")
+    with pytest.raises(UserError, match="(?s)vocab.*3.*UTF-8|UTF-8.*vocab.*3"):
+        SubwordTextEncoder(path)
+
+
+def test_a_file_with_duplicates(tmp_path):
+    path = tmp_path / "vocab"
+    ENCODER.store_to_file(path)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("'the_'\n")
+    message = (
+        rf"Received: \"'the_'\" on lines 44 and {ENCODER.vocab_size + 1} of .*vocab.*empty line 44"
+    )
+    with pytest.raises(UserError, match=message):
+        SubwordTextEncoder(path)
+    with pytest.raises(UserError, match="Received: 'a' on lines 1 and 2 of the list"):
+        SubwordTextEncoder.from_subtokens(["a", "a"])
+
+
+def test_a_vocabulary_that_cannot_spell(tmp_path):
+    path = tmp_path / "vocab"
+    path.write_text("the\na\n0\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"subtoken of its own.*vocab, without 1 2 3 .* ; \\ _ u"):
+        SubwordTextEncoder(path)
+
+
+def test_a_failed_write_leaves_the_file_before_it(tmp_path):
+    path = tmp_path / "vocab"
+    path.write_text("before", encoding="utf-8")
+    broken = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES, "\ud800"])
+    with pytest.raises(UnicodeEncodeError):
+        broken.store_to_file(path)
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [file.name for file in tmp_path.iterdir()] == ["vocab"]
+
+
+@pytest.fixture(scope="module")
+def multi30k_counts():
+    """How often each token occurs in train.en and train.de of Multi30k."""
+    with gzip.open(GOLDEN / "multi30k_token_counts.json.gz", "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+@pytest.mark.parametrize("size", [512, 2048, 8192])
+def test_built_vocabularies_equal_tensor2tensors(size, multi30k_counts, tmp_path):
+    encoder = SubwordTextEncoder.build_to_target_size(size, multi30k_counts, 1, 1000)
+    encoder.store_to_file(tmp_path / "vocab")
+    expected = GOLDEN / f"built_vocab.{size}.subwords"
+    assert (tmp_path / "vocab").read_bytes() == expected.read_bytes()
+
+
+def test_a_vocabulary_built_from_lines_equals_tensor2tensors(multi30k_counts, tmp_path):
+    # One token on a line, as often as it occurs: the same counts as from the captions.
+    lines = (token for token, count in multi30k_counts.items() for _ in range(count))
+    encoder = SubwordTextEncoder.build_from_generator(lines, 4096)
+    encoder.store_to_file(tmp_path / "vocab")
+    expected = GOLDEN / "built_vocab.from_generator_4096.subwords"
+    assert (tmp_path / "vocab").read_bytes() == expected.read_bytes()

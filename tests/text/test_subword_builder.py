@@ -1,0 +1,170 @@
+"""Building vocabularies, against a second implementation that does what tensor2tensor does."""
+
+import collections
+import logging
+import random
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import SubwordTextEncoder, tokenizer
+from t2t_repro.text.escaping import ESCAPE_CHARACTERS, escape_token
+from t2t_repro.text.vocabulary import count_tokens
+
+RESERVED = ["<pad>", "<EOS>"]
+
+
+def naive_subtokens(counts, min_count, reserved, longest, iterations):
+    """Count every substring, then take the counts of long ones off their prefixes."""
+    alphabet = {c for token in [*counts, *reserved] for c in token} | ESCAPE_CHARACTERS
+    alphabet -= {"\n"}
+    min_count = max(min_count, 1)
+    escaped = [(escape_token(token, alphabet), count) for token, count in counts.items()]
+    escaped_reserved = [escape_token(token, alphabet) for token in reserved]
+    vocabulary = alphabet
+    for _ in range(iterations):
+        found = collections.Counter()
+        for token, count in escaped:
+            start = 0
+            while start < len(token):
+                stop = len(token) if longest is None else min(len(token), start + longest - 1)
+                for end in range(start + 1, stop + 1):
+                    found[token[start:end]] += count
+                sizes = range(len(token) - start, 0, -1)
+                start += next(n for n in sizes if token[start : start + n] in vocabulary)
+        ranked = []
+        for subtoken in sorted((s for s in found if found[s] >= min_count), key=len, reverse=True):
+            count = found[subtoken]
+            if count >= min_count:
+                if subtoken not in alphabet:
+                    ranked.append((count, subtoken))
+                for length in range(1, len(subtoken)):
+                    found[subtoken[:length]] -= count
+        ranked += [(found.get(c, 0), c) for c in alphabet]
+        subtokens = escaped_reserved + [s for _, s in sorted(ranked, reverse=True)]
+        vocabulary = set(subtokens)
+    return subtokens
+
+
+def naive_search(target, counts, low, high, *arguments):
+    middle = (low + high) // 2
+    subtokens = naive_subtokens(counts, middle, *arguments)
+    miss = abs(len(subtokens) - target)
+    if miss * 100 < target or low >= high or middle < 2:
+        return subtokens
+    if len(subtokens) > target:
+        other = naive_search(target, counts, middle + 1, high, *arguments)
+    else:
+        other = naive_search(target, counts, low, middle - 1, *arguments)
+    return other if abs(len(other) - target) < miss else subtokens
+
+
+ALPHABETS = ["ab", "abc_\\u;1", "abcdefgh ,.", "aé北😀 -0\u2028\n", "<pad>EOS "]
+
+
+def corpus(seed):
+    """Lines of words that share stems and endings, in one of the alphabets."""
+    dice = random.Random(seed)
+    alphabet = ALPHABETS[seed % len(ALPHABETS)]
+    parts = ["".join(dice.choices(alphabet, k=dice.randint(1, 6))) for _ in range(15)]
+    return [
+        " ".join("".join(dice.choices(parts, k=dice.randint(1, 3))) for _ in range(8))
+        for _ in range(dice.choice([1, 5, 60]))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_as_the_naive_builder(seed, tmp_path):
+    dice = random.Random(seed + 1000)
+    if seed % 4 == 3:  # whole lines as tokens, as for encode_without_tokenizing
+        counts = collections.Counter(corpus(seed))
+    else:
+        counts = count_tokens(corpus(seed))
+    target = dice.choice([1, 30, 60, 100, 150, 10000])
+    low, high = sorted(dice.choices([0, 1, 2, 3, 5, 10, 50, 300], k=2))
+    longest = dice.choice([None, None, 2, 3, 5, 12])
+    reserved = dice.choice([RESERVED, [*RESERVED, "<sep>", "<a_b>"], []])
+    iterations = dice.choice([1, 2, 4, 4])
+
+    encoder = SubwordTextEncoder.build_to_target_size(
+        target,
+        counts,
+        low,
+        high,
+        max_subtoken_length=longest,
+        reserved_tokens=reserved,
+        num_iterations=iterations,
+    )
+    expected = naive_search(target, counts, low, high, reserved, longest, iterations)
+    assert encoder.all_subtoken_strings == tuple(expected)
+
+    encoder.store_to_file(tmp_path / "vocab")
+    stored = (tmp_path / "vocab").read_bytes()
+    assert stored == "".join(f"'{s}'\n" for s in expected).encode("utf-8")
+    again = SubwordTextEncoder(tmp_path / "vocab")
+    for token in counts:
+        ids = again.encode_without_tokenizing(token)
+        assert ids == encoder.encode_without_tokenizing(token)
+        assert again.decode(ids) == token
+
+
+def test_a_reserved_token_matches_in_text_where_no_count_put_it():
+    # "<sep>" is one token here, as in no text that the tokenizer has cut.
+    counts = {"<sep>": 1, "<se": 50, "x<sep>": 3}
+    reserved = [*RESERVED, "<sep>"]
+    encoder = SubwordTextEncoder.build_to_target_size(60, counts, 5, 5, reserved_tokens=reserved)
+    expected = naive_search(60, counts, 5, 5, reserved, None, 4)
+    assert encoder.all_subtoken_strings == tuple(expected)
+
+
+def test_the_order_of_the_counts_does_not_matter():
+    counts = count_tokens(corpus(2))
+    shuffled = dict(random.Random(5).sample(sorted(counts.items()), len(counts)))
+    built = [SubwordTextEncoder.build_to_target_size(80, c, 1, 50) for c in (counts, shuffled)]
+    assert built[0].all_subtoken_strings == built[1].all_subtoken_strings
+
+
+def test_build_from_generator_counts_tokens():
+    lines = corpus(2)
+    counts = collections.Counter(token for line in lines for token in tokenizer.encode(line))
+    built = SubwordTextEncoder.build_from_generator(iter(lines), 90, max_subtoken_length=4)
+    expected = naive_search(90, counts, 1, 1000, RESERVED, 4, 4)
+    assert built.all_subtoken_strings == tuple(expected)
+
+
+def test_long_tokens_are_no_trouble_with_a_bound():
+    token = "".join(random.Random(0).choices("天地玄黃宇宙洪荒", k=20000))
+    encoder = SubwordTextEncoder.build_to_target_size(
+        500, {token: 1}, 1, 1000, max_subtoken_length=6
+    )
+    assert 400 < encoder.vocab_size < 600
+    assert encoder.decode(encoder.encode(token)) == token
+
+
+def test_a_target_smaller_than_the_alphabet_is_told(caplog):
+    with caplog.at_level(logging.WARNING):
+        encoder = SubwordTextEncoder.build_to_target_size(5, {"hallo": 3}, 1, 10)
+    needed = encoder.vocab_size
+    assert (
+        f"A vocabulary of 5 was asked for, but the characters of the text alone need {needed}"
+        in (caplog.text)
+    )
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"target_size": 0}, "target_size of 1 or more. Received: 0"),
+        ({"min_val": 9}, "min_val <= max_val. Received: min_val=9, max_val=8"),
+        ({"num_iterations": 0}, "num_iterations of 1 or more. Received: 0"),
+        ({"max_subtoken_length": 1}, "max_subtoken_length of 2 or more.*Received: 1"),
+        ({"reserved_tokens": ["<pad>"]}, r"begin with <pad>, <EOS>. Received: \['<pad>'\]"),
+        ({"token_counts": {}}, "text to build a vocabulary from. Received: no tokens"),
+        ({"reserved_tokens": [*RESERVED, "ab"]}, "Received: 'ab', which would have two ids"),
+        ({"reserved_tokens": [*RESERVED, "x", "x"]}, "Received: 'x', which would have two ids"),
+    ],
+)
+def test_arguments_that_cannot_be(changes, message):
+    arguments = dict(target_size=50, token_counts={"ab": 9}, min_val=2, max_val=8)
+    with pytest.raises(UserError, match=message):
+        SubwordTextEncoder.build_to_target_size(**{**arguments, **changes})

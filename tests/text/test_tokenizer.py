@@ -1,0 +1,49 @@
+"""Words and the signs between them."""
+
+import json
+import pathlib
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t_repro.text import tokenizer
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "text"
+ROWS = json.loads((GOLDEN / "subword_encode.json").read_text(encoding="utf-8"))["rows"]
+
+
+def test_tokens_equal_tensor2tensors():
+    assert len(ROWS) == 244
+    for row in ROWS:
+        assert tokenizer.encode(row["text"]) == row["tokens"]
+
+
+@pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("", []),
+        (" ", [" "]),
+        (" a", [" ", "a"]),
+        ("a b ", ["a", "b", " "]),
+        ("a  b", ["a", "  ", "b"]),
+        ("a_1", ["a", "_", "1"]),
+        ("Dude - that's so cool.", ["Dude", " - ", "that", "'", "s", "so", "cool", "."]),
+    ],
+)
+def test_only_a_single_blank_between_words_is_implied(text, tokens):
+    assert tokenizer.encode(text) == tokens
+
+
+@given(st.text())
+def test_decode_undoes_encode(text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_words_are_the_categories_l_and_n():
+    characters = [chr(i) for i in range(sys.maxunicode + 1)]
+    in_words = {c for c in characters if unicodedata.category(c)[0] in "LN"}
+    for c in characters:
+        assert (len(tokenizer.encode(c + "a")) == 1) == (c in in_words), hex(ord(c))
