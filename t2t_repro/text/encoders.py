@@ -195,8 +195,8 @@ def check_unique(entries: Iterable[str], source: str) -> None:
         if entry and entry in first:
             raise UserError(
                 f"Expected every entry of a vocabulary once. Received: {entry!r} on lines "
-                f"{first[entry]} and {number} of {source}. Make it again with t2t-datagen; or, if a "
-                f"model was trained with it, empty line {first[entry]}, but keep the line: "
+                f"{first[entry]} and {number} of {source}. Make it again with t2t-datagen; or, "
+                f"if a model was trained with it, empty line {first[entry]}, but keep the line: "
                 "tensor2tensor takes the last."
             )
         first.setdefault(entry, number)
