@@ -1,0 +1,1 @@
+"""The catalogue of problems. The registry imports every module of this folder."""

@@ -1,0 +1,60 @@
+"""The user's own text pairs: four files in --tmp_dir."""
+
+import os
+import pathlib
+from collections.abc import Iterable
+
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
+from t2t_repro.registry import register_problem
+from t2t_repro.text import raw
+
+
+@register_problem
+class Text2textTmpdir(Text2TextProblem):
+    """Reads one sample a line from inputs.train.txt, targets.train.txt, inputs.eval.txt and
+    targets.eval.txt in tmp_dir, each plain or .gz, and builds about 32k subwords from them."""
+
+    TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
+    EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
+
+    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
+        return raw.parallel_lines(*self._files(tmp_dir, dataset_split))
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
+        return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
+
+    def _files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
+        names = self.TRAIN_FILES if dataset_split == Split.TRAIN else self.EVAL_FILES
+        return [raw.required(tmp_dir, name) for name in names]
+
+
+@register_problem
+class Text2textTmpdirTokens(Text2textTmpdir):
+    """The same with a vocabulary of whole tokens: vocab.txt in tmp_dir, one token a line.
+
+    Padding, end of sentence and <UNK> are added; other words are read as <UNK>.
+    """
+
+    @property
+    def vocab_type(self) -> str:
+        return VocabType.TOKEN
+
+    @property
+    def oov_token(self) -> str:
+        return "<UNK>"
+
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
+        from t2t_repro.text.encoders import TokenTextEncoder
+
+        path = pathlib.Path(data_dir, self.vocab_filename)
+        if path.exists():
+            return
+        tokens = list(raw.lines(raw.required(tmp_dir, "vocab.txt")))
+        if "" in tokens:
+            raise UserError(
+                f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
+                f"Received: nothing on line {tokens.index('') + 1}."
+            )
+        encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *tokens])
+        encoder.store_to_file(str(path))

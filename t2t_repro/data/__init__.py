@@ -1,0 +1,1 @@
+"""TFRecord files and the batches made of them. TensorFlow lives here."""

@@ -1,0 +1,137 @@
+"""Where every record of a split lies and how long it is: one pass over the files, then any order.
+
+The index takes 24 bytes a record (110 MB for the 4.5 million pairs of WMT14 En-De); the records
+stay in their files. It makes a global shuffle, exact counts and a start in mid-epoch cheap.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import mmap
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.data import records
+from t2t_repro.errors import UserError
+
+_SPEC = {name: tf.io.RaggedFeature(tf.int64) for name in records.FEATURES}
+_HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
+
+
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """The records of some files, in file order. R is their number.
+
+    Attributes:
+        paths: the files.
+        file: (R,) int32, the record's file.
+        offset: (R,) int64, where its bytes begin in the file.
+        size: (R,) int32, how many there are.
+        lengths: {feature: (R,) int32}.
+        largest_ids: {feature: the largest id in each file}.
+    """
+
+    paths: tuple[str, ...]
+    file: np.ndarray
+    offset: np.ndarray
+    size: np.ndarray
+    lengths: dict[str, np.ndarray]
+    largest_ids: dict[str, list[int]]
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+
+def parse(serialized: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+    """Returns the features of a batch of records (inside a graph)."""
+    return tf.io.parse_example(serialized, _SPEC)
+
+
+def read(paths: Sequence[str]) -> Index:
+    """Reads files, checks every checksum, and returns their index. Unchanged files are read once.
+
+    Raises:
+        UserError: if a file is corrupt, holds other records or none, or a record lacks a feature.
+    """
+    workers = min(8, len(paths), os.cpu_count() or 1)
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        parts = list(pool.map(_read_file, paths))
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    file = np.repeat(np.arange(len(paths), dtype=np.int32), [len(part["size"]) for part in parts])
+    if not len(file):
+        raise UserError(
+            f"Expected records in {os.path.dirname(paths[0])!r}. Received: {len(paths)} files such "
+            f"as {os.path.basename(paths[0])} without any. Make them again by t2t-datagen "
+            "--overwrite."
+        )
+    lengths = {name: rows[f"{name}_length"] for name in records.FEATURES}
+    for name, length in lengths.items():
+        if not length.all():
+            path = paths[file[np.argmin(length)]]
+            raise UserError(
+                f"Expected every record of {path} to have ids in the int64 feature {name!r}. "
+                "Received: a record without. Check --data_dir and --problem."
+            )
+    ids = {
+        name: [int(part[f"{name}_largest"].max(initial=0)) for part in parts] for name in lengths
+    }
+    return Index(tuple(paths), file, rows["offset"], rows["size"], lengths, ids)
+
+
+def _read_file(path: str) -> dict[str, np.ndarray]:
+    status = os.stat(path)
+    return _read_unchanged_file(path, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_unchanged_file(path: str, size: int, modified: int) -> dict[str, np.ndarray]:
+    del size, modified  # part of the cache's key
+    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024).map(_measure)
+    with records.reading(path):
+        parts = list(dataset.as_numpy_iterator())
+    kinds: dict[str, type] = {"size": np.int32}
+    for name in records.FEATURES:
+        kinds |= {f"{name}_length": np.int32, f"{name}_largest": np.int64}
+    rows = {
+        name: np.concatenate([np.zeros(0, kind), *(np.atleast_1d(part[name]) for part in parts)])
+        for name, kind in kinds.items()
+    }
+    rows = {name: row.astype(kinds[name]) for name, row in rows.items()}
+    ends = np.cumsum(rows["size"].astype(np.int64) + _HEADER + _FOOTER)
+    rows["offset"] = ends - rows["size"] - _FOOTER
+    return rows
+
+
+def _measure(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    measures = {"size": tf.strings.length(serialized)}
+    for name, ids in parse(serialized).items():
+        measures[f"{name}_length"] = ids.row_lengths()
+        measures[f"{name}_largest"] = tf.reduce_max(tf.concat([ids.values, [0]], 0))
+    return measures
+
+
+class Reader:
+    """Reads records by their number in an index, through memory maps."""
+
+    def __init__(self, index: Index):
+        self._index = index
+        self._maps: dict[int, mmap.mmap] = {}
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the records as an array of bytes objects."""
+        index = self._index
+        starts = index.offset[rows].tolist()
+        ends = (index.offset[rows] + index.size[rows]).tolist()
+        maps = [self._map(file) for file in index.file[rows].tolist()]
+        found = np.empty(len(rows), object)
+        found[:] = [m[start:end] for m, start, end in zip(maps, starts, ends, strict=True)]
+        return found
+
+    def _map(self, file: int) -> mmap.mmap:
+        if file not in self._maps:
+            with open(self._index.paths[file], "rb") as stream:
+                self._maps[file] = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._maps[file]

@@ -1,0 +1,224 @@
+"""Files to batches: T2T's length filter, buckets and batch sizes over an index of the records."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.config import HParams
+from t2t_repro.data import index as record_index
+from t2t_repro.data import plan, records
+from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
+
+_SWAPPED = {"inputs": "targets", "targets": "inputs"}
+
+
+def make_dataset(
+    problem: Problem,
+    split: str,
+    hparams: HParams,
+    data_dir: str | os.PathLike,
+    *,
+    training: bool,
+    seed: int = 0,
+    num_shards: int = 1,
+    shard_index: int = 0,
+    replicas: int = 1,
+    start: int = 0,
+) -> tf.data.Dataset:
+    """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
+
+    Training: endless, in an order that (seed, epoch) decides, filtered by length. The batches are
+    the same for any number of threads. Else: each example once, in file order within its bucket, in
+    T2T's batches; longer ones than max_length stay, unless eval_drop_long_sequences. (Examples
+    below min_length go in both, as in T2T.) An example counts by its longer side, with its end of
+    sentence, after max_input_seq_length and max_target_seq_length have cut it. For a reversed
+    problem these two mean the sides that the model sees (in T2T: those in the file).
+
+    Args:
+        split: one of `Split`.
+        num_shards: among how many readers the data are divided. In training all shards take their
+            part of the same batch of a bucket, so that their steps cost the same.
+        shard_index: which of them this is.
+        replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
+        start: the number of batches to leave out, to go on where a run stopped.
+
+    Raises:
+        UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
+            or the filter leaves no example.
+    """
+    if not 0 <= shard_index < num_shards:
+        raise UserError(
+            f"Expected 0 <= shard_index < num_shards. Received: {shard_index} and {num_shards}."
+        )
+    source = _Source.open(problem, split, hparams, data_dir, training)
+    source.check()
+    multiplier = replicas * num_shards if training else replicas
+    scheme = hparams_to_batching_scheme(
+        hparams, shard_multiplier=multiplier, length_multiplier=problem.batch_size_multiplier
+    )
+    buckets = plan.bucket_of(source.length, scheme["boundaries"])
+    sizes = scheme["batch_sizes"]
+    read = record_index.Reader(source.index)
+
+    if training:
+
+        def batches() -> Iterator[np.ndarray]:
+            shuffle = hparams.batch_shuffle_size
+            for rows in plan.endless(source.kept, buckets, sizes, seed, shuffle, start):
+                yield read(rows[shard_index::num_shards])
+
+        count = tf.data.INFINITE_CARDINALITY
+    else:
+        planned = plan.one_pass(source.kept[shard_index::num_shards], buckets, sizes)[start:]
+
+        def batches() -> Iterator[np.ndarray]:
+            return map(read, planned)
+
+        count = len(planned)
+
+    signature = tf.TensorSpec([None], tf.string)
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    dataset = dataset.map(_parser(problem, hparams), tf.data.AUTOTUNE, deterministic=True)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
+    return dataset.with_options(options).prefetch(8)
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitStatistics:
+    """What a split holds and what the filter leaves of it. Tokens: those of the kept examples."""
+
+    examples: int
+    too_short: int
+    too_long: int
+    inputs_tokens: int
+    targets_tokens: int
+    longest: int  # of all examples, before the filter, by their longer side
+    batches: int  # in one pass
+    padding: float  # share of padding in these batches
+
+    @property
+    def kept(self) -> int:
+        """The number of examples that pass the filter."""
+        return self.examples - self.too_short - self.too_long
+
+
+def describe(
+    problem: Problem,
+    split: str,
+    hparams: HParams,
+    data_dir: str | os.PathLike,
+    *,
+    training: bool,
+    replicas: int = 1,
+) -> SplitStatistics:
+    """Returns how much a split holds, what the filter removes and what padding costs."""
+    source = _Source.open(problem, split, hparams, data_dir, training)
+    scheme = hparams_to_batching_scheme(
+        hparams, shard_multiplier=replicas, length_multiplier=problem.batch_size_multiplier
+    )
+    buckets = plan.bucket_of(source.length, scheme["boundaries"])
+    planned = plan.one_pass(source.kept, buckets, scheme["batch_sizes"])
+    real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
+    room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
+    return SplitStatistics(
+        examples=len(source.index),
+        too_short=source.too_short,
+        too_long=source.too_long,
+        inputs_tokens=real["inputs"],
+        targets_tokens=real["targets"],
+        longest=int(source.length.max()),
+        batches=len(planned),
+        padding=1 - sum(real.values()) / max(room, 1),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """The records of a split under some hparams. R is their number."""
+
+    problem: Problem
+    split: str
+    data_dir: str
+    index: record_index.Index
+    lengths: dict[str, np.ndarray]  # (R,) of the sides that the model sees, after cutting
+    length: np.ndarray  # (R,) of the longer side
+    kept: np.ndarray  # the numbers of the records that pass the filter
+    limits: tuple[int, int]
+
+    @classmethod
+    def open(cls, problem, split, hparams, data_dir, training) -> "_Source":
+        index = record_index.read(records.find_shards(problem, split, data_dir))
+        lengths = {name: index.lengths[_stored(problem, name)] for name in records.FEATURES}
+        for name, limit in _cuts(hparams).items():
+            lengths[name] = np.minimum(lengths[name], limit)
+        length = np.maximum(lengths["inputs"], lengths["targets"])
+        drop = training or hparams.eval_drop_long_sequences
+        most = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
+        kept = np.flatnonzero((length >= hparams.min_length) & (length <= most))
+        limits = (hparams.min_length, most)
+        return cls(problem, split, os.fspath(data_dir), index, lengths, length, kept, limits)
+
+    @property
+    def too_short(self) -> int:
+        return int((self.length < self.limits[0]).sum())
+
+    @property
+    def too_long(self) -> int:
+        return int((self.length > self.limits[1]).sum())
+
+    def check(self) -> None:
+        """Raises a UserError if no example is left, or an id is not in the vocabulary."""
+        if not len(self.kept):
+            raise UserError(
+                f"Expected examples in the {self.split} split of {self.problem.name}. Received: "
+                f"the length filter removes all {len(self.index)}: {self.too_short} below "
+                f"min_length={self.limits[0]}, {self.too_long} above max_length={self.limits[1]}. "
+                f"Their lengths run from {self.length.min()} to {self.length.max()} (the longer "
+                "side, with its end of sentence). Change these hparams."
+            )
+        encoders = self.problem.feature_encoders(self.data_dir)
+        for name in records.FEATURES:
+            size = encoders[name].vocab_size
+            largest = self.index.largest_ids[_stored(self.problem, name)]
+            if max(largest) >= size:
+                path = self.index.paths[largest.index(max(largest))]
+                vocabulary = ", ".join(self.problem.vocab_filenames) or "fixed"
+                raise UserError(
+                    f"Expected ids below {size} (vocabulary: {vocabulary}) in the {name}. "
+                    f"Received: id {max(largest)} in {path}. The files were made with another "
+                    "vocabulary; make them again: "
+                    f"{self.problem.datagen_command(self.data_dir)} --overwrite"
+                )
+
+
+def _stored(problem: Problem, name: str) -> str:
+    """Under which name the files hold the side that the model sees as `name`."""
+    return _SWAPPED[name] if problem.was_reversed else name
+
+
+def _cuts(hparams: HParams) -> dict[str, int]:
+    return {
+        "inputs": hparams.max_input_seq_length or NO_LIMIT,
+        "targets": hparams.max_target_seq_length or NO_LIMIT,
+    }
+
+
+def _parser(problem: Problem, hparams: HParams) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    cuts = _cuts(hparams)
+
+    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = record_index.parse(serialized)
+        sides = {}
+        for name in records.FEATURES:
+            ids = features[_stored(problem, name)]
+            sides[name] = tf.cast(ids[:, : cuts[name]].to_tensor(), tf.int32)  # (B, longest)
+        return sides
+
+    return parse

@@ -1,0 +1,144 @@
+"""t2t-datagen: makes a problem's vocabulary and TFRecord files.
+
+  t2t-datagen --problem=translate_ende_multi30k --data_dir=~/t2t_data --tmp_dir=~/t2t_raw
+
+reads the raw files in --tmp_dir (and downloads them where a problem knows how), and writes
+problem-train-00000-of-00100 and so on to --data_dir. Files that are there already are kept.
+"""
+
+import fnmatch
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.errors import UserError
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-datagen's flags."""
+    problem = "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
+    flags.DEFINE_string("problem", "", problem, flag_values=f)
+    exclude = "Leave out the problems whose names contain one of these, with commas between."
+    flags.DEFINE_string("exclude_problems", "", exclude, flag_values=f)
+    flags.DEFINE_string("data_dir", None, "The folder to write to.", flag_values=f)
+    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
+    shards = "The number of training files; 0: the problem's own."
+    flags.DEFINE_integer("num_shards", 0, shards, lower_bound=0, flag_values=f)
+    cases = "Stop each split after so many samples; 0: do not."
+    flags.DEFINE_integer("max_cases", 0, cases, lower_bound=0, flag_values=f)
+    seed = "Decides the order of the training samples, and what the algorithmic problems draw."
+    flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
+    flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
+    flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
+    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Generates every problem that the flags name."""
+    if args.t2t_usr_dir:
+        registry.load_usr_dir(args.t2t_usr_dir)
+    names = chosen_problems(args.problem, args.exclude_problems)
+    if args.only_list:
+        print("\n".join(names))
+        return
+    if not args.data_dir:
+        raise UserError("Expected --data_dir, the folder to write to. Received: none.")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from t2t_repro.data.generate import generate_data, summary_path
+
+    for name in names:
+        problem = registry.get_problem(name)
+        summary = generate_data(
+            problem,
+            args.data_dir,
+            args.tmp_dir,
+            seed=args.random_seed,
+            overwrite=args.overwrite,
+            num_shards=args.num_shards,
+            max_cases=args.max_cases,
+            track=show_progress,
+            report=lambda line: print(line, file=sys.stderr),
+        )
+        print_summary(summary)
+        path = summary_path(problem, os.path.expanduser(args.data_dir))
+        if path.exists():
+            print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
+    """Returns the names of the problems that --problem and --exclude_problems mean.
+
+    Raises:
+        UserError: if a name is unknown, or nothing is left.
+    """
+    if not wanted:
+        raise UserError(
+            "Expected --problem. Received: none. --only_list --problem='*' lists all problems."
+        )
+    names = []
+    for name in filter(None, wanted.split(",")):
+        if "*" in name:
+            names += fnmatch.filter(registry.list_problems(), name)
+        else:
+            registry.get_problem(name)
+            names.append(name)
+    out = [part for part in excluded.split(",") if part]
+    names = [name for name in dict.fromkeys(names) if not any(part in name for part in out)]
+    if not names:
+        raise UserError(
+            f"Expected a problem. Received: --problem={wanted} --exclude_problems={excluded}, "
+            "which leave none. --only_list --problem='*' lists all problems."
+        )
+    return names
+
+
+def show_progress(samples: Iterable, description: str, total: int | None) -> Iterator:
+    """Yields `samples` under a progress bar on stderr: how many a second, and the time left."""
+    from rich import console, progress
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        _rate_column(),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=console.Console(stderr=True)) as bar:
+        yield from bar.track(samples, total=total, description=description)
+
+
+def _rate_column():
+    from rich import progress
+
+    class Rate(progress.ProgressColumn):
+        """Samples a second."""
+
+        def render(self, task):
+            speed = task.finished_speed or task.speed
+            return f"{speed:,.0f}/s" if speed else ""
+
+    return Rate()
+
+
+def print_summary(summary: dict) -> None:
+    """Prints what was generated as a table."""
+    print(f"{summary['problem']}: vocabulary of {summary['vocab_size']['targets']}")
+    for split, made in summary["splits"].items():
+        tokens, longest, empty = made["tokens"], made["longest"], made["empty"]
+        print(
+            f"  {split}: {made['examples']:,} examples in {made['files']} files; tokens "
+            f"{tokens['inputs']:,} -> {tokens['targets']:,}; longest {longest['inputs']} -> "
+            f"{longest['targets']}; empty lines {empty['inputs']} -> {empty['targets']}"
+        )
+
+
+def console() -> None:
+    """The console script."""
+    cli.run("t2t-datagen", __doc__, define_flags, main)
+
+
+if __name__ == "__main__":
+    console()

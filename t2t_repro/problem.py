@@ -1,0 +1,347 @@
+"""A problem: what a task must say about its data, under tensor2tensor's names.
+
+A subclass says where its samples come from and what vocabulary they need; `data/generate.py` writes
+them, `data/pipeline.py` reads them. The smallest useful problem has six lines:
+
+    @registry.register_problem
+    class TranslateEndeMine(problem.Text2TextProblem):
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            name = "train" if dataset_split == problem.Split.TRAIN else "dev"
+            return raw.parallel_lines(f"{tmp_dir}/{name}.en", f"{tmp_dir}/{name}.de")
+"""
+
+import itertools
+import os
+import pathlib
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from t2t_repro.errors import UserError
+
+EOS_ID = 1
+Sample = dict[str, Any]
+
+
+class Split:
+    """The splits of a dataset; each value is the word in its files' names."""
+
+    TRAIN = "train"
+    EVAL = "dev"
+    TEST = "test"
+    ALL = (TRAIN, EVAL, TEST)
+
+
+class VocabType:
+    """The kinds of vocabulary of a text problem; each value is the last part of the file's name."""
+
+    CHARACTER = "character"
+    SUBWORD = "subwords"
+    TOKEN = "tokens"
+
+
+class SpaceID:
+    """What kind of text a side is, for the target-space embedding. T2T's numbers."""
+
+    GENERIC = 0
+    IMAGE_LABEL = 1
+    EN_CHR = 2
+    EN_TOK = 3
+    EN_BPE_TOK = 4
+    FR_CHR = 5
+    FR_TOK = 6
+    DE_CHR = 7
+    DE_TOK = 8
+    DE_BPE_TOK = 9
+    DIGIT_0 = 10
+    DIGIT_1 = 11
+    AUDIO_WAV = 12
+    AUDIO_SPECTRAL = 13
+    PARSE_CHR = 14
+    PARSE_TOK = 15
+    ZH_TOK = 16
+    ICE_CHAR = 17
+    ICE_TOK = 18
+    ICE_PARSE_TOK = 19
+    MK_TOK = 20
+    CS_TOK = 21
+    CS_CHR = 22
+    DNA = 23
+    REAL = 24
+    IMAGE = 25
+    PEPTIDE = 26
+    PY_TOK = 27
+    CPP_TOK = 28
+    STROKES = 29
+    PICKLED_PYTHON = 30
+
+
+class Problem:
+    """A task. Subclasses describe it forwards; `Problem(was_reversed=True)` swaps its two sides.
+
+    A reversed problem reads the forward problem's files and vocabulary: inputs and targets, their
+    encoders and space ids change places when they are read.
+    """
+
+    name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
+    was_reversed = False
+    random_seed = 429459  # of problems that draw their samples; T2T's default
+
+    def __new__(cls, was_reversed: bool = False):
+        if was_reversed and not issubclass(cls, _Reversed):
+            spaces = {"input_space_id": cls.target_space_id, "target_space_id": cls.input_space_id}
+            body = {"__module__": cls.__module__, **spaces}
+            cls = type(f"{cls.__name__}Rev", (_Reversed, cls), body)
+        return super().__new__(cls)
+
+    def __init__(self, was_reversed: bool = False):
+        del was_reversed  # __new__ has chosen the class
+
+    # --- what a subclass says ------------------------------------------------------------------
+
+    @property
+    def dataset_splits(self) -> list[dict[str, Any]]:
+        """The splits to generate, and the number of files (shards) of each."""
+        return [{"split": Split.TRAIN, "shards": 100}, {"split": Split.EVAL, "shards": 1}]
+
+    @property
+    def is_generate_per_split(self) -> bool:
+        """False: `generate_samples` runs once, and its samples are dealt to all files in turn."""
+        return True
+
+    @property
+    def already_shuffled(self) -> bool:
+        """Whether the training samples come in random order already."""
+        return False
+
+    def generate_encoded_samples(
+        self, data_dir: str, tmp_dir: str, dataset_split: str
+    ) -> Iterable[Sample]:
+        """Yields {"inputs": ids, "targets": ids}, each ending with 1."""
+        raise NotImplementedError
+
+    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
+        """Returns the text encoders of "inputs" and "targets"."""
+        raise NotImplementedError
+
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
+        """Makes the vocabulary files that are not in `data_dir` yet."""
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        """Returns how many samples a split has, where that is cheap to know; raw files are checked.
+
+        `data/generate.py` asks before it starts, so that a broken file costs seconds, not hours.
+        """
+        return None
+
+    @property
+    def vocab_filenames(self) -> list[str]:
+        """The files in `data_dir` that the encoders read."""
+        return []
+
+    input_space_id = SpaceID.GENERIC
+    target_space_id = SpaceID.GENERIC
+    batch_size_multiplier = 1  # T2T's: scales the length buckets
+
+    def eval_metrics(self) -> list[str]:
+        """The names of the metrics that evaluation reports."""
+        return ["accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"]
+
+    decode_beam_size = 4
+    decode_alpha = 0.6
+    decode_extra_length = 100  # a translation may be this much longer than its source
+
+    # --- what follows from it ------------------------------------------------------------------
+
+    def forward(self) -> "Problem":
+        """Returns the problem as its files hold it: itself, unless it is reversed."""
+        return self
+
+    def dataset_filename(self) -> str:
+        """Returns the first part of the names of this problem's files."""
+        return self.name
+
+    def filepaths(self, split: str, data_dir: str | os.PathLike, num_shards: int) -> list[str]:
+        """Returns the files of a split, "problem-train-00000-of-00100" and so on."""
+        base = f"{self.dataset_filename()}-{split}"
+        names = (f"{base}-{shard:05d}-of-{num_shards:05d}" for shard in range(num_shards))
+        return [os.path.join(data_dir, name) for name in names]
+
+    def inputs_vocab_size(self, data_dir: str) -> int:
+        """Returns the number of ids that inputs may have."""
+        return self.feature_encoders(data_dir)["inputs"].vocab_size
+
+    def targets_vocab_size(self, data_dir: str) -> int:
+        """Returns the number of ids that targets may have."""
+        return self.feature_encoders(data_dir)["targets"].vocab_size
+
+    def datagen_command(self, data_dir: str | os.PathLike) -> str:
+        """Returns the command that makes this problem's files."""
+        folder = shlex.quote(os.fspath(data_dir))
+        return f"t2t-datagen --problem={self.name} --data_dir={folder} --tmp_dir=RAW_FILES"
+
+
+class _Reversed(Problem):
+    """What `was_reversed` changes: everything that is read changes sides."""
+
+    was_reversed = True
+
+    def forward(self) -> Problem:
+        problem = type(self).__mro__[2]()  # (NameRev, _Reversed, Name, ...)
+        problem.random_seed = self.random_seed
+        return problem
+
+    def feature_encoders(self, data_dir):
+        encoders = super().feature_encoders(data_dir)
+        return {"inputs": encoders["targets"], "targets": encoders["inputs"]}
+
+
+class Text2TextProblem(Problem):
+    """A problem of text pairs. Subclasses override `generate_samples`, and what else differs."""
+
+    # --- what a subclass says ------------------------------------------------------------------
+
+    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
+        """Yields {"inputs": text, "targets": text}."""
+        raise NotImplementedError
+
+    @property
+    def vocab_type(self) -> str:
+        """SUBWORD: built from the training text. CHARACTER: bytes. TOKEN: a file of yours."""
+        return VocabType.SUBWORD
+
+    @property
+    def approx_vocab_size(self) -> int:
+        """About how many subwords to build."""
+        return 2**15
+
+    @property
+    def additional_reserved_tokens(self) -> list[str]:
+        """Tokens that get the ids from 2 on. Only for SUBWORD."""
+        return []
+
+    @property
+    def oov_token(self) -> str | None:
+        """What stands for an unknown token. Only for TOKEN."""
+        return None
+
+    @property
+    def max_samples_for_vocab(self) -> int | None:
+        """How many training samples to build the subwords from; None: all."""
+        return None
+
+    @property
+    def max_subtoken_length(self) -> int | None:
+        """The longest subword considered; building takes time quadratic in it."""
+        return 200
+
+    @property
+    def use_vocab_from_other_problem(self) -> "Text2TextProblem | None":
+        """The problem whose vocabulary this one shares."""
+        return None
+
+    @property
+    def inputs_prefix(self) -> str:
+        """Text put before every input."""
+        return ""
+
+    @property
+    def targets_prefix(self) -> str:
+        """Text put before every target."""
+        return ""
+
+    # --- what follows from it ------------------------------------------------------------------
+
+    @property
+    def vocab_filename(self) -> str:
+        """The vocabulary's file name, such as "vocab.translate_ende_wmt32k.32768.subwords"."""
+        other = self.use_vocab_from_other_problem
+        if other:
+            return other.vocab_filename
+        if self.vocab_type == VocabType.SUBWORD:
+            size = f"{self.approx_vocab_size}.{VocabType.SUBWORD}"
+            return f"vocab.{self.dataset_filename()}.{size}"
+        return f"vocab.{self.dataset_filename()}.{VocabType.TOKEN}"
+
+    @property
+    def vocab_filenames(self) -> list[str]:
+        return [] if self.vocab_type == VocabType.CHARACTER else [self.vocab_filename]
+
+    def eval_metrics(self) -> list[str]:
+        return super().eval_metrics() + ["approx_bleu_score", "rouge_2_fscore", "rouge_L_fscore"]
+
+    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
+        """Returns one shared encoder for both sides.
+
+        Raises:
+            UserError: if `data_dir` has no vocabulary file; the message has the command to run.
+        """
+        encoder = self._read_vocabulary(data_dir)
+        return {"inputs": encoder, "targets": encoder}
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        """Yields the text that the subwords are built from."""
+        samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
+        for sample in itertools.islice(samples, self.max_samples_for_vocab):
+            yield sample["inputs"]
+            yield sample["targets"]
+
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
+        """Builds the subwords, unless their file is in `data_dir` already, as T2T does.
+
+        Args:
+            track: called with the texts and their number (or None), returns them: shows progress.
+        """
+        other = self.use_vocab_from_other_problem
+        if other:
+            return other.prepare_vocabulary(data_dir, tmp_dir, track)
+        path = pathlib.Path(data_dir, self.vocab_filename)
+        if self.vocab_type != VocabType.SUBWORD or path.exists():
+            return
+        from t2t_repro.text.encoders import RESERVED_TOKENS
+        from t2t_repro.text.subword import SubwordTextEncoder
+
+        texts = self.generate_text_for_vocab(data_dir, tmp_dir)
+        if track:
+            count = self.num_samples(tmp_dir, Split.TRAIN)
+            if count and self.max_samples_for_vocab:
+                count = min(count, self.max_samples_for_vocab)
+            texts = track(texts, 2 * count if count else None)
+        encoder = SubwordTextEncoder.build_from_generator(
+            texts,
+            self.approx_vocab_size,
+            max_subtoken_length=self.max_subtoken_length,
+            reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
+        )
+        unfinished = path.with_name(path.name + ".incomplete")
+        encoder.store_to_file(str(unfinished))
+        os.replace(unfinished, path)
+
+    def generate_encoded_samples(
+        self, data_dir: str, tmp_dir: str, dataset_split: str
+    ) -> Iterator[Sample]:
+        encoder = self._read_vocabulary(data_dir)
+        for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+            inputs = encoder.encode(self.inputs_prefix + sample["inputs"])
+            targets = encoder.encode(self.targets_prefix + sample["targets"])
+            yield {**sample, "inputs": [*inputs, EOS_ID], "targets": [*targets, EOS_ID]}
+
+    def _read_vocabulary(self, data_dir: str):
+        from t2t_repro.text import encoders, subword
+
+        if self.vocab_type == VocabType.CHARACTER:
+            return encoders.ByteTextEncoder()
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.isfile(path):
+            raise UserError(
+                f"Expected the vocabulary {self.vocab_filename} in {os.fspath(data_dir)!r}. "
+                f"Received: no such file. Make it: {self.datagen_command(data_dir)}"
+            )
+        if self.vocab_type == VocabType.SUBWORD:
+            return subword.SubwordTextEncoder(path)
+        if self.vocab_type == VocabType.TOKEN:
+            return encoders.TokenTextEncoder(path, replace_oov=self.oov_token)
+        raise UserError(
+            f"Expected vocab_type of {self.name} to be 'subwords', 'character' or 'tokens'. "
+            f"Received: {self.vocab_type!r}."
+        )

@@ -1,0 +1,137 @@
+"""Raw text files: lines in UTF-8, plain or .gz, two files side by side, downloads."""
+
+import gzip
+import hashlib
+import os
+import pathlib
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+
+from t2t_repro.errors import UserError
+
+_BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def find(folder: str | os.PathLike, name: str) -> pathlib.Path | None:
+    """Returns `name` or `name`.gz in `folder`, whichever is there; the plain file wins."""
+    paths = (pathlib.Path(folder).expanduser() / (name + suffix) for suffix in ("", ".gz"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def required(folder: str | os.PathLike, name: str) -> pathlib.Path:
+    """Returns what `find` finds, or raises a UserError that says what is missing and where."""
+    path = find(folder, name)
+    if path is None:
+        raise UserError(
+            f"Expected {name} (or {name}.gz) in {os.fspath(folder)!r}. Received: no such file. "
+            "Put it there, or name its folder by --tmp_dir."
+        )
+    return path
+
+
+def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
+    r"""Yields a file's lines, which end at "\n" alone, without a leading byte order mark."""
+    path = pathlib.Path(path)
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
+            for number, line in enumerate(stream):
+                yield line.removeprefix(_BYTE_ORDER_MARK) if number == 0 else line
+    except _BROKEN_GZIP as error:
+        raise UserError(
+            f"Expected {path} to be a whole gzip file. Received: {error}. Get it again."
+        ) from error
+
+
+def lines(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a file's lines, stripped, as T2T reads them. Empty lines are kept.
+
+    Raises:
+        UserError: on a line that is not UTF-8, by number, or a file without a line.
+    """
+    number = 0
+    for number, line in enumerate(raw_lines(path), start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
+                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert the "
+                "file, for example: iconv -f ISO-8859-1 -t UTF-8."
+            ) from error
+        yield text.strip()
+    if not number:
+        raise UserError(f"Expected text in {os.fspath(path)}. Received: an empty file.")
+
+
+def parallel_lines(
+    inputs_path: str | os.PathLike, targets_path: str | os.PathLike
+) -> Iterator[dict[str, str]]:
+    """Yields {"inputs": line, "targets": line} of two files of equally many lines.
+
+    An empty line is a sample like any other, as in T2T: nothing but the end of sentence.
+
+    Raises:
+        UserError: if the counts differ: both counts, and the first line without a partner; or as
+            `lines` does.
+    """
+    sources, targets = lines(inputs_path), lines(targets_path)
+    count = 0
+    while True:
+        source, target = next(sources, None), next(targets, None)
+        if source is None or target is None:
+            break
+        count += 1
+        yield {"inputs": source, "targets": target}
+    if source is None and target is None:
+        return
+    longer, rest = (inputs_path, sources) if target is None else (targets_path, targets)
+    shorter = targets_path if target is None else inputs_path
+    total = count + 1 + sum(1 for _ in rest)
+    first = (source if target is None else target) or ""
+    raise UserError(
+        f"Expected as many lines in {os.fspath(inputs_path)} as in {os.fspath(targets_path)}. "
+        f"Received: {os.fspath(longer)} has {total} lines, {os.fspath(shorter)} has {count}. The "
+        f"first line without a partner is line {count + 1} of {os.fspath(longer)}: {first[:60]!r}."
+    )
+
+
+def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.PathLike) -> int:
+    """Returns the number of pairs; reads both files to the end and raises as `parallel_lines`."""
+    return sum(1 for _ in parallel_lines(inputs_path, targets_path))
+
+
+def download(
+    url: str,
+    path: str | os.PathLike,
+    sha256: str | None = None,
+    open_url: Callable = urllib.request.urlopen,
+) -> None:
+    """Downloads `url` to `path`, which appears only when it is whole and has the right checksum.
+
+    Raises:
+        UserError: if it cannot; the message names the URL, the file and the folder to put it in.
+    """
+    path = pathlib.Path(path)
+    unfinished = path.with_name(path.name + ".incomplete")
+    by_hand = f"Get it by hand and put it into {path.parent} as {path.name}"
+    digest = hashlib.sha256()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open_url(url, timeout=30) as response, open(unfinished, "wb") as stream:
+            while block := response.read(1 << 20):
+                stream.write(block)
+                digest.update(block)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UserError(
+            f"Cannot download {url} to {path}. Received: {error}. {by_hand}."
+        ) from error
+    if sha256 is not None and digest.hexdigest() != sha256:
+        unfinished.unlink()
+        raise UserError(
+            f"Expected {url} to have SHA-256 {sha256}. Received: {digest.hexdigest()}. {by_hand}, "
+            "if you trust it."
+        )
+    os.replace(unfinished, path)
