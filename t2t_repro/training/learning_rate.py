@@ -1,7 +1,7 @@
 """The learning rate as a function of the step: every schedule that T2T's hparam sets name.
 
-Source: T2T utils/learning_rate.py. The arithmetic is in float32 and in T2T's order, because near the
-end of a cosine the difference shows. Where T2T's own result is not a number, ours is the limit.
+Source: T2T utils/learning_rate.py. The arithmetic is in float32 and in T2T's order, because near
+the end of a cosine the difference shows. Where T2T's own result is not a number, ours is the limit.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         self._factors = [_find_factor(self.hparams, name) for name in names if name]
 
     def __call__(self, step):
-        """Returns the rate at `step`, a scalar: how many batches were trained on before this one."""
+        """Returns the rate, a float32 scalar; `step` is the number of batches trained on so far."""
         step = ops.cast(ops.convert_to_tensor(step), "float32")
         if self.hparams.optimizer_multistep_accumulate_steps:
             step = step / float(self.hparams.optimizer_multistep_accumulate_steps)
@@ -63,7 +63,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         return {"hparams": dataclasses.asdict(self.hparams)}
 
 
-# --- the named factors (T2T `learning_rate_factor`) -------------------------------------------------
+# --- the named factors (T2T `learning_rate_factor`)
 
 
 def _constant(hp, step):
@@ -116,7 +116,7 @@ def _rsqrt_hidden_size(hp, step):
     return hp.hidden_size**-0.5
 
 
-# --- the legacy schedule (T2T `legacy_learning_rate_schedule`) -----------------------------------------
+# --- the legacy schedule (T2T `legacy_learning_rate_schedule`)
 
 
 def _legacy(hp, step):
