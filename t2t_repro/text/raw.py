@@ -57,8 +57,8 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
-                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert the "
-                "file, for example: iconv -f ISO-8859-1 -t UTF-8."
+                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
+                "it: iconv -f ISO-8859-1 -t UTF-8."
             ) from error
         yield text.strip()
     if not number:

@@ -1,0 +1,51 @@
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+
+FILES = ("inputs.train.txt", "targets.train.txt", "inputs.eval.txt", "targets.eval.txt")
+
+
+@pytest.fixture
+def raw_dir(tmp_path):
+    for number, name in enumerate(FILES):
+        (tmp_path / name).write_text(f"red {number}\nblue green {number}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_reads_the_four_files(raw_dir):
+    problem = registry.get_problem("text2text_tmpdir")
+    assert problem.vocab_filename == "vocab.text2text_tmpdir.32768.subwords"
+    samples = list(problem.generate_samples("", str(raw_dir), Split.TRAIN))
+    assert samples[1] == {"inputs": "blue green 0", "targets": "blue green 1"}
+    assert problem.num_samples(str(raw_dir), Split.EVAL) == 2
+
+
+def test_a_missing_file_is_named(raw_dir):
+    (raw_dir / "targets.eval.txt").unlink()
+    problem = registry.get_problem("text2text_tmpdir")
+    with pytest.raises(UserError, match="Expected targets.eval.txt"):
+        problem.num_samples(str(raw_dir), Split.EVAL)
+
+
+def test_tokens_come_from_the_users_list(raw_dir, tmp_path_factory):
+    data = str(tmp_path_factory.mktemp("data"))
+    (raw_dir / "vocab.txt").write_text("red\ngreen\n0\n1\n", encoding="utf-8")
+    problem = registry.get_problem("text2text_tmpdir_tokens")
+    problem.prepare_vocabulary(data, str(raw_dir))
+    (raw_dir / "vocab.txt").unlink()
+    problem.prepare_vocabulary(data, str(raw_dir))  # it is there now
+    samples = list(problem.generate_encoded_samples(data, str(raw_dir), Split.TRAIN))
+    # <pad> <EOS> <UNK> red green 0 1
+    assert samples == [
+        {"inputs": [3, 5, 1], "targets": [3, 6, 1]},
+        {"inputs": [2, 4, 5, 1], "targets": [2, 4, 6, 1]},
+    ]
+
+
+def test_an_empty_token_is_an_error(raw_dir):
+    (raw_dir / "vocab.txt").write_text("red\n\ngreen\n", encoding="utf-8")
+    problem = registry.get_problem("text2text_tmpdir_tokens")
+    with pytest.raises(UserError, match="one token on each line .* nothing on line 2"):
+        problem.prepare_vocabulary(str(raw_dir), str(raw_dir))

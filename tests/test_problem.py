@@ -1,0 +1,118 @@
+import pytest
+
+from t2t_repro import problem
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split, VocabType
+from t2t_repro.text.subword import SubwordTextEncoder
+
+
+class Toy(problem.Text2TextProblem):
+    name = "toy"
+    input_space_id = problem.SpaceID.EN_TOK
+    target_space_id = problem.SpaceID.DE_TOK
+    vocab_type = VocabType.SUBWORD
+    approx_vocab_size = 300
+    inputs_prefix = "to german: "
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range(50):
+            yield {"inputs": f"the cat number {number}", "targets": f"die Katze Nummer {number}"}
+
+
+class Sharing(Toy):
+    name = "sharing"
+    use_vocab_from_other_problem = Toy()
+
+
+def test_file_names_are_those_of_t2t():
+    toy = Toy()
+    assert toy.filepaths(Split.TRAIN, "/d", 100)[7] == "/d/toy-train-00007-of-00100"
+    assert toy.filepaths(Split.EVAL, "/d", 1) == ["/d/toy-dev-00000-of-00001"]
+    assert toy.filepaths(Split.TEST, "/d", 1) == ["/d/toy-test-00000-of-00001"]
+    assert toy.vocab_filename == "vocab.toy.300.subwords"
+    assert Sharing().vocab_filename == "vocab.toy.300.subwords"
+    toy.vocab_type = VocabType.TOKEN
+    assert toy.vocab_filenames == ["vocab.toy.tokens"]
+    toy.vocab_type = VocabType.CHARACTER
+    assert toy.vocab_filenames == []
+
+
+def test_a_problem_speaks_for_text_as_t2t_does():
+    assert problem.Text2TextProblem().approx_vocab_size == 2**15
+    assert problem.Text2TextProblem().dataset_splits[0] == {"split": "train", "shards": 100}
+    assert problem.Text2TextProblem().max_subtoken_length == 200
+    assert (Toy().input_space_id, problem.Problem().target_space_id) == (3, 0)
+    assert Toy().eval_metrics()[-1] == "rouge_L_fscore"
+
+
+def test_reversed_swaps_sides_and_shares_files(tmp_path):
+    forward, backward = Toy(), Toy(was_reversed=True)
+    assert isinstance(backward, Toy) and backward.was_reversed and not forward.was_reversed
+    assert (backward.input_space_id, backward.target_space_id) == (8, 3)
+    assert backward.filepaths("dev", "/d", 1) == forward.filepaths("dev", "/d", 1)
+    assert backward.vocab_filename == forward.vocab_filename
+    assert backward.forward().was_reversed is False and forward.forward() is forward
+
+    class TwoVocabularies(Toy):
+        def feature_encoders(self, data_dir):
+            return {"inputs": "english", "targets": "german"}
+
+    encoders = TwoVocabularies(was_reversed=True).feature_encoders("")
+    assert encoders == {"inputs": "german", "targets": "english"}
+
+
+def test_vocabulary_is_built_once_and_shared(tmp_path):
+    seen = []
+
+    def track(texts, total):
+        texts = list(texts)
+        seen.append((len(texts), total))
+        return texts
+
+    Sharing().prepare_vocabulary(str(tmp_path), "", track)
+    assert seen == [(100, None)]
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.toy.300.subwords"]
+    before = (tmp_path / "vocab.toy.300.subwords").read_bytes()
+    Toy().prepare_vocabulary(str(tmp_path), "", track)
+    assert len(seen) == 1 and (tmp_path / "vocab.toy.300.subwords").read_bytes() == before
+    encoder = SubwordTextEncoder(str(tmp_path / "vocab.toy.300.subwords"))
+    assert Toy().inputs_vocab_size(str(tmp_path)) == encoder.vocab_size
+    assert Toy().targets_vocab_size(str(tmp_path)) == encoder.vocab_size
+
+
+def test_max_samples_for_vocab_limits_the_text():
+    toy = Toy()
+    toy.__class__ = type("Few", (Toy,), {"max_samples_for_vocab": 3})
+    assert len(list(toy.generate_text_for_vocab("", ""))) == 6
+
+
+def test_samples_are_encoded_with_prefix_and_end(tmp_path):
+    toy = Toy()
+    toy.prepare_vocabulary(str(tmp_path), "")
+    sample = next(iter(toy.generate_encoded_samples(str(tmp_path), "", Split.TRAIN)))
+    encoder = toy.feature_encoders(str(tmp_path))["inputs"]
+    assert sample["inputs"][-1] == sample["targets"][-1] == 1
+    assert encoder.decode(sample["inputs"][:-1]) == "to german: the cat number 0"
+    assert encoder.decode(sample["targets"][:-1]) == "die Katze Nummer 0"
+
+
+def test_a_missing_vocabulary_names_the_command(tmp_path):
+    expected = f"vocab.toy.300.subwords in .*t2t-datagen --problem=toy --data_dir={tmp_path}"
+    with pytest.raises(UserError, match=expected):
+        Toy().feature_encoders(str(tmp_path))
+
+
+def test_an_unknown_vocabulary_type_is_an_error(tmp_path):
+    toy = Toy()
+    toy.vocab_type = "words"
+    (tmp_path / toy.vocab_filename).write_text("'a_'\n")
+    with pytest.raises(UserError, match="vocab_type of toy .* Received: 'words'"):
+        toy.feature_encoders(str(tmp_path))
+
+
+def test_a_problem_must_say_its_samples():
+    for call in (problem.Problem().generate_encoded_samples, Toy.__base__().generate_samples):
+        with pytest.raises(NotImplementedError):
+            call("", "", Split.TRAIN)
+    with pytest.raises(NotImplementedError):
+        problem.Problem().feature_encoders("")

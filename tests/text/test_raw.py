@@ -1,0 +1,96 @@
+import gzip
+import hashlib
+import io
+import urllib.error
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.text import raw
+
+
+def write(path, content: bytes):
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_lines_are_stripped_and_end_at_newlines_alone(tmp_path, name):
+    text = "\ufeff one \r\n\n\u2028two\u2028three\x0cfour\n five"
+    path = write(tmp_path / name, text.encode())
+    assert list(raw.lines(path)) == ["one", "", "two\u2028three\x0cfour", "five"]
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    path = write(tmp_path / "latin.txt", b"fine\nalso fine\nna\xefve\n")
+    with pytest.raises(UserError, match=r"latin.txt. Received: byte 0xef at line 3, column 3"):
+        list(raw.lines(path))
+
+
+def test_an_empty_file_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="none.txt. Received: an empty file"):
+        list(raw.lines(write(tmp_path / "none.txt", b"")))
+
+
+def test_a_broken_gzip_file_is_named(tmp_path):
+    path = tmp_path / "a.gz"
+    whole = gzip.compress(b"one two three\n" * 1000)
+    for content in (whole[:-20], b"no gzip at all"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="a.gz to be a whole gzip file"):
+            list(raw.lines(path))
+
+
+def test_find_prefers_the_plain_file(tmp_path):
+    assert raw.find(tmp_path, "a.en") is None
+    with pytest.raises(UserError, match=r"Expected a.en \(or a.en.gz\) in .*no such file"):
+        raw.required(tmp_path, "a.en")
+    write(tmp_path / "a.en.gz", b"packed\n")
+    assert raw.required(tmp_path, "a.en").name == "a.en.gz"
+    write(tmp_path / "a.en", b"plain\n")
+    assert raw.required(tmp_path, "a.en").name == "a.en"
+
+
+def test_parallel_lines_keep_empty_ones(tmp_path):
+    a = write(tmp_path / "a", b"one\n\nthree\n")
+    b = write(tmp_path / "b", b"eins\nzwei\n\n")
+    pairs = [(pair["inputs"], pair["targets"]) for pair in raw.parallel_lines(a, b)]
+    assert pairs == [("one", "eins"), ("", "zwei"), ("three", "")]
+    assert raw.count_parallel_lines(a, b) == 3
+
+
+@pytest.mark.parametrize("extra", [1, 4])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_unequal_line_counts_name_the_first_line_alone(tmp_path, extra, swapped):
+    long = write(tmp_path / "long", b"x\ny\n" + b"alone\n" * extra)
+    short = write(tmp_path / "short", b"x\ny\n")
+    pair = (short, long) if swapped else (long, short)
+    expected = f"long has {2 + extra} lines, .*short has 2. .* line 3 of .*long: 'alone'"
+    with pytest.raises(UserError, match=expected):
+        list(raw.parallel_lines(*pair))
+
+
+def test_download_appears_when_it_is_whole(tmp_path):
+    content = b"x" * 3_000_000
+    path = tmp_path / "new" / "file.gz"
+    digest = hashlib.sha256(content).hexdigest()
+    raw.download("https://host/file.gz", path, digest, lambda url, timeout: io.BytesIO(content))
+    assert path.read_bytes() == content
+    assert [p.name for p in path.parent.iterdir()] == ["file.gz"]
+
+
+def test_a_download_that_fails_names_url_file_and_folder(tmp_path):
+    def offline(url, timeout):
+        raise urllib.error.URLError("no route to host")
+
+    path = tmp_path / "file.gz"
+    expected = f"Cannot download https://host/f to {path}. .*no route.*by hand .* {tmp_path} as"
+    with pytest.raises(UserError, match=expected):
+        raw.download("https://host/f", path, None, offline)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_download_with_a_wrong_checksum_is_refused(tmp_path):
+    with pytest.raises(UserError, match="to have SHA-256 abc. Received: [0-9a-f]{64}"):
+        raw.download("https://h/f", tmp_path / "f", "abc", lambda url, timeout: io.BytesIO(b"?"))
+    assert not list(tmp_path.iterdir())
