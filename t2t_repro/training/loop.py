@@ -8,8 +8,10 @@ optimizer, and JAX through train_on_batch.
 
 import dataclasses
 import math
+import pathlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -51,7 +53,7 @@ class Plan:
 
 def train(
     model: keras.Model,
-    dataset,
+    make_dataset: Callable[[int], Any],
     run: RunDirectory,
     plan: Plan,
     *,
@@ -63,7 +65,8 @@ def train(
 
     Args:
         model: built and compiled; its loss is its own.
-        dataset: an endless tf.data.Dataset of {"inputs", "targets"}, the same at every start.
+        make_dataset: called with the number of batches to leave out; returns the rest of an endless
+            tf.data.Dataset of {"inputs", "targets"} that is the same at every start.
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
         progress: how to report; None: as `plan` says, to standard output.
@@ -76,17 +79,43 @@ def train(
     Raises:
         UserError: if the loss is not finite (the step is named), or the data ends.
     """
-    progress = progress or Progress(run, plan.train_steps, plan.log_step_count_steps)
+    progress = progress or make_progress(run, plan)
     state = resume(model, run, progress)
     if state.step >= plan.train_steps:
         progress.say(f"Nothing to train: the run is at step {state.step} of {plan.train_steps}.")
         return state
-    if state.batches:
-        dataset = dataset.skip(state.batches)
     try:
-        return _steps(model, dataset, run, plan, state, progress, evaluate, strategy)
+        return _steps(
+            model, make_dataset(state.batches), run, plan, state, progress, evaluate, strategy
+        )
     finally:
         progress.close()
+
+
+def make_progress(run: RunDirectory, plan: Plan) -> Progress:
+    """Returns a Progress to standard output, metrics.jsonl and TensorBoard."""
+    return Progress(run, plan.train_steps, plan.log_step_count_steps, events=tensorboard(run.path))
+
+
+def tensorboard(folder: pathlib.Path) -> Callable[[str, int, dict[str, float]], None]:
+    """Returns a function that writes scalars as TensorBoard events: "train" to `folder` itself.
+
+    It receives the kind (a subfolder, but for "train"), the step and {name: value}.
+    """
+    import tensorflow as tf
+
+    writers: dict[str, Any] = {}
+
+    def write(kind: str, step: int, values: dict[str, float]) -> None:
+        if kind not in writers:
+            where = folder if kind == "train" else folder / kind
+            writers[kind] = tf.summary.create_file_writer(str(where))
+        with writers[kind].as_default(step=step), tf.device("CPU:0"):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        writers[kind].flush()
+
+    return write
 
 
 def resume(model: keras.Model, run: RunDirectory, progress: Progress) -> checkpoints.State:

@@ -1,8 +1,9 @@
-"""What a run says while it trains: a line for people, metrics.jsonl for programs, TensorBoard."""
+"""What a run says while it trains: a line for people, metrics.jsonl for programs."""
 
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from t2t_repro.run_directory import RunDirectory
@@ -12,21 +13,27 @@ class Progress:
     """Reports steps and evaluations of one run.
 
     Args:
-        run: gets metrics.jsonl and TensorBoard's events, those of evaluation in `eval`.
+        run: gets metrics.jsonl.
         train_steps: where the run ends.
         every: report each this many steps.
         stream: where the lines go; a terminal gets one line that is written over and over between
             reports, anything else a line per report.
+        events: called with "train" or "eval", the step and {name: value} of each report.
     """
 
     def __init__(
-        self, run: RunDirectory, train_steps: int, every: int, stream: TextIO | None = None
+        self,
+        run: RunDirectory,
+        train_steps: int,
+        every: int,
+        stream: TextIO | None = None,
+        events: Callable[[str, int, dict[str, float]], None] | None = None,
     ):
         self._run = run
         self._train_steps = train_steps
         self._every = every
         self._stream = stream or sys.stdout
-        self._writers: dict[str, object] = {}
+        self._events = events or (lambda kind, step, values: None)
         self._seconds = self._total_seconds = 0.0
         self._tokens = self._steps = self._total_steps = 0
         self._shown = 0.0
@@ -74,44 +81,29 @@ class Progress:
         """Reports what an evaluation found."""
         shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
         self.say(f"step {step} | {split}: {shown} | {duration(seconds)}")
-        self._record("eval", step, {"split": split} | values)
+        self._record("eval", step, values, split=split)
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""
         self._write(text, overwrite=False)
 
     def close(self) -> None:
-        """Writes out what is not on the disk yet."""
+        """Ends a line that was to be written over."""
         if self._unfinished_line:
             print(file=self._stream, flush=True)
-        for writer in self._writers.values():
-            writer.close()
-        self._writers.clear()
+            self._unfinished_line = False
 
     def _write(self, text: str, overwrite: bool) -> None:
         clear = "\r\x1b[K" if self._unfinished_line else ""
         print(clear + text, end="" if overwrite else "\n", file=self._stream, flush=True)
         self._unfinished_line = overwrite
 
-    def _record(self, kind: str, step: int, values: dict) -> None:
-        finite = {
-            name: value if not isinstance(value, float) or math.isfinite(value) else str(value)
-            for name, value in values.items()
-        }
-        self._run.append_metrics(
-            {"kind": kind, "step": step, "time": round(time.time(), 3)} | finite
-        )
-        import tensorflow as tf
-
-        if kind not in self._writers:
-            folder = self._run.path if kind == "train" else self._run.path / kind
-            self._writers[kind] = tf.summary.create_file_writer(str(folder))
-        writer = self._writers[kind]
-        with writer.as_default(step=step), tf.device("CPU:0"):
-            for name, value in values.items():
-                if isinstance(value, float):
-                    tf.summary.scalar(name, value)
-        writer.flush()
+    def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
+        # JSON has no NaN: what is not finite is written as text.
+        finite = {name: v if math.isfinite(v) else str(v) for name, v in values.items()}
+        head = {"kind": kind, "step": step, "time": round(time.time(), 3)} | labels
+        self._run.append_metrics(head | finite)
+        self._events(kind, step, values)
 
 
 def duration(seconds: float) -> str:

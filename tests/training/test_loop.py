@@ -3,6 +3,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
@@ -14,12 +15,12 @@ from t2t_repro.training.progress import Progress
 
 def train(model, batches, run, **plan):
     plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
-    progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], io.StringIO())
-    evaluations = []
+    stream, evaluations = io.StringIO(), []
+    progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], stream)
     state = loop.train(
-        model, batches, run, Plan(**plan), progress=progress, evaluate=evaluations.append
+        model, batches.skip, run, Plan(**plan), progress=progress, evaluate=evaluations.append
     )
-    return state, evaluations, progress._stream.getvalue()
+    return state, evaluations, stream.getvalue()
 
 
 @pytest.fixture
@@ -53,7 +54,23 @@ def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches):
         r"step 10/82 \| loss \d\.\d+ \| learning rate 5.000e-02 \| [\d,]+ tokens/s \| \d+s left",
         said,
     )
-    assert list(run.path.glob("events.out.tfevents*"))
+
+
+def test_by_default_it_reports_to_standard_output_and_tensorboard(
+    run, make_model, make_batches, capsys
+):
+    plan = Plan(train_steps=2, log_step_count_steps=1)
+    loop.train(make_model(), make_batches().skip, run, plan)
+    assert "step 2/2 | loss" in capsys.readouterr().out
+    loop.make_progress(run, plan).evaluation(2, {"loss": 1.0}, "dev", 0.1)
+    for folder in (run.path, run.path / "eval"):
+        (events,) = folder.glob("events.out.tfevents*")
+        tags = [
+            value.tag
+            for event in tf.compat.v1.train.summary_iterator(str(events))
+            for value in event.summary.value
+        ]
+        assert "loss" in tags
 
 
 def test_the_loss_is_that_of_the_step(run, make_model, make_batches):
