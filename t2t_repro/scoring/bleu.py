@@ -69,7 +69,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
         value = token_bleu(prepare(hypotheses), prepare(references), smooth=smooth)
         return Score(100 * value, signature)
 
-    t2t = "t2t-bleu|nrefs:1|case:{}|eff:no|tok:mteval-v14|smooth:exp|version:tensor2tensor-1.15.7"
+    t2t = "t2t-bleu|nrefs:1|case:{}|tok:mteval-v14|smooth:exp|version:1.15.7"
     return BleuScores(
         sacrebleu=library(BLEU()),
         sacrebleu_lowercase=library(BLEU(lowercase=True, force=True)),
@@ -80,7 +80,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
             lambda line: split_compounds(moses_tokenize_german(line)),
             smooth=False,
             lower=False,
-            signature="multi-bleu|nrefs:1|case:mixed|eff:no|tok:moses-de+##AT##|smooth:none",
+            signature="multi-bleu|nrefs:1|case:mixed|tok:moses-de+##AT##|smooth:none",
         ),
         sentences=len(hypotheses),
     )

@@ -83,7 +83,7 @@ def sentence_score(gold: trees.Tree, predicted: trees.Tree) -> dict:
     length = sum(leaf.label != "-NONE-" for leaf in gold.leaves())
     status, reason = _status(gold_words, test_words)
     if status != VALID:
-        gold_words = test_words = gold_brackets = test_brackets = []
+        gold_words, gold_brackets, test_words, test_brackets = [], [], [], []
     matched = (Counter(gold_brackets) & Counter(test_brackets)).total()
     correct_tags = sum(
         _same_label(gold_tag) == _same_label(test_tag)
@@ -113,7 +113,7 @@ def words_and_brackets(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[Br
 def matched_nodes(
     gold: trees.Tree, predicted: trees.Tree
 ) -> tuple[dict[int, bool], dict[int, bool]]:
-    """Returns for either tree {id(bracket): whether the other has it}, of the brackets that count."""
+    """Returns for either tree {id(node): whether the other has it}, of the brackets that count."""
     (_, gold_nodes), (_, predicted_nodes) = _spans(gold), _spans(predicted)
 
     def found(nodes: list, others: list) -> dict[int, bool]:

@@ -186,11 +186,11 @@ def tree_from_words_and_tags(
 
     events, unclosed, unopened = _balance(tags, phrase_labels)
     predicted = [label for kind, label in events if kind == _LEAF]
-    labels = list(parts_of_speech or (_PUNCTUATION.get(word) for word in words))
-    pairs = _align(predicted, labels)
+    pairs = _align(predicted, parts_of_speech or [_PUNCTUATION.get(word) for word in words])
+    labels = list(parts_of_speech or [_PUNCTUATION.get(word, "NN") for word in words])
     for tag, word in pairs:
-        if word is not None and parts_of_speech is None:
-            labels[word] = predicted[tag] if tag is not None else labels[word] or "NN"
+        if tag is not None and word is not None and parts_of_speech is None:
+            labels[word] = predicted[tag]
 
     kept = [word for tag, word in pairs if tag is not None]
     extra_leaves = sum(word is None for word in kept)
