@@ -66,7 +66,8 @@ def decode_batch(
     Args:
         model: a `Transformer`.
         inputs: int32 (B, S), padded with 0.
-        limits: int32 (B,): the most tokens that each sentence may have.
+        limits: int32 (B,): the most tokens that each sentence may have. Learned positions end
+            before that where there are fewer of them.
         beam_size: 1 is greedy search.
         alpha: exponent of the length penalty.
         top_beams: how many hypotheses to return.
@@ -87,6 +88,9 @@ def decode_batch(
             "decode expects a positive number of tokens as the limit of each sentence. "
             f"Received: {limits.tolist()} for {len(inputs)} sentences. Give a larger decode_length."
         )
+    hparams = getattr(model, "hparams", None)
+    if hparams is not None and hparams.pos == "emb":
+        limits = np.minimum(limits, hparams.max_length)
     rules = Rules(beam_size, beam_size == 1, top_beams == 1, per_sentence)
     if not len(inputs):
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")

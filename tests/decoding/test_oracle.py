@@ -1,37 +1,15 @@
 """Greedy search and beams equal tensor2tensor's, on every small model that it decoded."""
 
-import dataclasses
-import json
 import pathlib
 
 import numpy as np
 import pytest
 
-from t2t_repro.config import HParams
 from t2t_repro.decoding.decode import decode
-from t2t_repro.interop import tensor2tensor
-from t2t_repro.models.transformer import Transformer
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models"
 UNDECODED = {"adafactor", "clip_and_decay", "multistep", "no_label_smoothing"}
 CASES = sorted(path.stem for path in MODELS.glob("*.npz") if path.stem not in UNDECODED)
-VOCAB, TARGET_SPACE, DECODE_LENGTH = 37, 4, 8
-
-
-def load(case):
-    arrays = dict(np.load(MODELS / f"{case}.npz"))
-    known = {field.name for field in dataclasses.fields(HParams)}
-    values = {k: v for k, v in json.loads(str(arrays["hparams"])).items() if k in known}
-    model = Transformer.from_hparams(
-        HParams.from_json(json.dumps(values)),
-        inputs_vocab_size=VOCAB,
-        targets_vocab_size=VOCAB,
-        target_space_id=TARGET_SPACE,
-    )
-    prefix = "trained:"
-    trained = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-    tensor2tensor.load_variables(model, trained)
-    return model, arrays
 
 
 def until_end(ids):
@@ -48,24 +26,22 @@ def test_there_are_17_cases():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_equals_tensor2tensor(case):
-    model, oracle = load(case)
-    inputs = oracle["inputs"]
+def test_equals_tensor2tensor(case, trained):
+    one = trained(case)
+    model, inputs, oracle, length = one.model, one.inputs, one.golden, 8
 
-    ids, scores = decode(model, inputs, beam_size=1, decode_length=DECODE_LENGTH)
+    ids, scores = decode(model, inputs, beam_size=1, decode_length=length)
     assert ids.dtype == np.int32 and scores.dtype == np.float32
     assert_same_ids(ids[:, 0], oracle["greedy_ids"])
     if "greedy_scores" in oracle:  # T2T's slow path, which `relative` takes, has none
         np.testing.assert_allclose(scores[:, 0], oracle["greedy_scores"], atol=1e-3)
 
-    ids, scores = decode(
-        model, inputs, beam_size=4, alpha=0.6, decode_length=DECODE_LENGTH, top_beams=4
-    )
+    ids, scores = decode(model, inputs, beam_size=4, alpha=0.6, decode_length=length, top_beams=4)
     assert ids.shape == oracle["beam_ids"].shape
     np.testing.assert_array_equal(ids, oracle["beam_ids"])
     np.testing.assert_allclose(scores, oracle["beam_scores"], atol=1e-3)
 
     for name, alpha in (("beam1", 0.6), ("beam1_alpha1", 1.0)):
-        ids, scores = decode(model, inputs, beam_size=4, alpha=alpha, decode_length=DECODE_LENGTH)
+        ids, scores = decode(model, inputs, beam_size=4, alpha=alpha, decode_length=length)
         np.testing.assert_array_equal(ids[:, 0], oracle[f"{name}_ids"])
         np.testing.assert_allclose(scores[:, 0], oracle[f"{name}_scores"], atol=1e-3)

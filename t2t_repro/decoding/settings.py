@@ -1,0 +1,120 @@
+"""How to decode: tensor2tensor's decode hparams, typed."""
+
+import dataclasses
+from typing import Any
+
+from t2t_repro.config import parse_overrides
+from t2t_repro.errors import UserError, unknown
+
+LONGEST_INPUT = 1024  # tokens; see max_input_size
+T2T_BATCH_SIZE = 32
+
+# tensor2tensor's options that do nothing here: their defaults, and what to do instead.
+_INERT: dict[str, tuple[str, str]] = {
+    "block_size": ("0", "there is no blockwise parallel decoding"),
+    "decode_in_memory": ("false", "call t2t_repro.decoding.translate from Python"),
+    "delimiter": ("\\n", "each line is one sentence"),
+    "eos_penalty": ("0.0", "tensor2tensor never reads it"),
+    "force_decode_length": ("false", "decoding stops when it is certain"),
+    "guess_and_check_epsilon": ("-1", "there is no blockwise parallel decoding"),
+    "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
+    "insertion_parallel": ("false", "tensor2tensor never reads it"),
+    "log_results": ("true", "results go to the file; --decode_interactive shows them"),
+    "min_length_ratio": ("0.0", "tensor2tensor never reads it"),
+    "num_decodes": ("1", "decoding is deterministic"),
+    "save_images": ("false", "there are no images"),
+    "shard_id": ("0", "split the file instead"),
+    "shards": ("1", "split the file instead"),
+    "skip_eos_postprocess": ("false", "what follows the end of a sentence is never shown"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeHParams:
+    """tensor2tensor's decode hparams, the ones that text needs, with its defaults.
+
+    beam_size: beams; 1 is greedy search.
+    alpha: exponent of the length penalty.
+    extra_length: a translation has at most this many tokens more than its source.
+    batch_size: sentences in a batch. 0: as many short sentences as make a good batch, at most 64;
+        tensor2tensor's 32 under --t2t_exact.
+    return_beams: write all beams, separated by tabs.
+    write_beam_scores: with return_beams, write each beam's score behind it.
+    max_input_size: cut longer inputs, which warns. -1: 1,024 tokens; no limit under --t2t_exact.
+    num_samples: from a dataset, decode this many only; -1 is all.
+    identity_output: write ids instead of text.
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    extra_length: int = 100
+    batch_size: int = 0
+    return_beams: bool = False
+    write_beam_scores: bool = False
+    max_input_size: int = -1
+    num_samples: int = -1
+    identity_output: bool = False
+
+    def __post_init__(self):
+        for name, least in (
+            ("beam_size", 1),
+            ("alpha", 0.0),
+            ("extra_length", 0),
+            ("batch_size", 0),
+            ("max_input_size", -1),
+            ("num_samples", -1),
+        ):
+            if not getattr(self, name) >= least:
+                raise UserError(
+                    f"Expected decode hparam {name} to be at least {least}. "
+                    f"Received: {getattr(self, name)!r}."
+                )
+        if self.max_input_size in (0, 1):
+            raise UserError(
+                "Expected decode hparam max_input_size to leave room for a token and the end: "
+                f"at least 2, or -1. Received: {self.max_input_size}."
+            )
+        if self.write_beam_scores and not self.return_beams:
+            raise UserError(
+                "Decode hparam write_beam_scores has no effect without return_beams. "
+                "Received: return_beams=False. Add return_beams=True."
+            )
+
+    @property
+    def top_beams(self) -> int:
+        """How many hypotheses a sentence yields."""
+        return self.beam_size if self.return_beams else 1
+
+    @classmethod
+    def parse(cls, text: str) -> "DecodeHParams":
+        """The defaults with "name=value,name=value" applied, as --decode_hparams.
+
+        Raises:
+            UserError: on an unknown name, a bad value, or an option that would do nothing.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        values = {}
+        for name, value in parse_overrides(text).items():
+            if name in _INERT:
+                default, reason = _INERT[name]
+                if value.lower() != default:
+                    raise UserError(
+                        f"Decode hparam {name} is not supported: {reason}. Received: {value!r}. "
+                        "Leave it out."
+                    )
+            elif name not in fields:
+                raise unknown("decode hparam", name, fields)
+            else:
+                values[name] = _parse(name, fields[name].type, value)
+        return cls(**values)
+
+
+def _parse(name: str, kind: Any, text: str) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        return kind(text)
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"Expected decode hparam {name} to be {kind.__name__}. Received: {text!r}."
+        ) from error

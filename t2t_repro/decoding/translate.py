@@ -1,0 +1,366 @@
+"""Text through a model: sentences, files and datasets. N lines in, N lines out.
+
+A `Translator` turns sentences into hypotheses. Sentences are read in windows; those of a window
+are sorted by length and decoded in batches, and come out in their own order, so that a file of any
+size takes constant memory. `translate_file` and `translate_examples` write files, atomically.
+"""
+
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from t2t_repro.decoding.beam_search import EOS_ID
+from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
+from t2t_repro.errors import UserError
+
+WINDOW = 8192  # sentences that are sorted together
+BATCH_SENTENCES, BATCH_TOKENS = 64, 4096
+FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
+
+Report = Callable[[str], None]
+
+
+class Hypothesis(NamedTuple):
+    """One translation. `score` is what it is ranked by.
+
+    That is log_prob divided by the length penalty; but log_prob itself in greedy search, and where
+    no hypothesis has reached its end (`finished` is False), as in tensor2tensor.
+    """
+
+    text: str
+    ids: list[int]  # without the end
+    score: float
+    log_prob: float
+    finished: bool
+
+
+class Translator:
+    """A model, its encoders and how to decode.
+
+    Args:
+        model: a `Transformer`.
+        encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
+        settings: the decode hparams.
+        t2t_exact: batches and limits exactly as tensor2tensor's decoder makes them. All lines are
+            held in memory, a translation depends a little on its neighbours, and empty lines are
+            translated too.
+        warn: receives warnings.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        encoders: dict[str, Any],
+        settings: DecodeHParams | None = None,
+        *,
+        t2t_exact: bool = False,
+        warn: Report = print,
+    ):
+        self.model, self.encoders = model, encoders
+        self.settings = settings or DecodeHParams()
+        self.t2t_exact, self.warn = t2t_exact, warn
+        self.longest = self._longest_input()
+
+    def _longest_input(self) -> int | None:
+        asked = self.settings.max_input_size
+        limit = asked if asked > 0 else (None if self.t2t_exact else LONGEST_INPUT)
+        hparams = getattr(self.model, "hparams", None)
+        if hparams is not None and hparams.pos == "emb":  # there are no more positions than these
+            limit = min(limit or hparams.max_length, hparams.max_length)
+        return limit
+
+    def encode(self, line: str, where: str = "The input") -> list[int]:
+        """The ids of a line, its end included; cut where it is too long."""
+        return self.cut([*self.encoders["inputs"].encode(line.strip()), EOS_ID], where)
+
+    def cut(self, ids: list[int], where: str) -> list[int]:
+        """`ids`, cut to the longest input; a warning says so."""
+        if not self.longest or len(ids) <= self.longest:
+            return ids
+        self.warn(
+            f"{where} has {len(ids)} tokens; {self.longest} of them are translated. "
+            "--decode_hparams=max_input_size=N sets the limit."
+        )
+        return [*ids[: self.longest - 1], EOS_ID]
+
+    def translate_lines(
+        self, lines: Iterable[str], progress: Callable[[int], None] = lambda count: None
+    ) -> Iterator[list[Hypothesis]]:
+        """The hypotheses of each line, best first, in the lines' order.
+
+        An empty line has one empty hypothesis.
+
+        Args:
+            lines: the sentences; read a window at a time.
+            progress: is told how many sentences each finished batch had.
+        """
+        lines = enumerate(lines, start=1)
+        while window := list(islice(lines, None if self.t2t_exact else WINDOW)):
+            sentences = [self.encode(line, f"Line {number}") for number, line in window]
+            words = [len(line.split()) for _, line in window] if self.t2t_exact else None
+            yield from self.translate_ids(sentences, progress, words)
+
+    def translate_ids(
+        self,
+        sentences: list[list[int]],
+        progress: Callable[[int], None] = lambda count: None,
+        sort_by: list[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence of ids (end included), best first, in their order."""
+        results = [[Hypothesis("", [], 0.0, 0.0, True)] for _ in sentences]
+        sort_by = sort_by or [len(ids) for ids in sentences]
+        order = sorted(range(len(sentences)), key=lambda i: -sort_by[i])
+        if not self.t2t_exact:
+            empty = [i for i in order if len(sentences[i]) <= 1]
+            order = [i for i in order if len(sentences[i]) > 1]
+            if empty:
+                progress(len(empty))
+        for batch in self._batches(order, sentences):
+            for i, hypotheses in zip(
+                batch, self._decode([sentences[i] for i in batch]), strict=True
+            ):
+                results[i] = hypotheses
+            progress(len(batch))
+        return results
+
+    def _batches(self, order: list[int], sentences: list[list[int]]) -> Iterator[list[int]]:
+        """`order`, longest first, in pieces."""
+        size = self.settings.batch_size or (T2T_BATCH_SIZE if self.t2t_exact else BATCH_SENTENCES)
+        start = 0
+        while start < len(order):
+            count = size
+            if not self.settings.batch_size and not self.t2t_exact:
+                count = max(1, min(size, BATCH_TOKENS // len(sentences[order[start]])))
+            yield order[start : start + count]
+            start += count
+
+    def _decode(self, sentences: list[list[int]]) -> list[list[Hypothesis]]:
+        settings = self.settings
+        lengths = np.array([len(ids) for ids in sentences], "int32")
+        inputs = np.zeros((len(sentences), lengths.max()), "int32")
+        for row, ids in zip(inputs, sentences, strict=True):
+            row[: len(ids)] = ids
+        limits = np.full_like(lengths, lengths.max()) if self.t2t_exact else lengths
+        ids, scores = decode_batch(
+            self.model,
+            inputs,
+            limits + settings.extra_length,
+            settings.beam_size,
+            settings.alpha,
+            top_beams=settings.top_beams,
+            per_sentence=not self.t2t_exact,
+        )
+        return [
+            [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
+            for row in zip(ids.tolist(), scores, strict=True)
+        ]
+
+    def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
+        finished = EOS_ID in ids
+        length = ids.index(EOS_ID) if finished else len(ids)
+        kept, log_prob = ids[:length], score
+        if not finished:  # 0 pads behind the tokens of a beam that met its own limit
+            while kept and kept[-1] == 0:
+                kept.pop()
+        elif self.settings.beam_size > 1:
+            log_prob = score * ((5 + length + 1) / 6) ** self.settings.alpha
+        if self.settings.identity_output:
+            text = " ".join(map(str, kept))
+        else:
+            text = self.encoders["targets"].decode(kept)
+        return Hypothesis(text, kept, score, log_prob, finished)
+
+    def format(self, hypotheses: list[Hypothesis]) -> str:
+        """The output line of a sentence, as tensor2tensor writes it."""
+        if not self.settings.return_beams:
+            return one_line(hypotheses[0].text)
+        # An empty line has a single hypothesis; its columns are there all the same.
+        missing = self.settings.top_beams - len(hypotheses)
+        columns = []
+        for hypothesis in hypotheses + hypotheses[:1] * missing:
+            columns.append(one_line(hypothesis.text).replace("\t", " "))
+            if self.settings.write_beam_scores:
+                columns.append(f"{hypothesis.score:.2f}")
+        return "\t".join(columns)
+
+
+def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
+    """The name that tensor2tensor gives to the translations of `base`."""
+    ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
+    return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
+
+
+def translate_file(
+    translator: Translator,
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    json_file: str | os.PathLike | None = None,
+    report: Report = print,
+) -> int:
+    """Translate a file line by line.
+
+    Args:
+        translator: does the work.
+        source: UTF-8 text, plain or `.gz`, a sentence a line.
+        target: gets one line for each line of `source`; it appears when all is done.
+        json_file: gets, for each line, an object with every hypothesis and its exact scores.
+        report: receives the progress.
+
+    Returns:
+        The number of lines.
+    """
+    total = sum(1 for _ in read_lines(source))
+    if not total:
+        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
+    progress = Progress(total, report)
+    with writing(target) as output, writing(json_file) as details:
+        results = translator.translate_lines(read_lines(source), progress)
+        for line, hypotheses in zip(read_lines(source), results, strict=True):
+            output.write(translator.format(hypotheses) + "\n")
+            if details:
+                details.write(_as_json(line, hypotheses) + "\n")
+    progress.done()
+    return total
+
+
+def translate_examples(
+    translator: Translator,
+    examples: Iterable[dict[str, list[int]]],
+    target: str | os.PathLike,
+    report: Report = print,
+) -> int:
+    """Decode the examples of a dataset; write outputs, inputs and targets side by side.
+
+    As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
+    with return_beams each hypothesis is a line of its own.
+
+    Args:
+        translator: does the work.
+        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+        target: the file of the outputs.
+        report: receives the progress.
+
+    Returns:
+        The number of examples.
+    """
+    most = translator.settings.num_samples
+    examples = list(islice(examples, most if most >= 0 else None))
+    progress = Progress(len(examples), report)
+    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
+    sentences = [
+        translator.cut(list(example["inputs"]), f"Example {number}")
+        for number, example in enumerate(examples, start=1)
+    ]
+    results = translator.translate_ids(sentences, progress)
+    with (
+        writing(target) as outputs,
+        writing(f"{base}.inputs") as inputs,
+        writing(f"{base}.targets") as targets,
+    ):
+        for example, hypotheses in zip(examples, results, strict=True):
+            for hypothesis in hypotheses:
+                score = ""
+                if translator.settings.write_beam_scores:
+                    score = f"\t{hypothesis.score:.2f}"
+                outputs.write(one_line(hypothesis.text) + score + "\n")
+                for file, name in ((inputs, "inputs"), (targets, "targets")):
+                    ids = [i for i in example[name] if i != EOS_ID]
+                    file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
+    progress.done()
+    return len(examples)
+
+
+def interact(
+    translator: Translator, read: Callable[[str], str] = input, write: Report = print
+) -> None:
+    """Translate what is typed, until `q` or the end of input."""
+    write("Type a sentence; q ends.")
+    while True:
+        try:
+            line = read("> ")
+        except EOFError:
+            return
+        if line.strip() == "q":
+            return
+        if not line.strip():
+            continue
+        for hypothesis in next(iter(translator.translate_lines([line]))):
+            write(f"{hypothesis.text}\t{hypothesis.score:.4f}")
+
+
+def one_line(text: str) -> str:
+    """`text` without the line ends that a model may write."""
+    return re.sub(r"[\r\n]+", " ", text)
+
+
+def read_lines(path: str | os.PathLike) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or `.gz`, one by one. Only "\\n" and "\\r\\n" end one."""
+    opener = gzip.open if os.fspath(path).endswith(".gz") else open
+    with opener(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{path}, line {number}: expected UTF-8. Received: byte "
+                    f"0x{line[error.start]:02x} at column {error.start + 1}. Convert the file, for "
+                    "example with iconv -f ISO-8859-1 -t UTF-8."
+                ) from error
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike | None) -> Iterator[Any]:
+    """A text file that appears under its name when all was written; None for None."""
+    if path is None:
+        yield None
+        return
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".incomplete")
+    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+    os.replace(temporary, path)
+
+
+class Progress:
+    """Says now and then how far a job is, how fast, and how long it will take."""
+
+    def __init__(self, total: int, report: Report, seconds: float = 10.0):
+        self.total, self.report, self.seconds = total, report, seconds
+        self.count = 0
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        self.count += count
+        now = time.monotonic()
+        if now - self.last >= self.seconds:
+            self.last = now
+            rate = self.count / (now - self.start)
+            left = (self.total - self.count) / rate
+            self.report(
+                f"{self.count:,} of {self.total:,} sentences, {rate:.1f} a second, "
+                f"{left:.0f} s left"
+            )
+
+    def done(self) -> None:
+        """Report the whole."""
+        took = time.monotonic() - self.start
+        self.report(
+            f"{self.total:,} sentences in {took:.1f} s, {self.total / max(took, 1e-9):.1f} a second"
+        )
+
+
+def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:
+    real = [h._asdict() for h in hypotheses if h.score > FILLER]
+    return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False)

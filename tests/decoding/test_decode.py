@@ -1,0 +1,162 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t_repro.decoding import beam_search, decode
+from t2t_repro.errors import UserError
+
+
+def real(row):
+    return row[: row.index(1) + 1] if 1 in row else row
+
+
+def mixed_inputs(rows, length, seed=0):
+    rng = np.random.default_rng(seed)
+    inputs = rng.integers(2, 37, (rows, length)).astype("int32")
+    for row, end in zip(inputs, rng.integers(1, length, rows), strict=True):
+        row[end], row[end + 1 :] = 1, 0
+    return inputs
+
+
+def test_dtypes_shapes_and_order(base):
+    ids, scores = decode.decode(base.model, base.inputs.astype("int64"), top_beams=3)
+    assert ids.shape[:2] == scores.shape == (4, 3)
+    assert ids.dtype == np.int32 and scores.dtype == np.float32
+    assert np.isfinite(scores).all() and (np.diff(scores, axis=1) <= 0).all()
+    ends = np.cumsum(ids == 1, axis=2) - (ids == 1) > 0
+    assert (ids[ends] == 0).all()
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
+    monkeypatch.setattr(decode, "FIRST_ROOM", 2)  # sentences leave the batch at many points
+    inputs = mixed_inputs(7, 11)
+    lengths = (inputs != 0).sum(axis=1)
+    limits = lengths + 3
+    ids, scores = decode.decode_batch(base.model, inputs, limits, beam_size, top_beams=beam_size)
+    for b, length in enumerate(lengths):
+        one_ids, one_scores = decode.decode_batch(
+            base.model,
+            inputs[b : b + 1, :length],
+            limits[b : b + 1],
+            beam_size,
+            top_beams=beam_size,
+        )
+        np.testing.assert_array_equal(ids[b, :, : one_ids.shape[2]], one_ids[0])
+        assert not ids[b, :, one_ids.shape[2] :].any()
+        np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
+
+
+def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
+    inputs = mixed_inputs(5, 9, seed=1)
+    whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
+    monkeypatch.setattr(decode, "FIRST_ROOM", 3)
+    stretched = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
+    np.testing.assert_array_equal(whole[0], stretched[0])
+    np.testing.assert_allclose(whole[1], stretched[1], atol=1e-5)
+
+
+def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
+    """Cached equals uncached."""
+    inputs = base.inputs
+    ids, scores = decode.decode(base.model, inputs, alpha=0.7, top_beams=4, decode_length=8)
+    greedy_ids, greedy_scores = decode.decode(base.model, inputs, beam_size=1, decode_length=8)
+    for k in range(5):
+        targets = ids[:, k] if k < 4 else greedy_ids[:, 0]
+        logits = base.model({"inputs": inputs, "targets": targets}, training=False)
+        log_probs = np.asarray(ops.log_softmax(logits))
+        chosen = np.take_along_axis(log_probs, targets[..., None], axis=2)[..., 0]
+        total = (chosen * (targets != 0)).sum(axis=1)
+        if k < 4:
+            assert (targets == 1).any(axis=1).all()
+            total /= ((5 + (targets != 0).sum(axis=1)) / 6) ** 0.7
+            np.testing.assert_allclose(scores[:, k], total, atol=1e-4)
+        else:
+            np.testing.assert_allclose(greedy_scores[:, 0], total, atol=1e-4)
+
+
+def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
+    rules = beam_search.Rules(beam_size=1, per_sentence=True)
+    limits = np.full(4, 19, "int32")
+    ids, scores = decode._search(
+        decode._programs(base.model, rules), base.inputs, limits, 0.0, rules
+    )
+    greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
+    assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
+    np.testing.assert_allclose(scores, greedy_scores, atol=1e-4)
+
+
+def test_padding_does_not_matter_under_limits_of_ones_own(base):
+    inputs = base.inputs
+    limits = (inputs != 0).sum(axis=1) + 5
+    padded = np.pad(inputs, ((0, 0), (0, 13)))
+    plain = decode.decode_batch(base.model, inputs, limits)
+    more = decode.decode_batch(base.model, padded, limits)
+    np.testing.assert_array_equal(plain[0], more[0])
+    np.testing.assert_allclose(plain[1], more[1], atol=1e-4)
+
+
+def test_the_limit_is_the_padded_length_and_decode_length():
+    model = Endless()
+    for beam_size in (1, 3):
+        ids, _ = decode.decode(model, np.full((2, 5), 3), beam_size, decode_length=2)
+        assert ids.shape == (2, 1, 7) and (ids != 0).all()
+        ids, _ = decode.decode_batch(model, np.full((2, 5), 3), [4, 1], beam_size)
+        assert ((ids != 0).sum(axis=2) == [[4], [1]]).all()
+
+
+def test_learned_positions_end_the_translation(trained):
+    oracle = trained("learned_positions")
+    most = oracle.hparams.max_length
+    ids, _ = decode.decode(oracle.model, oracle.inputs, decode_length=10 * most)
+    assert ids.shape[2] <= most
+
+
+def test_weights_that_change_change_the_translation(trained):
+    """A compiled search does not keep the weights it was made with."""
+    oracle = trained("base_v1")
+    before = decode.decode(oracle.model, oracle.inputs)[1]
+    for variable in oracle.model.trainable_variables:
+        variable.assign(variable * 0.5)
+    assert not np.allclose(before, decode.decode(oracle.model, oracle.inputs)[1])
+
+
+def test_an_empty_batch_has_no_translations(base):
+    ids, scores = decode.decode(base.model, np.zeros((0, 3), "int32"))
+    assert ids.shape == (0, 1, 0) and scores.shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"inputs": [3, 1]}, r"shape (batch, length) and an integer type. Received: shape (2,)"),
+        ({"inputs": [[0.5]]}, "an integer type. Received: shape (1, 1), float64"),
+        ({"beam_size": 2, "top_beams": 3}, "Received: beam_size=2, top_beams=3"),
+        ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
+        ({"decode_length": -2}, "a positive number of tokens as the limit of each sentence"),
+    ],
+)
+def test_errors(base, arguments, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        decode.decode(**{"model": base.model, "inputs": [[3, 1]], **arguments})
+
+
+class Endless(keras.Model):
+    """A model of the interface that the search needs, which never ends a sentence."""
+
+    vocab = 13
+
+    def start_decoding(self, inputs):
+        return {"inputs": inputs}
+
+    def initial_state(self, batch, beams, length):
+        return {"seen": ops.zeros((batch, beams, length, 2))}
+
+    def decode_step(self, ids, step, state, memory):
+        batch, beams = ops.shape(ids)
+        scores = ops.cast(ops.arange(self.vocab), "float32") * 0.1
+        scores = ops.where(ops.arange(self.vocab) == 1, -20.0, scores)
+        return ops.broadcast_to(scores, (batch, beams, self.vocab)), state
