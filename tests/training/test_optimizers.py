@@ -215,8 +215,11 @@ def test_repeated_tokens_of_a_sparse_gradient_add_up_before_they_are_squared():
     np.testing.assert_allclose(velocity, np.outer([0, 0.9, 0.4, 0], [1, 1, 1]), rtol=1e-5)
 
 
-def test_trains_in_a_compiled_step_and_reports_the_loss_without_the_decay():
-    hp = make_hparams(optimizer="adam", **CLIP_AND_DECAY)
+@pytest.mark.parametrize(
+    "changes", [dict(optimizer="adam"), MULTISTEP, dict(optimizer="adafactor")]
+)
+def test_trains_in_a_compiled_step_and_reports_the_loss_without_the_decay(changes):
+    hp = make_hparams(**changes, **CLIP_AND_DECAY)
     model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)])
     model.compile(optimizers.from_hparams(hp), loss="mse")
     x, y = np.ones((4, 3)), np.full((4, 2), 5.0)
