@@ -136,7 +136,7 @@ def score_directory(
 ) -> Iterator[tuple[StepFile, bleu.BleuScores]]:
     """Yields the scores of every translated file, by step; `main` says what the arguments mean."""
     if min_steps == -1:
-        min_steps = _last_step(event_dir)
+        min_steps = _first_new_step(event_dir)
     if report_zero is None:
         report_zero = min_steps == 0
     writer = None
@@ -157,8 +157,8 @@ def score_directory(
             writer.close()
 
 
-def _last_step(event_dir: str | os.PathLike | None) -> int:
-    """Returns the step that an earlier call ended with, or 0."""
+def _first_new_step(event_dir: str | os.PathLike | None) -> int:
+    """Returns the step behind the one that an earlier call ended with, or 0."""
     if event_dir is None or not (path := Path(event_dir, _LAST_STEP_FILE)).exists():
         return 0
     content = path.read_text().strip()
@@ -167,7 +167,7 @@ def _last_step(event_dir: str | os.PathLike | None) -> int:
             f"Expected {path} to hold the last step that was scored. Received: {content!r}. Remove "
             "the file, or give --min_steps."
         )
-    return int(content)
+    return int(content) + 1
 
 
 def _t2t_score(scores: bleu.BleuScores, variant: str) -> float:
