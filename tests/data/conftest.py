@@ -1,0 +1,35 @@
+import pytest
+
+from t2t_repro.data import records
+from t2t_repro.problem import Problem
+from t2t_repro.text.encoders import ByteTextEncoder
+
+
+class Bytes(Problem):
+    """A problem without vocabulary file: ids 2 to 257."""
+
+    name = "bytes"
+
+    def feature_encoders(self, data_dir):
+        return {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
+
+
+@pytest.fixture
+def problem():
+    return Bytes()
+
+
+@pytest.fixture
+def write_split(tmp_path):
+    """Writes examples of given (inputs length, targets length); every example has its own ids."""
+
+    def write(lengths, split="train", shards=3, problem=None):
+        problem = problem or Bytes()
+        with records.ShardWriter(problem.filepaths(split, tmp_path, shards)) as writer:
+            for number, (source, target) in enumerate(lengths):
+                ids = [2 + number // 250, 2 + number % 250]
+                inputs = (ids * source)[: source - 1] + [1]
+                writer.write({"inputs": inputs, "targets": [3] * (target - 1) + [1]})
+        return str(tmp_path)
+
+    return write

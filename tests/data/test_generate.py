@@ -1,0 +1,161 @@
+import json
+import os
+
+import pytest
+
+from t2t_repro import problem as problems
+from t2t_repro.data import generate, records
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split, VocabType
+
+TEXT = {
+    Split.TRAIN: [f"train {number}" for number in range(30)],
+    Split.EVAL: ["dev 0", "", "dev 2"],
+}
+
+
+class Toy(problems.Text2TextProblem):
+    name = "toy"
+    vocab_type = VocabType.SUBWORD
+    approx_vocab_size = 200
+    text = TEXT
+
+    @property
+    def dataset_splits(self):
+        return [{"split": Split.TRAIN, "shards": 2}, {"split": Split.EVAL, "shards": 1}]
+
+    def num_samples(self, tmp_dir, dataset_split):
+        return len(self.text[dataset_split])
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for line in self.text[dataset_split]:
+            yield {"inputs": line, "targets": line.upper()}
+
+
+FILES = ["toy-dev-00000-of-00001", "toy-train-00000-of-00002", "toy-train-00001-of-00002"]
+SUMMARY, VOCABULARY = "datagen.toy.json", "vocab.toy.200.subwords"
+
+
+def run(tmp_path, problem=None, **kwargs):
+    """Generates; returns what was reported, and the examples of every file as text."""
+    said = []
+    problem = problem or Toy()
+    generate.generate_data(problem, tmp_path, "", report=said.append, **kwargs)
+    encoder = problem.feature_encoders(str(tmp_path))["inputs"]
+    read = {}
+    for path in sorted(tmp_path.glob("toy-*")):
+        examples = records.read_examples(path)
+        read[path.name] = [encoder.decode(example["inputs"][:-1]) for example in examples]
+    return said, read
+
+
+def test_writes_files_vocabulary_and_summary(tmp_path):
+    said, read = run(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted([SUMMARY, *FILES, VOCABULARY])
+    assert said == [] and list(read) == FILES
+    assert read[FILES[0]] == TEXT[Split.EVAL]
+    assert sorted(read[FILES[1]]) == sorted(TEXT[Split.TRAIN][0::2])
+    assert read[FILES[1]] != TEXT[Split.TRAIN][0::2]  # shuffled
+    summary = json.loads((tmp_path / SUMMARY).read_text())
+    assert summary["splits"]["train"]["examples"] == 30
+    assert summary["splits"]["train"]["files"] == 2
+    assert summary["splits"]["dev"]["empty"] == {"inputs": 1, "targets": 1}
+    sizes = [len(e["inputs"]) for e in records.read_examples(tmp_path / FILES[0])]
+    assert summary["splits"]["dev"]["tokens"]["inputs"] == sum(sizes)
+    assert summary["splits"]["dev"]["longest"]["inputs"] == max(sizes)
+    assert summary["vocab_size"]["inputs"] == Toy().inputs_vocab_size(str(tmp_path))
+
+
+def test_seed_decides_the_order(tmp_path):
+    found = {}
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        _, found[name] = run(tmp_path / name, seed=seed)
+    assert found["a"] == found["b"] != found["c"]
+
+
+def test_what_is_there_is_kept_unless_overwritten(tmp_path):
+    _, before = run(tmp_path)
+    changed = Toy()
+    changed.text = {**TEXT, Split.EVAL: ["train 7"]}
+    said, after = run(tmp_path, changed)
+    assert after == before
+    assert said[0].startswith("Keeping the 2 train files that are there; --overwrite")
+    said, after = run(tmp_path, changed, overwrite=True)
+    assert after[FILES[0]] == ["train 7"]
+    assert said == [
+        f"Using the vocabulary {VOCABULARY} that is in {tmp_path}; delete it to rebuild it."
+    ]
+
+
+def test_a_half_finished_run_is_made_again(tmp_path):
+    _, before = run(tmp_path)
+    (tmp_path / FILES[1]).unlink()
+    (tmp_path / (FILES[1] + ".unshuffled.incomplete")).write_bytes(b"half")
+    said, after = run(tmp_path)
+    assert after == before
+    assert said[0] == "Removed 1 unfinished files of an earlier run that was interrupted."
+    assert "Only 1 of 2 train files are there: making all of them again." in said
+    assert any(line.startswith("Keeping the 1 dev files") for line in said)
+    summary = json.loads((tmp_path / SUMMARY).read_text())
+    assert list(summary["splits"]) == ["train", "dev"]
+
+
+def test_a_lost_vocabulary_is_not_replaced_unasked(tmp_path):
+    run(tmp_path)
+    (tmp_path / VOCABULARY).unlink()
+    (tmp_path / FILES[0]).unlink()
+    with pytest.raises(UserError, match=f"vocabulary {VOCABULARY} in .* beside the files made"):
+        run(tmp_path)
+    run(tmp_path, overwrite=True)
+    assert (tmp_path / VOCABULARY).exists()
+
+
+def test_number_of_files_and_cases(tmp_path):
+    _, read = run(tmp_path, num_shards=5, max_cases=12)
+    assert sum("train" in name for name in read) == 5
+    assert sum(len(examples) for name, examples in read.items() if "train" in name) == 12
+    with pytest.raises(UserError, match="toy-train-00000-of-00005, of a set of another size"):
+        run(tmp_path)
+    _, read = run(tmp_path, overwrite=True)
+    assert list(read) == FILES
+
+
+def test_one_source_for_all_splits(tmp_path):
+    class Together(Toy):
+        is_generate_per_split = False
+
+    _, read = run(tmp_path, Together())
+    assert [len(read[name]) for name in FILES] == [10, 10, 10]
+    assert sorted(line for lines in read.values() for line in lines) == sorted(TEXT[Split.TRAIN])
+
+
+def test_reversed_problem_writes_the_forward_files(tmp_path):
+    run(tmp_path, Toy(was_reversed=True))
+    assert sorted(os.listdir(tmp_path)) == sorted([SUMMARY, *FILES, VOCABULARY])
+
+
+def test_progress_sees_every_stage_and_its_size(tmp_path):
+    stages = []
+
+    def track(samples, description, total):
+        samples = list(samples)
+        stages.append((description, len(samples), total))
+        return samples
+
+    run(tmp_path, track=track)
+    assert stages == [("vocabulary", 60, 60), ("train", 30, 30), ("dev", 3, 3)]
+
+
+def test_an_empty_split_is_an_error(tmp_path):
+    empty = Toy()
+    empty.text = {**TEXT, Split.EVAL: []}
+    with pytest.raises(UserError, match="samples for the dev split of toy. Received: none"):
+        run(tmp_path, empty)
+    assert not list(tmp_path.glob("*incomplete"))
+
+
+def test_an_unreadable_summary_is_replaced(tmp_path):
+    (tmp_path / SUMMARY).write_text("[1, 2")
+    run(tmp_path)
+    assert json.loads((tmp_path / SUMMARY).read_text())["splits"]["train"]["examples"] == 30
