@@ -59,7 +59,7 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
             f"corrupt one ({error.message.splitlines()[0]}). Make it again by t2t-datagen "
             "--overwrite."
         ) from error
-    except tf.errors.InvalidArgumentError as error:
+    except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:  # it quotes the bytes
         raise UserError(
             f"Expected {os.fspath(path)} to hold tf.train.Example records with int64 features "
             f"{' and '.join(FEATURES)}. Received: other records. Check --data_dir and --problem."
