@@ -133,11 +133,6 @@ class HParams:
             )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
-        if self.pos == "timing" and self.hidden_size % 2:
-            raise UserError(
-                "pos=timing needs an even hidden_size (half sines, half cosines). "
-                f"Received: hidden_size={self.hidden_size}."
-            )
         if (self.optimizer == "multistep_adam") != bool(self.optimizer_multistep_accumulate_steps):
             raise UserError(
                 "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong "

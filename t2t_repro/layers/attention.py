@@ -22,6 +22,7 @@ def causal_mask(length):
     return (positions[None, :] <= positions[:, None])[None, None]
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class Attention(keras.layers.Layer):
     """What self- and cross-attention share: heads, softmax, output projection.
 
@@ -132,6 +133,7 @@ class Attention(keras.layers.Layer):
         }
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class SelfAttention(Attention):
     """Attention of a sequence to itself."""
 
@@ -197,6 +199,7 @@ class SelfAttention(Attention):
         return self.attend(queries, keys, values, mask)
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class RelativeSelfAttention(SelfAttention):
     """Self-attention that knows how far apart two positions are (Shaw et al. 2018).
 
@@ -268,6 +271,7 @@ class RelativeSelfAttention(SelfAttention):
         return config
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class CrossAttention(Attention):
     """Attention of the decoder to the encoder's output, called memory."""
 

@@ -6,6 +6,7 @@ from keras import initializers, ops
 from t2t_repro.layers.initialization import mark_parts
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class SymbolEmbedding(keras.layers.Layer):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
@@ -59,6 +60,7 @@ class SymbolEmbedding(keras.layers.Layer):
         }
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class TargetSpaceEmbedding(keras.layers.Layer):
     """Adds to every input position the vector of the kind of target asked for.
 

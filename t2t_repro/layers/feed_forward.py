@@ -8,6 +8,7 @@ from keras import initializers, ops
 from t2t_repro.layers.dropout import dropout_layer
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class FeedForward(keras.layers.Layer):
     """max(0, x W1 + b1) W2 + b2, as T2T's layers/common_layers.py, dense_relu_dense.
 

@@ -30,6 +30,7 @@ def kernel_initializer(name: str, gain: float = 1.0) -> initializers.Initializer
     raise unknown("initializer", name, names)
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class ByParts(initializers.Initializer):
     """Initializes each part of a fused variable as if it were a variable of its own.
 

@@ -3,6 +3,7 @@
 import math
 
 import keras
+import numpy as np
 from keras import initializers, ops
 
 
@@ -14,18 +15,38 @@ def timing_signal(positions, channels: int):
 
     Args:
         positions: float32 (...).
-        channels: D, even.
+        channels: D; the last of an odd number stays 0.
 
     Returns:
         float32 (..., D).
     """
-    timescales = channels // 2
-    increment = math.log(1e4) / max(timescales - 1, 1)
-    inverse = ops.exp(ops.arange(timescales, dtype="float32") * -increment)
-    angle = ops.cast(positions, "float32")[..., None] * inverse
-    return ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1)
+    angle = ops.cast(positions, "float32")[..., None] * inverse_timescales(channels // 2)
+    halves = [ops.sin(angle), ops.cos(angle)]
+    if channels % 2:
+        halves.append(ops.zeros_like(angle[..., :1]))
+    return ops.concatenate(halves, axis=-1)
 
 
+def inverse_timescales(count: int) -> np.ndarray:
+    """Returns float32 (count,): 1 down to 1e-4, evenly in the logarithm.
+
+    One unit in the last place of a timescale moves the signal of position 100 by 1e-5. So the
+    exponential is the single-precision one of Cephes, which TensorFlow 1 used, operation by
+    operation: any other would give positions that differ from T2T's.
+    """
+    single = np.float32
+    increment = single(math.log(1e4)) / single(max(count - 1, 1))
+    x = np.arange(count, dtype=single) * -increment
+    power = np.floor(x * single(1.44269504088896341) + single(0.5))
+    rest = x - power * single(0.693359375) - power * single(-2.12194440e-4)
+    polynomial = np.full_like(rest, 1.9875691500e-4)
+    for coefficient in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5):
+        polynomial = polynomial * rest + single(coefficient)
+    value = polynomial * (rest * rest) + rest + single(1.0)
+    return np.ldexp(value, power.astype(np.int32))
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
 class SinusoidalPositions(keras.layers.Layer):
     """Adds the timing signal to (B, T, D)."""
 
@@ -36,6 +57,7 @@ class SinusoidalPositions(keras.layers.Layer):
         return ops.cast(ops.cast(x, "float32") + signal[None], x.dtype)
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class LearnedPositions(keras.layers.Layer):
     """Adds a learned vector for each position, as T2T's common_attention.add_positional_embedding.
 
@@ -73,6 +95,7 @@ class LearnedPositions(keras.layers.Layer):
         }
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class NoPositions(keras.layers.Layer):
     """Adds nothing: the model sees a bag of words, or relative positions in its attention."""
 

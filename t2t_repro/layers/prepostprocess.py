@@ -4,7 +4,7 @@ As T2T's layers/common_layers.py, layer_prepostprocess: "a" adds the residual, "
 normalizes. Post-norm ("none", "dan") and pre-norm ("n", "da") are two values of the same setting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import keras
 from keras import ops
@@ -12,6 +12,14 @@ from keras import ops
 from t2t_repro.layers.dropout import dropout_layer
 
 
+def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
+    """Builds each of `layers` that is not built: a layer read from a config may be already."""
+    for layer in layers:
+        if not layer.built:
+            layer.build(input_shape)
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
 
@@ -39,6 +47,7 @@ class LayerNorm(keras.layers.Layer):
         return {**super().get_config(), "epsilon": self.epsilon}
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class PrePostProcess(keras.layers.Layer):
     """Applies a sequence such as "none", "n", "da" or "dan" to (B, T, D).
 
@@ -82,8 +91,7 @@ class PrePostProcess(keras.layers.Layer):
         ]
 
     def build(self, input_shape):
-        for norm in self.norms:
-            norm.build(input_shape)
+        build_all(self.norms, input_shape)
 
     def call(self, x, previous=None, training=False):
         """Returns `x` after every step; `previous` (B, T, D) is the residual that "a" adds."""

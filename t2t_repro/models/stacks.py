@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import keras
 
 from t2t_repro.layers.attention import causal_mask
-from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class Sublayer(keras.layers.Layer):
     """postprocess(x, layer(preprocess(x))), as T2T wraps every sublayer.
 
@@ -30,8 +31,7 @@ class Sublayer(keras.layers.Layer):
         self.postprocess = postprocess
 
     def build(self, input_shape):
-        for part in (self.preprocess, self.layer, self.postprocess):
-            part.build(input_shape)
+        build_all((self.preprocess, self.layer, self.postprocess), input_shape)
 
     def call(self, x, training=False, **arguments):
         """Maps (B, T, D) to ((B, T, D), weights); weights is None for a feed-forward sublayer."""
@@ -54,6 +54,7 @@ class Sublayer(keras.layers.Layer):
         return cls(**_deserialized(config))
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class EncoderLayer(keras.layers.Layer):
     """Self-attention, then feed-forward."""
 
@@ -63,8 +64,7 @@ class EncoderLayer(keras.layers.Layer):
         self.ffn = ffn
 
     def build(self, input_shape):
-        self.self_attention.build(input_shape)
-        self.ffn.build(input_shape)
+        build_all((self.self_attention, self.ffn), input_shape)
 
     def call(self, x, real=None, attention_mask=None, training=False):
         """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
@@ -80,6 +80,7 @@ class EncoderLayer(keras.layers.Layer):
         return cls(**_deserialized(config))
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class DecoderLayer(keras.layers.Layer):
     """Self-attention, attention to the encoder's output, then feed-forward."""
 
@@ -92,8 +93,7 @@ class DecoderLayer(keras.layers.Layer):
         self.ffn = ffn
 
     def build(self, input_shape):
-        for sublayer in (self.self_attention, self.encdec_attention, self.ffn):
-            sublayer.build(input_shape)
+        build_all((self.self_attention, self.encdec_attention, self.ffn), input_shape)
 
     def call(self, x, memory=None, memory_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...})."""
@@ -121,6 +121,7 @@ class DecoderLayer(keras.layers.Layer):
         return cls(**_deserialized(config))
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class Stack(keras.layers.Layer):
     """Layers one upon another, and a last preprocess.
 
@@ -138,9 +139,7 @@ class Stack(keras.layers.Layer):
         self.preprocess = preprocess
 
     def build(self, input_shape):
-        for layer in self.layers:
-            layer.build(input_shape)
-        self.preprocess.build(input_shape)
+        build_all((*self.layers, self.preprocess), input_shape)
 
     def call(self, x, training=False, **arguments):
         """Maps (B, T, D) to ((B, T, D), {"layer_0/self_attention": weights, ...})."""

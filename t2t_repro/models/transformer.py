@@ -18,12 +18,13 @@ from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import kernel_initializer
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
-from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
 from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
+@keras.saving.register_keras_serializable("t2t_repro")
 class Transformer(keras.Model):
     """Encoder, decoder and their embeddings; `from_hparams` makes one that is ready to use.
 
@@ -88,20 +89,11 @@ class Transformer(keras.Model):
         return model
 
     def build(self, input_shape=None):
-        shape = (None, None, self.hparams.hidden_size)
-        for layer in (
-            self.inputs_embedding,
-            self.targets_embedding,
-            self.softmax,
-            self.target_space,
-            self.inputs_position,
-            self.targets_position,
-            self.encoder,
-            self.decoder,
-        ):
-            if not layer.built:
-                layer.build(shape)
-                layer.built = True
+        parts = (
+            *(self.inputs_embedding, self.targets_embedding, self.softmax, self.target_space),
+            *(self.inputs_position, self.targets_position, self.encoder, self.decoder),
+        )
+        build_all(parts, (None, None, self.hparams.hidden_size))
         self.built = True
 
     def call(self, batch, training=False):

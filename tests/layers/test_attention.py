@@ -1,0 +1,86 @@
+"""Attention against a second, naive implementation."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.layers.attention import (
+    CrossAttention,
+    RelativeSelfAttention,
+    SelfAttention,
+    causal_mask,
+)
+
+B, T, S, D, N = 2, 5, 7, 12, 3
+
+
+def naive(queries, keys, values, kernels, mask, relative=None):
+    """One loop for each batch, head and query, as the paper's equation reads."""
+    q, k, v = (x @ kernel for x, kernel in zip((queries, keys, values), kernels, strict=False))
+    size, width = q.shape[-1] // N, v.shape[-1] // N
+    out = np.zeros((*q.shape[:2], v.shape[-1]))
+    for b in range(q.shape[0]):
+        for n in range(N):
+            for t in range(q.shape[1]):
+                query = q[b, t, n * size : (n + 1) * size] / np.sqrt(size)
+                logits = []
+                for s in range(k.shape[1]):
+                    key = k[b, s, n * size : (n + 1) * size]
+                    key = key + relative[0][s - t] if relative else key
+                    logits.append(query @ key if mask[b, t, s] else -np.inf)
+                weights = np.exp(logits - np.max(logits))
+                weights /= weights.sum()
+                for s, weight in enumerate(weights):
+                    value = v[b, s, n * width : (n + 1) * width]
+                    value = value + relative[1][s - t] if relative else value
+                    out[b, t, n * width : (n + 1) * width] += weight * value
+    return out @ kernels[3]
+
+
+def data(length):
+    return np.random.default_rng(length).normal(size=(B, length, D)).astype("float32")
+
+
+def test_self_attention():
+    layer = SelfAttention(N, 6, 9)
+    x = data(T)
+    y, weights = layer(x, attention_mask=causal_mask(T))
+    fused, output = (np.asarray(w) for w in layer.get_weights())
+    kernels = [*np.split(fused, [6, 12], axis=1), output]
+    mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
+    np.testing.assert_allclose(y, naive(x, x, x, kernels, mask), atol=1e-5)
+    np.testing.assert_allclose(np.sum(weights, -1), 1, rtol=1e-5)
+
+
+def test_cross_attention():
+    layer = CrossAttention(N, 6, 9)
+    x, memory = data(T), data(S)
+    real = np.arange(S)[None] < np.array([[S], [4]])
+    y, _ = layer(x, memory=memory, attention_mask=real[:, None, None])
+    query, fused, output = (np.asarray(w) for w in layer.get_weights())
+    kernels = [query, *np.split(fused, [6], axis=1), output]
+    mask = np.broadcast_to(real[:, None], (B, T, S))
+    np.testing.assert_allclose(y, naive(x, memory, memory, kernels, mask), atol=1e-5)
+
+
+def test_relative_attention():
+    layer = RelativeSelfAttention(2, N, 6, 9)
+    x = data(T)
+    y, _ = layer(x, attention_mask=causal_mask(T))
+    fused, output, keys, values = (np.asarray(w) for w in layer.get_weights())
+    kernels = [*np.split(fused, [6, 12], axis=1), output]
+    mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
+    relative = [{d: table[np.clip(d, -2, 2) + 2] for d in range(-T, T)} for table in (keys, values)]
+    np.testing.assert_allclose(y, naive(x, x, x, kernels, mask, relative), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: SelfAttention(N, 6, 9), lambda: RelativeSelfAttention(2, N, 6, 9)]
+)
+def test_steps_with_a_cache_equal_the_whole(make):
+    layer = make()
+    x = data(T)
+    whole, _ = layer(x, attention_mask=causal_mask(T))
+    cache = layer.initial_cache(B, 1, T + 3)
+    for step in range(T):
+        y, cache = layer.step(x[:, step : step + 1], cache, step)
+        np.testing.assert_allclose(y[:, 0], np.asarray(whole)[:, step], atol=1e-5)

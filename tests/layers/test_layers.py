@@ -1,0 +1,143 @@
+"""One harness for every layer: config round trip, weights, symbolic call, one compiled fit step."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
+from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
+from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
+
+B, T, S, D, N, F = 2, 5, 7, 12, 3, 20
+
+
+def sublayer(layer) -> Sublayer:
+    return Sublayer(layer, PrePostProcess("n"), PrePostProcess("da", dropout=0.1))
+
+
+def encoder_layer() -> EncoderLayer:
+    return EncoderLayer(sublayer(SelfAttention(N, D, D)), sublayer(FeedForward(F)))
+
+
+def decoder_layer() -> DecoderLayer:
+    return DecoderLayer(
+        sublayer(SelfAttention(N, D, D)),
+        sublayer(CrossAttention(N, D, D)),
+        sublayer(FeedForward(F)),
+    )
+
+
+NORM = 2 * D
+ENCODER = 4 * D * D + (2 * D * F + F + D) + 2 * NORM
+DECODER = ENCODER + 4 * D * D + NORM
+MEMORY = {"memory": np.random.default_rng(1).normal(size=(B, S, D)).astype("float32")}
+CROSS = {**MEMORY, "attention_mask": np.ones((B, 1, 1, S), bool)}
+OWN = {"attention_mask": np.ones((B, 1, T, T), bool)}
+LAYERS = {
+    "layer_norm": (lambda: LayerNorm(1e-5), NORM, {}),
+    "nothing": (lambda: PrePostProcess("none"), 0, {}),
+    "normalize": (lambda: PrePostProcess("n", norm_epsilon=1e-5), NORM, {}),
+    "no norm": (lambda: PrePostProcess("dn", norm_type="none", dropout=0.2), 0, {}),
+    "two norms": (lambda: PrePostProcess("ndn", dropout=0.2), 2 * NORM, {}),
+    "feed_forward": (lambda: FeedForward(F, 0.2, (1,)), 2 * D * F + F + D, {}),
+    "sinusoids": (SinusoidalPositions, 0, {}),
+    "learned": (lambda: LearnedPositions(4), 4 * D, {}),
+    "no positions": (NoPositions, 0, {}),
+    "target_space": (lambda: TargetSpaceEmbedding(3), 32 * D, {}),
+    "self": (lambda: SelfAttention(N, 6, 9, 0.1, (0, 1)), D * 21 + 9 * D, OWN),
+    "unscaled": (lambda: SelfAttention(N, 6, 9, scale_queries=False), D * 21 + 9 * D, OWN),
+    "relative": (lambda: RelativeSelfAttention(4, N, 6, 9, 0.1), D * 21 + 9 * (D + 5), OWN),
+    "cross": (lambda: CrossAttention(N, 6, 9), D * 6 + D * 15 + 9 * D, CROSS),
+    "encoder_layer": (encoder_layer, ENCODER, OWN),
+    "decoder_layer": (decoder_layer, DECODER, {**MEMORY, "memory_mask": CROSS["attention_mask"]}),
+    "stack": (lambda: Stack([encoder_layer()], PrePostProcess("n")), ENCODER + NORM, OWN),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_layer(name):
+    make, weights, arguments = LAYERS[name]
+    keras.utils.set_random_seed(3)
+    x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
+    layer = make()
+    first = outputs(layer(x, **arguments))
+    assert first.shape == (B, T, D)
+    assert layer.count_params() == weights
+
+    config = json.loads(json.dumps(layer.get_config()))
+    again = type(layer).from_config(config)
+    again(x, **arguments)
+    again.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(outputs(again(x, **arguments)), first)
+
+    symbol = keras.Input((None, D), batch_size=B)
+    fixed = {k: ops.convert_to_tensor(v) for k, v in arguments.items()}
+    if arguments is not OWN or T:
+        model = keras.Model(symbol, outputs(make()(symbol, **fixed)))
+        model.compile(optimizer="sgd", loss="mse")
+        assert np.isfinite(model.train_on_batch(x, x))
+
+    half = make_in("mixed_bfloat16", make)
+    assert outputs(half(x, **arguments)).dtype == "bfloat16"
+
+
+def make_in(policy: str, make):
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        return make()
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+def outputs(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def test_embedding_counts_shares_and_masks():
+    layer = SymbolEmbedding(11, D, num_shards=3, scale=2.0)
+    x = np.asarray(layer(np.array([[4, 0, 10]])))
+    assert layer.count_params() == 11 * D
+    assert layer.embeddings.parts == (0, (4, 4, 3))
+    table = np.asarray(layer.embeddings.value)
+    np.testing.assert_allclose(x[0, 0], 2 * table[4], rtol=1e-6)
+    np.testing.assert_array_equal(x[0, 1], np.zeros(D))
+    np.testing.assert_allclose(layer.logits(x)[0, 2], 2 * table @ table[10], rtol=1e-5)
+    again = SymbolEmbedding.from_config(json.loads(json.dumps(layer.get_config())))
+    assert again.get_config() == layer.get_config()
+
+
+def test_dropout_of_almost_one_leaves_what_the_sequence_says():
+    x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
+    for sequence, expected in (("da", x), ("dan", np.asarray(LayerNorm()(x)))):
+        after = PrePostProcess(sequence, dropout=0.99999)
+        layer = Sublayer(FeedForward(F), PrePostProcess("none"), after)
+        y, weights = layer(x, training=True)
+        np.testing.assert_allclose(y, expected, atol=1e-5)
+        assert weights is None
+
+
+def test_dropout_shares_its_draw_along_broadcast_dims():
+    y = np.asarray(
+        PrePostProcess("d", dropout=0.5, dropout_broadcast_dims=(1,))(
+            np.ones((B, T, D)), training=True
+        )
+    )
+    np.testing.assert_array_equal(y, np.repeat(y[:, :1], T, axis=1))
+    assert 0 < y.mean() < 2 and set(np.unique(y)) == {0.0, 2.0}
+
+
+def test_layer_norm_is_float32_under_bfloat16():
+    x = np.full((1, 1, 64), 1000.0, "float32")
+    x[0, 0, 0] = 1001.0  # bfloat16 cannot tell these apart
+    exact = np.asarray(LayerNorm()(x))
+    half = LayerNorm(dtype="mixed_bfloat16")
+    half.build(x.shape)
+    centred = np.asarray(ops.cast(half.call(ops.convert_to_tensor(x)), "float32"))
+    np.testing.assert_allclose(centred, exact, rtol=1e-2, atol=1e-2)
