@@ -82,7 +82,14 @@ class Translator:
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """The ids of a line, its end included; cut where it is too long."""
-        return self.cut([*self.encoders["inputs"].encode(line.strip()), EOS_ID], where)
+        try:
+            ids = self.encoders["inputs"].encode(line.strip())
+        except (ValueError, KeyError) as error:
+            raise UserError(
+                f"{where}: expected text that the vocabulary can encode. "
+                f"Received: {line.strip()!r} ({error}). Mend the line."
+            ) from error
+        return self.cut([*ids, EOS_ID], where)
 
     def cut(self, ids: list[int], where: str) -> list[int]:
         """`ids`, cut to the longest input; a warning says so."""
@@ -105,8 +112,8 @@ class Translator:
             lines: the sentences; read a window at a time.
             progress: is told how many sentences each finished batch had.
         """
-        lines = enumerate(lines, start=1)
-        while window := list(islice(lines, None if self.t2t_exact else WINDOW)):
+        numbered = enumerate(lines, start=1)
+        while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
             sentences = [self.encode(line, f"Line {number}") for number, line in window]
             words = [len(line.split()) for _, line in window] if self.t2t_exact else None
             yield from self.translate_ids(sentences, progress, words)
@@ -149,8 +156,8 @@ class Translator:
         settings = self.settings
         lengths = np.array([len(ids) for ids in sentences], "int32")
         inputs = np.zeros((len(sentences), lengths.max()), "int32")
-        for row, ids in zip(inputs, sentences, strict=True):
-            row[: len(ids)] = ids
+        for row, sentence in zip(inputs, sentences, strict=True):
+            row[: len(sentence)] = sentence
         limits = np.full_like(lengths, lengths.max()) if self.t2t_exact else lengths
         ids, scores = decode_batch(
             self.model,
@@ -282,9 +289,10 @@ def translate_examples(
 
 
 def interact(
-    translator: Translator, read: Callable[[str], str] = input, write: Report = print
+    translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translate what is typed, until `q` or the end of input."""
+    read = read or input
     write("Type a sentence; q ends.")
     while True:
         try:

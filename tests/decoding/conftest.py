@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def trained(golden_case):
-    """Makes a small model that tensor2tensor trained: trained("base").model, and what it decoded."""
+    """Makes a model that tensor2tensor trained, and what it decoded: trained("base").model."""
 
     def load(name):
         case = golden_case(name)

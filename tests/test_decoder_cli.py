@@ -1,0 +1,117 @@
+import re
+
+import pytest
+
+from t2t_repro import cli, decoder
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
+OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run directory with a checkpoint of an untrained model, and a dev split."""
+    from t2t_repro import Transformer, get_hparams, get_problem
+    from t2t_repro.data import records
+    from t2t_repro.training import checkpoints
+
+    path = tmp_path_factory.mktemp("run")
+    hparams, problem = get_hparams(SET, OVERRIDES), get_problem(PROBLEM)
+    config = RunConfig(
+        hparams_set=SET, hparams=hparams, problem=PROBLEM, data_dir=str(path), version="0"
+    )
+    directory = RunDirectory(path)
+    directory.begin(config, ["t2t-trainer"], [])
+    model = Transformer.from_hparams(
+        hparams,
+        inputs_vocab_size=problem.inputs_vocab_size(str(path)),
+        targets_vocab_size=problem.targets_vocab_size(str(path)),
+        target_space_id=problem.target_space_id,
+    )
+    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    examples = [{"inputs": [5, 6, 1], "targets": [5, 6, 1]}, {"inputs": [9, 1], "targets": [9, 1]}]
+    records.write_examples(problem.filepaths("dev", str(path), 1)[0], examples)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("3 4 5\n\n7\n")
+    return path
+
+
+def decode(*flags):
+    cli.run("t2t-decoder", decoder.__doc__, decoder.define_flags, decoder.main, list(flags))
+
+
+def error_of(capsys, *flags):
+    with pytest.raises(SystemExit) as stop:
+        decode(*flags)
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_from_file(run, source, tmp_path, capsys):
+    out, details = tmp_path / "out.txt", tmp_path / "out.jsonl"
+    decode(
+        f"--output_dir={run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={out}",
+        f"--decode_json_file={details}",
+        "--decode_hparams=beam_size=2,extra_length=5",
+        f"--decode_reference={source}",
+        f"--problem={PROBLEM}",
+        f"--hparams_set={SET}",
+        f"--hparams={OVERRIDES}",
+    )
+    lines = out.read_text().split("\n")
+    assert len(lines) == 4 and lines[1] == lines[3] == ""
+    assert len(details.read_text().splitlines()) == 3
+    said = capsys.readouterr()
+    assert re.search(r"sacrebleu [\d.]+  nrefs:1", said.out)
+    assert "Decoding with step 7" in said.err and "3 sentences in" in said.err
+
+
+def test_the_default_name_and_the_exact_mode(run, source):
+    decode(f"--output_dir={run}", f"--decode_from_file={source}", "--t2t_exact")
+    name = f"in.txt.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
+    assert len((source.parent / name).read_text().split("\n")) == 4
+
+
+def test_from_dataset(run, tmp_path):
+    decode(f"--output_dir={run}", f"--checkpoint_path={run}/checkpoints/ckpt-7")
+    base = f"{PROBLEM}.dev.transformer.{SET}.{PROBLEM}.beam4.alpha0.6"
+    assert (run / "decode" / f"{base}.inputs").read_text() == "3 4\n7\n"
+    assert (run / "decode" / f"{base}.targets").read_text() == "3 4\n7\n"
+    assert len((run / "decode" / f"{base}.decodes").read_text().splitlines()) == 2
+
+
+def test_interactive(run, monkeypatch, capsys):
+    typed = iter(["3 4", "q"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    decode(f"--output_dir={run}", "--decode_interactive")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--output_dir="], "Expected the directory of a trained run. Received: no --output_dir."),
+        (["--problem=algorithmic_sort_problem"], "was made with --problem=algorithmic_identity_de"),
+        (["--hparams_set=transformer_base"], "was made with --hparams_set=transformer_test."),
+        (["--hparams=hidden_size=16"], "was made with other hparams than --hparams says."),
+        (["--decode_from_file=nowhere.txt"], "No such file: 'nowhere.txt'."),
+        (["--decode_interactive", "--decode_from_file=HERE"], "Expected one thing to decode."),
+        (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file."),
+        (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
+        (["--decode_from_fil=x"], "Unknown flag. Received: '--decode_from_fil'. Did you mean"),
+        (["--eval_use_test_set"], "Expected files"),
+        (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
+        (["--t2t_usr_dir=nowhere"], "nowhere"),
+    ],
+)
+def test_errors(run, capsys, flags, message):
+    flags = [flag.replace("HERE", __file__) for flag in flags]
+    assert message in error_of(capsys, f"--output_dir={run}", *flags)
