@@ -12,6 +12,7 @@ the order in which a process made them and has no checksum; tf.train.Checkpoint 
 Everything is written under a temporary name, flushed to the disk, and renamed.
 """
 
+import collections
 import dataclasses
 import json
 import os
@@ -20,7 +21,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import keras
 import ml_dtypes
@@ -233,24 +234,26 @@ def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Pa
 
 
 def rolling_average(
-    paths: Sequence[pathlib.Path], out: str | os.PathLike, window: int
-) -> Iterable[pathlib.Path]:
+    paths: Iterable[pathlib.Path], out: str | os.PathLike, window: int
+) -> Iterator[pathlib.Path]:
     """Yields the average of each `window` successive checkpoints as it is written to `out`."""
     sums: dict[str, np.ndarray] = {}
-    for index, path in enumerate(paths):
+    members: collections.deque[pathlib.Path] = collections.deque()
+    for path in paths:
         values = read_arrays(path / WEIGHTS)
         if not sums:
             sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
         _check({name: total.shape for name, total in sums.items()}, values, path)
+        members.append(path)
         for name, value in values.items():
             sums[name] += value
-        if index >= window - 1:
-            members = paths[index - window + 1 : index + 1]
-            means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
-            state = State(step=step_of(path), averaged=tuple(step_of(p) for p in members))
-            yield write(pathlib.Path(out), {WEIGHTS: _encode(means)}, state)
-            for name, value in read_arrays(members[0] / WEIGHTS).items():
-                sums[name] -= value
+        if len(members) < window:
+            continue
+        means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
+        state = State(step=step_of(path), averaged=tuple(step_of(p) for p in members))
+        yield write(pathlib.Path(out), {WEIGHTS: _encode(means)}, state)
+        for name, value in read_arrays(members.popleft() / WEIGHTS).items():
+            sums[name] -= value
 
 
 def named_weights(model: keras.Model) -> dict[str, keras.Variable]:

@@ -38,6 +38,11 @@ def strategy(num_replicas: int = 1):
     return tf.distribute.MirroredStrategy(devices[:num_replicas])
 
 
+def scope(strategy):
+    """Returns the context in which a model and its optimizer are made for `strategy`."""
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
 def batches(dataset, strategy=None) -> Iterator:
     """Yields the batches of a tf.data.Dataset, split over the replicas of `strategy`."""
     if keras.backend.backend() != "tensorflow":
@@ -55,7 +60,7 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
     import tensorflow as tf
 
     if not model.optimizer.built:  # variables made while tracing would cost a second trace
-        with contextlib.nullcontext() if strategy is None else strategy.scope():
+        with scope(strategy):
             model.optimizer.build(model.trainable_variables)
 
     def replica_step(batch):

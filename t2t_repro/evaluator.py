@@ -1,0 +1,121 @@
+"""t2t-eval: evaluates a run's checkpoint with all of tensor2tensor's metrics.
+
+  t2t-eval --output_dir=t2t_runs/quickstart
+
+takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
+split, prints a table and writes eval-SPLIT-STEP.json into the run. The metrics are teacher-forced:
+each prediction sees the reference before it. For a BLEU to publish, decode and use t2t-bleu.
+"""
+
+import json
+import os
+from typing import Any
+
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory, write_text_atomic
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-eval's flags."""
+    cli.define_run_flags(f)
+    text = "The checkpoint to evaluate: a ckpt-STEP folder, or a run (its newest)."
+    flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
+    text = "Evaluate the test split instead of dev."
+    flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)
+    text = "At most this many batches; 0: the whole split."
+    flags.DEFINE_integer("eval_steps", 0, text, lower_bound=0, flag_values=f)
+    flags.DEFINE_bool("xla_compile", False, "Compile with XLA.", flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Evaluates what the flags name."""
+    if args.t2t_usr_dir:
+        registry.load_usr_dir(args.t2t_usr_dir)
+    if not args.output_dir:
+        raise UserError("Expected --output_dir, the run to evaluate. Received: none.")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    run = RunDirectory(args.output_dir)
+    config = run.config()
+    for name in ("problem", "hparams_set"):
+        given, there = getattr(args, name), getattr(config, name)
+        if given and given != there:
+            raise UserError(
+                f"Expected --{name}={there}, with which {run.path} was trained. "
+                f"Received: {given!r}. Leave the flag out."
+            )
+    if args.hparams:
+        raise UserError(
+            f"Expected no --hparams: they are those of the run. Received: {args.hparams!r}."
+        )
+    result = evaluate(
+        run,
+        data_dir=args.data_dir,
+        checkpoint=args.checkpoint_path,
+        split="test" if args.eval_use_test_set else "dev",
+        steps=args.eval_steps,
+        xla_compile=args.xla_compile,
+    )
+    for name, value in result["metrics"].items():
+        print(f"{name:24}{value:10.4f}")
+    batches = f"{args.eval_steps} batches" if args.eval_steps else "all"
+    print(f"{result['problem']}, {result['split']} ({batches}), {result['checkpoint']}")
+    path = run.path / f"eval-{result['split']}-{result['step']}.json"
+    write_text_atomic(path, json.dumps(result, indent=1) + "\n")
+    print(f"Written to {path}.")
+
+
+def evaluate(
+    run: RunDirectory,
+    *,
+    data_dir: str | None = None,
+    checkpoint: str | None = None,
+    split: str = "dev",
+    steps: int = 0,
+    xla_compile: bool = False,
+) -> dict[str, Any]:
+    """Evaluates a checkpoint of a run with every metric.
+
+    Args:
+        run: the run.
+        data_dir: the problem's files; None: where the run was trained.
+        checkpoint: a checkpoint or a run; None: the newest of `run`.
+        split: "dev" or "test".
+        steps: at most this many batches; 0: all.
+        xla_compile: compile with XLA.
+
+    Returns:
+        {"problem", "split", "step", "checkpoint", "metrics": {name: value}}.
+    """
+    import dataclasses
+
+    from t2t_repro.training import checkpoints, experiment, metrics
+    from t2t_repro.training.evaluation import Evaluator
+
+    config = run.config()
+    if data_dir:
+        config = dataclasses.replace(config, data_dir=os.path.expanduser(data_dir))
+    problem = registry.get_problem(config.problem)
+    path = checkpoints.find(checkpoint or run.path)
+    dataset = experiment.evaluation_data(problem, split, config)
+    model = experiment.build_model(config, problem, xla_compile=xla_compile)
+    state = checkpoints.load_weights(model, path)
+    values = Evaluator(model, list(metrics.METRICS)).evaluate(dataset, steps)
+    return {
+        "problem": config.problem,
+        "split": split,
+        "step": state.step,
+        "checkpoint": str(path),
+        "metrics": values,
+    }
+
+
+def console() -> None:
+    """The console script."""
+    cli.run("t2t-eval", __doc__, define_flags, main)
+
+
+if __name__ == "__main__":
+    console()

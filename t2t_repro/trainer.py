@@ -1,0 +1,180 @@
+"""t2t-trainer: trains and evaluates a Transformer, under tensor2tensor's flags.
+
+  t2t-trainer
+
+alone trains a small model on data that it makes itself, in about three minutes on two cores, and
+shows what it has learned. Your own training needs a problem, a configuration and two folders:
+
+  t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
+      --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
+
+--registry_help lists problems and configurations. The same command continues a run that stopped,
+from its newest checkpoint, as if it had not stopped.
+"""
+
+import dataclasses
+import os
+import sys
+
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
+    cli.define_run_flags(f)
+
+    def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
+        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
+
+    def boolean(name: str, text: str) -> None:
+        flags.DEFINE_bool(name, False, text, flag_values=f)
+
+    boolean("registry_help", "List problems and hparam sets, and stop.")
+    boolean("generate_data", "Make the problem's files first.")
+    text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
+    flags.DEFINE_string("schedule", "continuous_train_and_eval", text, flag_values=f)
+    whole("train_steps", None, "The step at which the run ends; default: that of the hparams.", 1)
+    whole("eval_steps", 100, "At most this many batches an evaluation; 0: the whole split.")
+    whole("local_eval_frequency", 1000, "Save and evaluate every this many steps.", 1)
+    text = "Save and evaluate every this many seconds instead; 0: by steps."
+    whole("save_checkpoints_secs", 0, text)
+    whole("keep_checkpoint_max", 20, "Keep the newest this many checkpoints; 0: all.")
+    text = "Evaluate no sooner than this after the last time (T2T's default is 600)."
+    whole("eval_throttle_seconds", 0, text)
+    boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
+    whole("log_step_count_steps", 100, "Report every this many steps.", 1)
+    whole("random_seed", 0, "Of the weights, the dropout and the order of the data.")
+    whole("worker_gpu", 1, "On how many devices to train; batch_size is that of each.", 1)
+    boolean("xla_compile", "Compile the steps with XLA.")
+    whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")
+    whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
+    text = "A run or checkpoint whose weights a new run begins with."
+    flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Does what the flags say."""
+    if args.t2t_usr_dir:
+        registry.load_usr_dir(args.t2t_usr_dir)
+    if args.registry_help:
+        print(registry_help())
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    command = ["t2t-trainer", *sys.argv[1:]]
+    if not args.problem and not args.data_dir:
+        from t2t_repro import quickstart
+
+        return quickstart.run(with_defaults(args, quickstart), command)
+    for name in ("problem", "hparams_set", "data_dir", "output_dir"):
+        if not getattr(args, name):
+            raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
+    run_experiment(args, command)
+
+
+_HINTS = {
+    "problem": "--registry_help lists the problems.",
+    "hparams_set": "--registry_help lists the sets; transformer_base is the paper's, by T2T.",
+    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
+    "output_dir": "It is the folder of the run.",
+}
+
+
+def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
+    """Fills in what the embedded default is, where nothing else was asked for."""
+    args.problem, args.generate_data = quickstart.PROBLEM, True
+    args.hparams_set = args.hparams_set or quickstart.HPARAMS_SET
+    args.output_dir = args.output_dir or quickstart.OUTPUT_DIR
+    args.data_dir = os.path.join(args.output_dir, "data")
+    if not args["local_eval_frequency"].present:
+        args.local_eval_frequency = quickstart.LOCAL_EVAL_FREQUENCY
+    if not args["eval_steps"].present:
+        args.eval_steps = quickstart.EVAL_STEPS
+    return args
+
+
+def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
+    """Runs the experiment that complete flags describe; returns the last evaluation."""
+    hparams = registry.get_hparams(args.hparams_set, args.hparams)
+    if args.train_steps is not None:
+        hparams = dataclasses.replace(hparams, train_steps=args.train_steps)
+    problem = registry.get_problem(args.problem)
+    data_dir = os.path.expanduser(args.data_dir)
+
+    import tensorflow as tf
+
+    from t2t_repro import __version__
+    from t2t_repro.training import experiment
+    from t2t_repro.training.loop import Plan
+
+    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
+    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    plan = Plan(
+        train_steps=hparams.train_steps,
+        local_eval_frequency=args.local_eval_frequency,
+        save_checkpoints_secs=args.save_checkpoints_secs,
+        keep_checkpoint_max=args.keep_checkpoint_max,
+        eval_throttle_seconds=args.eval_throttle_seconds,
+        log_step_count_steps=args.log_step_count_steps,
+    )
+    if args.generate_data:
+        generate(problem, data_dir, args.tmp_dir)
+    config = RunConfig(
+        hparams_set=args.hparams_set,
+        hparams=hparams,
+        problem=args.problem,
+        data_dir=os.path.abspath(data_dir),
+        version=__version__,
+        random_seed=args.random_seed,
+    )
+    return experiment.run_schedule(
+        experiment.Experiment(
+            run=RunDirectory(args.output_dir),
+            config=config,
+            problem=problem,
+            plan=plan,
+            eval_steps=args.eval_steps,
+            eval_split="test" if args.eval_use_test_set else "dev",
+            num_replicas=args.worker_gpu,
+            xla_compile=args.xla_compile,
+            warm_start_from=args.warm_start_from,
+            command=command,
+        ),
+        args.schedule,
+    )
+
+
+def generate(problem, data_dir: str, tmp_dir: str) -> None:
+    """Makes the problem's files that are not there yet."""
+    from t2t_repro import datagen
+    from t2t_repro.data.generate import generate_data
+
+    report = generate_data(
+        problem,
+        data_dir,
+        tmp_dir,
+        track=datagen.show_progress,
+        report=lambda line: print(line, file=sys.stderr),
+    )
+    datagen.print_summary(report)
+
+
+def registry_help() -> str:
+    """Returns the names of all problems and hparam sets."""
+    problems, sets = registry.list_problems(), registry.list_hparams()
+    lines = [f"Problems ({len(problems)}; NAME_rev swaps inputs and targets):"]
+    lines += [f"  {name}" for name in problems]
+    lines += ["", f"Hparam sets ({len(sets)}):", *(f"  {name}" for name in sets)]
+    return "\n".join(lines)
+
+
+def console() -> None:
+    """The console script."""
+    cli.run("t2t-trainer", __doc__, define_flags, main)
+
+
+if __name__ == "__main__":
+    console()

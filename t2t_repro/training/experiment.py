@@ -1,0 +1,164 @@
+"""One run as a whole: its model, its data, and tensor2tensor's schedules over them."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Sequence
+
+import keras
+
+from t2t_repro.data.pipeline import make_dataset
+from t2t_repro.errors import UserError, unknown
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.problem import Problem, Split
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints, distribution, optimizers
+from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.loop import Plan, make_progress, train
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What to run. Its methods that are schedules have T2T's names (trainer_lib.T2TExperiment).
+
+    Attributes:
+        run: where it is written.
+        config: the hparams, the problem's name, the data and the seed.
+        problem: the problem itself.
+        plan: how long, and when to save and evaluate.
+        eval_steps: at most this many batches an evaluation; 0: all.
+        eval_split: "dev" or "test".
+        num_replicas: on how many devices to train.
+        xla_compile: compile the steps with XLA. On the JAX backend they always are.
+        warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
+        command: the command line, kept in the run directory.
+    """
+
+    run: RunDirectory
+    config: RunConfig
+    problem: Problem
+    plan: Plan
+    eval_steps: int = 100
+    eval_split: str = Split.EVAL
+    num_replicas: int = 1
+    xla_compile: bool = False
+    warm_start_from: str | None = None
+    command: Sequence[str] = ()
+
+    def continuous_train_and_eval(self) -> dict[str, float]:
+        """Trains, and evaluates each checkpoint; returns the last evaluation."""
+        return self._train(with_evaluation=True)
+
+    train_and_evaluate = continuous_train_and_eval
+
+    def train(self) -> dict[str, float]:
+        """Trains and saves checkpoints, without evaluation."""
+        return self._train(with_evaluation=False)
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluates the newest checkpoint of the run."""
+        model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+        state = checkpoints.load_weights(model, self.run.path)
+        progress = make_progress(self.run, self.plan)
+        return self._evaluation(model, progress)(state.step)
+
+    def _train(self, with_evaluation: bool) -> dict[str, float]:
+        files = [os.path.join(self.config.data_dir, n) for n in self.problem.vocab_filenames]
+        strategy = distribution.strategy(self.num_replicas)
+        with distribution.scope(strategy):
+            model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+            model.optimizer.build(model.trainable_variables)
+        progress = make_progress(self.run, self.plan)
+
+        def data(start: int):
+            return make_dataset(
+                self.problem,
+                Split.TRAIN,
+                self.config.hparams,
+                self.config.data_dir,
+                training=True,
+                seed=self.config.random_seed,
+                replicas=self.num_replicas,
+                start=start,
+            )
+
+        data(0)  # missing files and an empty filter are found before the run directory is made
+        self.run.begin(self.config, self.command, files)
+        if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
+            state = checkpoints.load_weights(model, self.warm_start_from)
+            progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
+        evaluation = self._evaluation(model, progress) if with_evaluation else None
+        results: dict[str, float] = {}
+
+        def evaluate(step: int) -> None:
+            results.clear()
+            results.update(evaluation(step))
+
+        train(
+            model,
+            data,
+            self.run,
+            self.plan,
+            progress=progress,
+            evaluate=evaluate if with_evaluation else None,
+            strategy=strategy,
+        )
+        if with_evaluation and not results:
+            evaluate(checkpoints.load_weights(model, self.run.path).step)
+        return results
+
+    def _evaluation(self, model, progress):
+        """Returns a function that evaluates `model` as it stands at a step, and reports."""
+        evaluator = Evaluator(model, self.problem.eval_metrics())
+
+        def evaluate(step: int) -> dict[str, float]:
+            started = time.monotonic()
+            dataset = evaluation_data(self.problem, self.eval_split, self.config)
+            values = evaluator.evaluate(dataset, self.eval_steps)
+            progress.evaluation(step, values, self.eval_split, time.monotonic() - started)
+            return values
+
+        return evaluate
+
+
+SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")
+
+
+def run_schedule(experiment: Experiment, schedule: str) -> dict[str, float]:
+    """Runs one of `SCHEDULES`; returns the last evaluation, {} if there was none.
+
+    Raises:
+        UserError: on an unknown schedule.
+    """
+    if schedule not in SCHEDULES:
+        raise unknown("schedule", schedule, SCHEDULES)
+    return getattr(experiment, schedule)()
+
+
+def evaluation_data(problem: Problem, split: str, config: RunConfig):
+    """Returns one pass over a split, as tf.data.Dataset.
+
+    Raises:
+        UserError: if the problem has no such split.
+    """
+    splits = [entry["split"] for entry in problem.dataset_splits]
+    if split not in splits:
+        raise UserError(
+            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. "
+            f"Received: {split!r}."
+        )
+    return make_dataset(problem, split, config.hparams, config.data_dir, training=False)
+
+
+def build_model(config: RunConfig, problem: Problem, *, xla_compile: bool = False) -> keras.Model:
+    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
+    keras.utils.set_random_seed(config.random_seed)
+    model = Transformer.from_hparams(
+        config.hparams,
+        inputs_vocab_size=problem.inputs_vocab_size(config.data_dir),
+        targets_vocab_size=problem.targets_vocab_size(config.data_dir),
+        target_space_id=problem.target_space_id,
+    )
+    xla = xla_compile or keras.backend.backend() == "jax"
+    model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
+    return model
