@@ -18,6 +18,7 @@ from t2t_repro.errors import UserError, unknown
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
 _PROBLEMS: dict[str, type] = {}
 _PACKAGE = pathlib.Path(__file__).parent
+_LOADED: set[str] = set()
 _REVERSED = "_rev"
 
 
@@ -124,10 +125,22 @@ def _register(table: dict, kind: str, name: str, value):
 def _load_catalogue(name: str) -> None:
     """Imports every module of t2t_repro.{hparams,problems}, once."""
     full_name = f"t2t_repro.{name}"
-    if full_name in sys.modules:
+    if name in _LOADED:
         return
+    _LOADED.add(name)  # first: the catalogue's own modules may ask the registry
     inside, beside = _PACKAGE / name, _PACKAGE.parent / name
     folder = inside if inside.is_dir() else beside
+    try:
+        if full_name not in sys.modules:  # in a wheel, others may import it first
+            _import_from(full_name, folder)
+        for module in pkgutil.iter_modules([str(folder)]):
+            importlib.import_module(f"{full_name}.{module.name}")
+    except BaseException:
+        _LOADED.discard(name)
+        raise
+
+
+def _import_from(full_name: str, folder: pathlib.Path) -> None:
     spec = importlib.util.spec_from_file_location(
         full_name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
@@ -136,8 +149,6 @@ def _load_catalogue(name: str) -> None:
     sys.modules[full_name] = package
     try:
         spec.loader.exec_module(package)
-        for module in pkgutil.iter_modules([str(folder)]):
-            importlib.import_module(f"{full_name}.{module.name}")
     except BaseException:
         del sys.modules[full_name]
         raise
