@@ -11,5 +11,5 @@ class AlgorithmicReverseQuickstart(AlgorithmicReverseDecimal40):
 
     dev_length = 40
     train_size = 50000
-    dev_size = 1000
+    dev_size = 500
     num_shards = 1

@@ -16,7 +16,6 @@ OUTPUT_DIR = "t2t_runs/quickstart"
 LOCAL_EVAL_FREQUENCY = 500
 EVAL_STEPS = 10
 SHOWN = 5  # samples
-DECODED = 200  # held-out sentences that are scored
 ALPHA = 0.6
 BEAM_SIZE = 4
 
@@ -53,7 +52,7 @@ def show(run: RunDirectory) -> float:
     encoder = problem.feature_encoders(config.data_dir)["targets"]
     right, total = 0, 0
     for batch in experiment.evaluation_data(problem, "dev", config).as_numpy_iterator():
-        inputs, targets = batch["inputs"][: DECODED - total], batch["targets"][: DECODED - total]
+        inputs, targets = batch["inputs"], batch["targets"]
         ids, _ = decode(model, inputs, beam_size=BEAM_SIZE, alpha=ALPHA)
         for source, reference, output in zip(inputs, targets, ids[:, 0], strict=True):
             wanted, got = _words(reference, encoder), _words(output, encoder)
@@ -61,8 +60,6 @@ def show(run: RunDirectory) -> float:
                 print(f"\ninput      {_words(source, encoder)}")
                 print(f"reference  {wanted}\ndecoded    {got}")
             right, total = right + (wanted == got), total + 1
-        if total >= DECODED:
-            break
     print(
         f"\nAccuracy per sequence, decoded with beam {BEAM_SIZE}: {right / total:.4f} "
         f"({right} of {total} held-out sentences)."

@@ -1,0 +1,163 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints
+from t2t_repro.training.experiment import (
+    Experiment,
+    build_model,
+    evaluation_data,
+    run_schedule,
+)
+from t2t_repro.training.loop import Plan
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    generate_data(registry.get_problem(PROBLEM), folder, folder)
+    return str(folder)
+
+
+@pytest.fixture
+def make(tmp_path, data_dir):
+    """Returns a factory of experiments on a tiny problem, in tmp_path/run."""
+
+    def make(steps=4, run="run", overrides="", seed=0, frequency=2, **options):
+        overrides = overrides or "batch_size=256,num_hidden_layers=1"
+        hparams = registry.get_hparams("transformer_test", overrides)
+        config = RunConfig(
+            hparams_set="transformer_test",
+            hparams=dataclasses.replace(hparams, train_steps=steps),
+            problem=PROBLEM,
+            data_dir=data_dir,
+            version="0",
+            random_seed=seed,
+        )
+        plan = Plan(train_steps=steps, local_eval_frequency=frequency, log_step_count_steps=1)
+        return Experiment(
+            run=RunDirectory(tmp_path / run),
+            config=config,
+            problem=registry.get_problem(PROBLEM),
+            plan=plan,
+            command=["t2t-trainer", "--x"],
+            **options,
+        )
+
+    return make
+
+
+def weights_of(experiment, step):
+    path = experiment.run.checkpoints_dir / f"ckpt-{step}" / "weights.npz"
+    return checkpoints.read_arrays(path)
+
+
+def test_it_learns_to_reverse(make):
+    settings = (
+        "batch_size=1024,hidden_size=32,filter_size=64,num_heads=4,num_hidden_layers=1,"
+        "learning_rate_schedule=constant*linear_warmup*linear_decay,learning_rate_constant=0.006,"
+        "learning_rate_warmup_steps=30,learning_rate_decay_steps=200,label_smoothing=0,"
+        "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+    )
+    experiment = make(steps=300, overrides=settings, frequency=300, eval_steps=0)
+    experiment = dataclasses.replace(experiment, plan=Plan(train_steps=300))
+    result = run_schedule(experiment, "continuous_train_and_eval")
+    assert result["accuracy"] > 0.88  # 0.92 when it was written; 0.55 without a way to look back
+
+
+def test_schedules(make):
+    experiment = make()
+    result = run_schedule(experiment, "continuous_train_and_eval")
+    assert set(result) == {
+        "loss", "accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"
+    }  # fmt: skip
+    rows = [(row["kind"], row["step"]) for row in experiment.run.read_metrics()]
+    assert rows == [
+        ("train", 1), ("train", 2), ("eval", 2), ("train", 3), ("train", 4), ("eval", 4)
+    ]  # fmt: skip
+    config = experiment.run.config()
+    assert config.commands[0].endswith("t2t-trainer --x") and config.problem == PROBLEM
+    assert config.hparams == experiment.config.hparams
+    # A run that is done is evaluated, not trained.
+    assert run_schedule(make(), "evaluate") == pytest.approx(result, rel=1e-5)
+    assert run_schedule(make(), "train_and_evaluate") == pytest.approx(result, rel=1e-5)
+    assert run_schedule(make(), "train") == {}
+    with pytest.raises(UserError, match="Unknown schedule. Received: 'evaluat'.*'evaluate'"):
+        run_schedule(make(), "evaluat")
+
+
+def test_a_stopped_run_ends_as_one_that_never_stopped(make):
+    """Killed after the checkpoint of step 3: dropout, order of the data and all slots go on."""
+    straight = make(steps=7, run="straight", frequency=3)
+    straight.train()
+    make(steps=3, run="stopped", frequency=3).train()
+    stopped = make(steps=7, run="stopped", frequency=3)
+    stopped.train()
+    expected, actual = weights_of(straight, 7), weights_of(stopped, 7)
+    assert set(expected) == set(actual)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, actual[name], name)
+    losses = [
+        [row["loss"] for row in experiment.run.read_metrics()] for experiment in (straight, stopped)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_the_seed_decides_the_weights(make):
+    def first_weights(seed):
+        experiment = make(seed=seed)
+        model = build_model(experiment.config, experiment.problem)
+        return {name: np.asarray(v) for name, v in checkpoints.named_weights(model).items()}
+
+    one, again, other = first_weights(0), first_weights(0), first_weights(1)
+    assert all(np.array_equal(one[name], again[name]) for name in one)
+    assert sum(not np.array_equal(one[name], other[name]) for name in one) > 5
+
+
+def test_another_configuration_in_the_same_directory_is_refused(make):
+    experiment = make()
+    experiment.run.begin(experiment.config, [], [])
+    with pytest.raises(UserError, match="begun with another configuration: .*hidden_size was 16"):
+        make(overrides="hidden_size=24").train()
+
+
+def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
+    first = make(run="first")
+    first.train()
+    second = make(run="second", steps=1, warm_start_from=str(first.run.path))
+    second.train()
+    assert "(its step 4)" in capsys.readouterr().out
+    # The first step's learning rate is 0, as T2T's: the weights are still those of the first run.
+    for name, value in weights_of(first, 4).items():
+        np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
+
+
+def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):
+    experiment = make()
+    config = dataclasses.replace(experiment.config, data_dir=str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="t2t-datagen"):
+        dataclasses.replace(experiment, config=config).train()
+    assert not experiment.run.path.exists()
+
+
+def test_a_split_that_the_problem_lacks_is_refused(make):
+    experiment = make()
+    with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
+        evaluation_data(experiment.problem, "test", experiment.config)
+
+
+def test_weights_of_another_model_are_refused(make, tmp_path):
+    experiment = make()
+    model = build_model(experiment.config, experiment.problem)
+    checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+    hparams = dataclasses.replace(experiment.config.hparams, filter_size=12)
+    other = build_model(dataclasses.replace(experiment.config, hparams=hparams), experiment.problem)
+    with pytest.raises(UserError, match=r"ffn/.*kernel is \(16, 8\), expected \(16, 12\)"):
+        checkpoints.load_weights(other, tmp_path)
