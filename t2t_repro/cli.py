@@ -4,6 +4,7 @@ A program is a module with `define_flags(f)`, `main(args)` and `console()`; it d
 flag, so that importing it for its functions changes nothing.
 """
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -74,6 +75,8 @@ def run(
                 "lists the flags."
             )
         main(args)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
     except (UserError, flags.Error, OSError) as error:
         sys.stdout.flush()
         print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
@@ -100,7 +103,7 @@ def _help(args: flags.FlagValues) -> str:
     lines = []
     for name in sorted(args):
         flag = args[name]
-        default = "" if flag.default is None else f" (default: {flag.default_as_str})"
+        default = "" if flag.default is None else f" (default: {flag.default_as_str.strip("'")})"
         kind = "" if flag.boolean else f"={flag.flag_type().upper() or 'VALUE'}"
         prefix = "--[no]" if flag.boolean else "--"
         lines.append(f"  {prefix}{name}{kind}\n      {flag.help}{default}")

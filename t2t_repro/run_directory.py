@@ -92,7 +92,7 @@ class RunDirectory:
             if differs:
                 raise UserError(
                     f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
-                    "Give the same flags to continue it, or begin a new run in another --output_dir."
+                    "Give the same flags to continue it, or another --output_dir for a new run."
                 )
             commands = before.commands
         self.path.mkdir(parents=True, exist_ok=True)
@@ -109,8 +109,11 @@ class RunDirectory:
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
-        with open(self.metrics_path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        with open(self.metrics_path, "a+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(end - 1, 0))
+            torn = end and file.read() != b"\n"  # a kill cut the last line short
+            file.write(b"\n" * bool(torn) + json.dumps(values).encode() + b"\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of metrics.jsonl; a line that a kill cut short is left out."""

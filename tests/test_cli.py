@@ -1,0 +1,114 @@
+"""What every program shares."""
+
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.errors import UserError
+
+
+def define_flags(f):
+    cli.define_run_flags(f)
+    flags.DEFINE_bool("fast", False, "Go fast.", flag_values=f)
+    flags.DEFINE_integer("steps", 3, "How many.", lower_bound=1, flag_values=f)
+
+
+def run(*argv, main=lambda args: None):
+    """Returns the exit code."""
+    try:
+        cli.run("t2t-test", "What it does.", define_flags, main, list(argv))
+    except SystemExit as leave:
+        return leave.code
+    return 0
+
+
+def test_flags_reach_main_and_nothing_is_global():
+    seen = []
+    args = ("--steps=5", "--fast", "--hparams", "a=1")
+    assert run(*args, main=lambda a: seen.append((a.steps, a.fast, a.hparams))) == 0
+    assert seen == [(5, True, "a=1")]
+    assert "steps" not in flags.FLAGS
+
+
+def test_help_lists_flags_with_defaults(capsys):
+    assert run("--help") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("What it does.")
+    assert "--steps=INT\n      How many. (default: 3)" in text
+    assert "--[no]fast" in text
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--step=5"], "Unknown flag. Received: '--step'. Did you mean 'steps'"),
+        (["--steps=x"], "flag --steps=x"),
+        (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
+        (["five"], "Expected flags only. Received: 'five'"),
+        (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
+        (["--ps_gpu=2"], "--ps_gpu is not supported: there are no parameter servers"),
+        (["--model", "lstm"], "--model is not supported: the only model is 'transformer'"),
+    ],
+)
+def test_bad_flags_say_how_to_mend(argv, message, capsys):
+    assert run(*argv) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("t2t-test: error: ") and message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("argv", [["--nouse_tpu"], ["--model=transformer"], ["--ps_gpu", "0"]])
+def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
+    assert run(*argv, "--steps=4") == 0
+    assert "has no effect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (UserError("Mend this."), "Mend this."),
+        (FileNotFoundError(2, "No such file or directory", "x.txt"), "directory: 'x.txt'."),
+        (OSError("plain"), "plain"),
+    ],
+)
+def test_errors_become_one_line(error, message, capsys):
+    def main(args):
+        raise error
+
+    assert run(main=main) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_other_errors_keep_their_traceback():
+    def main(args):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(main=main)
+
+
+def test_interrupt(capsys):
+    def main(args):
+        raise KeyboardInterrupt
+
+    assert run(main=main) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error():
+    program = (
+        "from t2t_repro import cli\n"
+        "def main(args):\n"
+        "    while True: print('line')\n"
+        "cli.run('t2t-test', '', lambda f: None, main, [])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 0
+    assert process.stderr.read() == b""

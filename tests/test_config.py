@@ -1,0 +1,108 @@
+"""HParams: checks, overrides, and names that nothing reads."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro.config import HParams, field_named, parse_overrides
+from t2t_repro.errors import UserError
+
+BASE = HParams()
+
+
+def test_override_reads_each_type():
+    hp = BASE.override(
+        "hidden_size=24,num_heads=3,attention_dropout=0.1,attention_dropout_broadcast_dims=0,1,"
+        "shared_embedding=true,learning_rate_minimum=1e-5,pos=None,train_steps=1e5,norm_type=layer"
+    )
+    assert (hp.hidden_size, hp.num_heads, hp.attention_dropout) == (24, 3, 0.1)
+    assert hp.attention_dropout_broadcast_dims == "0,1"
+    assert hp.shared_embedding is True and hp.pos is None
+    assert hp.learning_rate_minimum == 1e-5 and hp.train_steps == 100000
+    assert BASE.hidden_size == 64
+    assert BASE.override("") == BASE
+
+
+def test_json_round_trip():
+    hp = dataclasses.replace(BASE, pos=None, num_heads=4, learning_rate_minimum=0.25)
+    assert HParams.from_json(hp.to_json()) == hp
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("hiden_size=3", "Unknown hparam. Received: 'hiden_size'. Did you mean 'hidden_size'"),
+        ("num_heads=x", "Expected hparam num_heads to be int. Received: 'x'"),
+        ("num_heads=3.5", "Expected hparam num_heads to be int. Received: '3.5'"),
+        ("shared_embedding=yes", "Expected hparam shared_embedding to be bool. Received: 'yes'"),
+        ("num_heads=2,num_heads=4", "Expected each name once. Received: 'num_heads' twice"),
+        ("rubbish", "Expected \"name=value,name=value\". Received: 'rubbish'"),
+        ("num_heads=0", "Expected num_heads >= 1. Received: num_heads=0"),
+        ("norm_type=batch", "Expected norm_type to be one of 'layer', 'none'. Received: 'batch'"),
+        ("attention_dropout=1.0", "Expected 0 <= attention_dropout < 1"),
+        ("layer_preprocess_sequence=x", "Expected layer_preprocess_sequence to be 'none' or"),
+        ("layer_preprocess_sequence=an", "without 'a': there is no residual"),
+        ("num_heads=7", "divisible by num_heads. Received: 64 and num_heads=7"),
+        ("attention_value_channels=9", "Expected attention_value_channels"),
+        ("self_attention_type=dot_product_relative", "needs max_relative_position > 0"),
+        ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),
+        ("optimizer=multistep_adam", "belong together. Received: optimizer=multistep_adam"),
+        ("optimizer_multistep_accumulate_steps=4", "belong together. Received: optimizer=adam"),
+    ],
+)
+def test_what_is_refused(text, message):
+    with pytest.raises(UserError) as caught:
+        BASE.override(text)
+    assert message in str(caught.value)
+
+
+def test_a_wrong_type_in_python_is_refused():
+    with pytest.raises(UserError, match="Expected hparam num_heads to be int. Received: '8'"):
+        HParams(num_heads="8")
+    with pytest.raises(UserError, match="Expected hparam hidden_size to be int. Received: True"):
+        HParams(hidden_size=True)
+
+
+@pytest.mark.parametrize(
+    "given, dead, reason",
+    [
+        ("learning_rate_constant=2.0", "learning_rate_constant", "set learning_rate."),
+        ("learning_rate_schedule=constant,learning_rate=2.0", "learning_rate", "_constant."),
+        (
+            "learning_rate_schedule=constant,learning_rate_decay_scheme=noam",
+            "learning_rate_decay_scheme",
+            "name the decay in learning_rate_schedule",
+        ),
+        ("learning_rate_decay_steps=7", "learning_rate_decay_steps", "does not read it"),
+        ("learning_rate_cosine_cycle_steps=7", "learning_rate_cosine_cycle_steps", "cosine"),
+        ("optimizer=adafactor,optimizer_adam_beta1=0.5", "optimizer_adam_beta1", "does not read"),
+        ("optimizer_adafactor_beta1=0.5", "optimizer_adafactor_beta1", "is not adafactor"),
+        ("max_relative_position=20", "max_relative_position", "dot_product_relative reads it"),
+        (
+            "shared_embedding_and_softmax_weights=True,shared_embedding=True",
+            "shared_embedding",
+            "shares all tables already",
+        ),
+        ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "norm_epsilon", "nothing normalizes"),
+        ("relu_dropout_broadcast_dims=1", "relu_dropout_broadcast_dims", "relu_dropout is 0"),
+        ("initializer=xavier,initializer_gain=2.0", "initializer_gain", "does not read it"),
+        ("use_fixed_batch_size=True,min_length_bucket=9", "min_length_bucket", "every batch alike"),
+    ],
+)
+def test_an_override_that_nothing_reads_is_refused(given, dead, reason):
+    with pytest.raises(UserError) as caught:
+        BASE.override(given)
+    assert f"hparam {dead} has no effect" in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_layer_counts():
+    hp = dataclasses.replace(BASE, num_encoder_layers=3)
+    assert (hp.encoder_layers, hp.decoder_layers) == (3, 4)
+
+
+def test_an_unknown_name_in_json_is_refused():
+    with pytest.raises(UserError, match="Unknown hparam"):
+        HParams.from_json('{"nonsense": 1}')
+    assert field_named("num_heads").default == 8
+    assert parse_overrides(" a = 1 , b=2,3 ") == {"a": "1", "b": "2,3"}

@@ -1,0 +1,80 @@
+"""Names of hparam sets and problems, the user's own among them."""
+
+import pytest
+
+import t2t_repro
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+
+USR_DIR = """
+import dataclasses
+from t2t_repro import registry
+from t2t_repro.problem import Text2TextProblem
+
+@registry.register_hparams
+def {prefix}_small():
+    return dataclasses.replace(registry.get_hparams("transformer_base"), num_hidden_layers=1)
+
+@registry.register_problem
+class {camel}Problem(Text2TextProblem):
+    pass
+"""
+
+
+def test_snake_case():
+    assert registry.snake_case("TranslateEndeWmt32k") == "translate_ende_wmt32k"
+    assert registry.snake_case("Text2textTmpdir") == "text2text_tmpdir"
+    assert registry.snake_case("Adafactor") == "adafactor"
+
+
+def test_the_public_door():
+    hp = t2t_repro.get_hparams("transformer_base_v1", "hidden_size=24,num_heads=3")
+    assert (hp.hidden_size, hp.num_heads, hp.filter_size) == (24, 3, 2048)
+    assert t2t_repro.get_problem("translate_ende_multi30k").name == "translate_ende_multi30k"
+    assert callable(t2t_repro.decode) and isinstance(t2t_repro.Transformer, type)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = t2t_repro.nonsense
+
+
+def test_unknown_names_show_the_nearest():
+    with pytest.raises(UserError, match="Unknown hparams set.*Did you mean 'transformer_base'"):
+        t2t_repro.get_hparams("transformer_bsae")
+    with pytest.raises(UserError, match="Unknown problem.*'translate_ende_multi30k'"):
+        t2t_repro.get_problem("translate_ende_multi30")
+
+
+def test_every_problem_has_its_reverse():
+    problem = t2t_repro.get_problem("translate_ende_multi30k_rev")
+    assert (
+        problem.was_reversed and not t2t_repro.get_problem("translate_ende_multi30k").was_reversed
+    )
+
+
+def test_usr_dir(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("from . import parts\n")
+    (tmp_path / "mine" / "parts.py").write_text(USR_DIR.format(prefix="mine", camel="Mine"))
+    registry.load_usr_dir(tmp_path / "mine")
+    registry.load_usr_dir(tmp_path / "mine")
+    assert registry.get_hparams("mine_small").num_hidden_layers == 1
+    assert "mine_problem" in registry.list_problems()
+    assert registry.get_problem("mine_problem").name == "mine_problem"
+
+
+def test_usr_dir_must_be_a_package(tmp_path):
+    with pytest.raises(UserError, match="folder with an __init__.py"):
+        registry.load_usr_dir(tmp_path)
+
+
+def test_usr_dir_cannot_take_a_name(tmp_path):
+    text = USR_DIR.format(prefix="transformer", camel="Other")
+    (tmp_path / "__init__.py").write_text(text)
+    with pytest.raises(UserError, match="Expected a new name.*'transformer_small'"):
+        registry.load_usr_dir(tmp_path)
+
+
+def test_a_broken_usr_dir_is_not_half_loaded(tmp_path):
+    (tmp_path / "__init__.py").write_text("raise KeyError('mine')")
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"):
+            registry.load_usr_dir(tmp_path)

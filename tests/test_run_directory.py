@@ -1,0 +1,94 @@
+"""The run directory explains itself and keeps contradictions out."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+CONFIG = RunConfig(
+    hparams_set="mine",
+    hparams=HParams(num_heads=4),
+    problem="text2text_tmpdir",
+    data_dir="/data",
+    version="1.2",
+    random_seed=3,
+)
+
+
+def test_round_trip(tmp_path):
+    vocabulary = tmp_path / "vocab.x.subwords"
+    vocabulary.write_text("'a_'\n")
+    run = RunDirectory(tmp_path / "run")
+    assert not run.exists()
+    run.begin(CONFIG, ["t2t-trainer", "--x=a b"], [str(vocabulary)])
+    run.begin(CONFIG, ["t2t-trainer", "again"], [str(vocabulary)])
+    config = run.config()
+    assert dataclasses.replace(config, commands=()) == CONFIG
+    assert [c.split(" ", 1)[1] for c in config.commands] == [
+        "t2t-trainer '--x=a b'",
+        "t2t-trainer again",
+    ]
+    assert (run.path / vocabulary.name).read_text() == "'a_'\n"
+
+
+def test_a_contradiction_lists_what_differs(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, ["x"], [])
+    hparams = dataclasses.replace(CONFIG.hparams, num_heads=8, filter_size=9)
+    other = dataclasses.replace(CONFIG, hparams=hparams, random_seed=4)
+    with pytest.raises(UserError) as caught:
+        run.begin(other, ["x"], [])
+    for part in (
+        "num_heads was 4, now 8",
+        "filter_size was 2048, now 9",
+        "random_seed was 3, now 4",
+    ):
+        assert part in str(caught.value)
+    assert run.config().hparams.num_heads == 4
+
+
+def test_a_longer_run_continues_unless_its_schedule_reads_the_end(tmp_path):
+    longer = dataclasses.replace(CONFIG, hparams=dataclasses.replace(CONFIG.hparams, train_steps=9))
+    run = RunDirectory(tmp_path / "a")
+    run.begin(CONFIG, ["x"], [])
+    run.begin(longer, ["x"], [])
+    assert run.config().hparams.train_steps == 9
+
+    def decaying(config):
+        hparams = dataclasses.replace(config.hparams, learning_rate_schedule="linear_decay")
+        return dataclasses.replace(config, hparams=hparams)
+
+    run = RunDirectory(tmp_path / "b")
+    run.begin(decaying(CONFIG), ["x"], [])
+    with pytest.raises(UserError, match="train_steps was 250000, now 9"):
+        run.begin(decaying(longer), ["x"], [])
+
+
+def test_no_run_here(tmp_path):
+    with pytest.raises(UserError, match="Expected a run directory.*without run.json"):
+        RunDirectory(tmp_path).config()
+
+
+@pytest.mark.parametrize(
+    "name, text", [("run.json", "{"), ("run.json", "{}"), ("hparams.json", "[")]
+)
+def test_unreadable_files(tmp_path, name, text):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, ["x"], [])
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match="Expected readable run.json and hparams.json"):
+        run.config()
+
+
+def test_metrics_survive_a_kill(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.read_metrics() == []
+    run.append_metrics({"step": 1, "loss": 2.5})
+    with open(run.metrics_path, "a") as file:
+        file.write('{"step": 2, "lo')
+    assert run.read_metrics() == [{"step": 1, "loss": 2.5}]
+    run.append_metrics({"step": 3})
+    assert run.read_metrics() == [{"step": 1, "loss": 2.5}, {"step": 3}]
