@@ -76,7 +76,7 @@ def run(
             )
         main(args)
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (UserError, flags.Error, OSError) as error:
         sys.stdout.flush()
         print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
@@ -103,7 +103,7 @@ def _help(args: flags.FlagValues) -> str:
     lines = []
     for name in sorted(args):
         flag = args[name]
-        default = "" if flag.default is None else f" (default: {flag.default_as_str.strip("'")})"
+        default = "" if flag.default is None else f" (default: {flag.default})"
         kind = "" if flag.boolean else f"={flag.flag_type().upper() or 'VALUE'}"
         prefix = "--[no]" if flag.boolean else "--"
         lines.append(f"  {prefix}{name}{kind}\n      {flag.help}{default}")

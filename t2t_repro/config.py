@@ -6,6 +6,8 @@ own additions (models/transformer.py, `transformer_base_v1`). Only what somethin
 
 import dataclasses
 import json
+import math
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,8 +50,8 @@ class HParams:
     multiply_embedding_mode: str = "sqrt_depth"  # scale embeddings by sqrt(D), or "none"
     attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
     vocab_divisor: int = 1  # pad the vocabulary to a multiple of this
-    initializer: str = "uniform_unit_scaling"
-    initializer_gain: float = 1.0
+    initializer: str = "orthogonal"
+    initializer_gain: float = 1.5
     activation_dtype: str = "float32"  # or "bfloat16", "float16": Keras's mixed precision
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: float = 0.1
@@ -60,10 +62,10 @@ class HParams:
     relu_dropout_broadcast_dims: str = ""
     symbol_dropout: float = 0.0  # replaces whole tokens by padding
     # --- the loss and the optimizer ----------------------------------------------------------
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.1
     optimizer: str = "adam"
-    optimizer_adam_beta1: float = 0.9
-    optimizer_adam_beta2: float = 0.999
+    optimizer_adam_beta1: float = 0.85
+    optimizer_adam_beta2: float = 0.997
     optimizer_adam_epsilon: float = 1e-6
     optimizer_adafactor_beta1: float = 0.0
     optimizer_adafactor_beta2: float = 0.999
@@ -247,19 +249,23 @@ _RATES = (
 )
 
 
+def _kinds(field: dataclasses.Field) -> tuple[type, ...]:
+    """Returns the types that a field may have: (float, NoneType) for float | None."""
+    return typing.get_args(field.type) or typing.cast(tuple[type, ...], (field.type,))
+
+
 def _check_type(field: dataclasses.Field, value: Any) -> None:
-    kinds = field.type if isinstance(field.type, type) else field.type.__args__
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    if float in kinds:
-        kinds = (*kinds, int)
-    if type(value) not in kinds:
+    kinds = _kinds(field)
+    if type(value) not in (*kinds, *((int,) if float in kinds else ())):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise UserError(f"Expected hparam {field.name} to be {names}. Received: {value!r}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"Expected hparam {field.name} to be finite. Received: {value!r}.")
 
 
 def _parse(field: dataclasses.Field, text: str) -> Any:
     """Reads the value of an override by the field's type."""
-    kinds = field.type.__args__ if hasattr(field.type, "__args__") else (field.type,)
+    kinds = _kinds(field)
     if text == "None" and type(None) in kinds:
         return None
     kind = kinds[0]

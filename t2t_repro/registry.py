@@ -29,8 +29,9 @@ def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
 
 def register_problem(cls: type) -> type:
     """Registers a Problem class under its name in snake case, as T2T's `default_name`."""
-    cls.name = snake_case(cls.__name__)
-    return _register(_PROBLEMS, "problem", cls.name, cls)
+    name = snake_case(cls.__name__)
+    setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
+    return _register(_PROBLEMS, "problem", name, cls)
 
 
 def get_hparams(name: str, overrides: str = "") -> HParams:

@@ -37,6 +37,7 @@ def test_json_round_trip():
         ("shared_embedding=yes", "Expected hparam shared_embedding to be bool. Received: 'yes'"),
         ("num_heads=2,num_heads=4", "Expected each name once. Received: 'num_heads' twice"),
         ("rubbish", "Expected \"name=value,name=value\". Received: 'rubbish'"),
+        ("learning_rate=nan", "Expected hparam learning_rate to be finite. Received: nan"),
         ("num_heads=0", "Expected num_heads >= 1. Received: num_heads=0"),
         ("norm_type=batch", "Expected norm_type to be one of 'layer', 'none'. Received: 'batch'"),
         ("attention_dropout=1.0", "Expected 0 <= attention_dropout < 1"),

@@ -299,8 +299,8 @@ class CrossAttention(Attention):
         """
         queries = self.scaled(self.split_heads(self.project(x, self.query)))
         heads = self.memory_heads(memory)
-        heads = heads["keys"], heads["values"]
-        return self.attend(queries, *heads, attention_mask, training=training)
+        keys, values = heads["keys"], heads["values"]
+        return self.attend(queries, keys, values, attention_mask, training=training)
 
     def step(self, x, heads, mask):
         """Decodes one position of every beam against memory heads that the beams share.

@@ -19,6 +19,8 @@ TINY = HParams(
     layer_preprocess_sequence="n",
     layer_postprocess_sequence="da",
     label_smoothing=0.1,
+    initializer="uniform_unit_scaling",
+    initializer_gain=1.0,
     shared_embedding_and_softmax_weights=True,
 )
 BATCH = {
