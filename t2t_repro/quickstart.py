@@ -13,9 +13,9 @@ from t2t_repro.run_directory import RunDirectory
 PROBLEM = "algorithmic_reverse_quickstart"
 HPARAMS_SET = "transformer_quickstart"
 OUTPUT_DIR = "t2t_runs/quickstart"
-LOCAL_EVAL_FREQUENCY = 500
+LOCAL_EVAL_FREQUENCY = 600
 EVAL_STEPS = 10
-SHOWN = 5  # samples
+SHOWN = 4  # samples
 ALPHA = 0.6
 BEAM_SIZE = 4
 
@@ -50,27 +50,24 @@ def show(run: RunDirectory) -> float:
     model = experiment.build_model(config, problem)
     checkpoints.load_weights(model, run.path)
     encoder = problem.feature_encoders(config.data_dir)["targets"]
-    right, total = 0, 0
+    lines = []
     for batch in experiment.evaluation_data(problem, "dev", config).as_numpy_iterator():
-        inputs, targets = batch["inputs"], batch["targets"]
-        ids, _ = decode(model, inputs, beam_size=BEAM_SIZE, alpha=ALPHA)
-        for source, reference, output in zip(inputs, targets, ids[:, 0], strict=True):
-            wanted, got = _words(reference, encoder), _words(output, encoder)
-            if total < SHOWN:
-                print(f"\ninput      {_words(source, encoder)}")
-                print(f"reference  {wanted}\ndecoded    {got}")
-            right, total = right + (wanted == got), total + 1
+        ids, _ = decode(model, batch["inputs"], beam_size=BEAM_SIZE, alpha=ALPHA)
+        for sides in zip(batch["inputs"], batch["targets"], ids[:, 0], strict=True):
+            lines.append([_words(side, encoder) for side in sides])
+    for source, reference, decoded in lines[:: -(-len(lines) // SHOWN)]:
+        print(f"\ninput      {source}\nreference  {reference}\ndecoded    {decoded}")
+    right = sum(reference == decoded for _, reference, decoded in lines)
     print(
-        f"\nAccuracy per sequence, decoded with beam {BEAM_SIZE}: {right / total:.4f} "
-        f"({right} of {total} held-out sentences)."
+        f"\nAccuracy per sequence, decoded with beam {BEAM_SIZE}: {right / len(lines):.4f} "
+        f"({right} of {len(lines)} held-out sentences)."
     )
-    return right / total
+    return right / len(lines)
 
 
 def next_steps(output_dir: str) -> str:
     """Returns what to try after the default, as commands."""
     return f"""What to try next:
-  t2t-trainer --output_dir={output_dir} --train_steps=4000     train on
   t2t-eval --output_dir={output_dir}                           all metrics on all held-out sentences
   t2t-avg-all --model_dir={output_dir} --output_dir={output_dir}-avg --n=2
   t2t-decoder --output_dir={output_dir} --decode_interactive   type digits, such as: 3 1 4 1 5

@@ -110,8 +110,10 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
     from t2t_repro.training import experiment
     from t2t_repro.training.loop import Plan
 
-    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
-    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    if args.inter_op_parallelism_threads:
+        tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
+    if args.intra_op_parallelism_threads:
+        tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
     plan = Plan(
         train_steps=hparams.train_steps,
         local_eval_frequency=args.local_eval_frequency,
