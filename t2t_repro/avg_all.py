@@ -90,7 +90,8 @@ def average_all(
     paths = _checkpoints(run, min_steps, wait_minutes, sleep)
     if last_only:
         paths = iter(list(paths)[-n:])
-    written, seen = [], []
+    written: list[pathlib.Path] = []
+    seen: list[pathlib.Path] = []
 
     def counted() -> Iterator[pathlib.Path]:
         for path in paths:

@@ -68,7 +68,8 @@ def main(args: flags.FlagValues) -> None:
     if not args.problem and not args.data_dir:
         from t2t_repro import quickstart
 
-        return quickstart.run(with_defaults(args, quickstart), command)
+        quickstart.run(with_defaults(args, quickstart), command)
+        return
     for name in ("problem", "hparams_set", "data_dir", "output_dir"):
         if not getattr(args, name):
             raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
@@ -85,14 +86,18 @@ _HINTS = {
 
 def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
     """Fills in what the embedded default is, where nothing else was asked for."""
-    args.problem, args.generate_data = quickstart.PROBLEM, True
-    args.hparams_set = args.hparams_set or quickstart.HPARAMS_SET
-    args.output_dir = args.output_dir or quickstart.OUTPUT_DIR
-    args.data_dir = os.path.join(args.output_dir, "data")
-    if not args["local_eval_frequency"].present:
-        args.local_eval_frequency = quickstart.LOCAL_EVAL_FREQUENCY
-    if not args["eval_steps"].present:
-        args.eval_steps = quickstart.EVAL_STEPS
+    values = {
+        "hparams_set": quickstart.HPARAMS_SET,
+        "output_dir": quickstart.OUTPUT_DIR,
+        "local_eval_frequency": quickstart.LOCAL_EVAL_FREQUENCY,
+        "eval_steps": quickstart.EVAL_STEPS,
+        "problem": quickstart.PROBLEM,
+        "generate_data": True,
+    }
+    for name, value in values.items():
+        if not args[name].present:
+            args[name].value = value
+    args["data_dir"].value = os.path.join(str(args["output_dir"].value), "data")
     return args
 
 

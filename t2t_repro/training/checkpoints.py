@@ -148,7 +148,7 @@ def write(folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state:
         files = {}
         for name, values in arrays.items():
             with open(temporary / name, "wb") as file:
-                np.savez(file, **values)
+                np.savez(file, **values)  # type: ignore[arg-type]
                 _flush(file)
             files[name] = (temporary / name).stat().st_size
         content = {"format": FORMAT, "files": files, **dataclasses.asdict(state)}

@@ -82,12 +82,15 @@ class Experiment:
                 start=start,
             )
 
-        data(0)  # missing files and an empty filter are found before the run directory is made
+        # Missing files and an empty filter are found before the run directory is made.
+        data(0)
+        if with_evaluation:
+            evaluation_data(self.problem, self.eval_split, self.config)
         self.run.begin(self.config, self.command, files)
         if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
             state = checkpoints.load_weights(model, self.warm_start_from)
             progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
-        evaluation = self._evaluation(model, progress) if with_evaluation else None
+        evaluation = self._evaluation(model, progress)
         results: dict[str, float] = {}
 
         def evaluate(step: int) -> None:

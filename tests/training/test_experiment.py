@@ -148,7 +148,10 @@ def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):
 
 
 def test_a_split_that_the_problem_lacks_is_refused(make):
-    experiment = make()
+    experiment = make(eval_split="test")
+    with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
+        experiment.train_and_evaluate()
+    assert not experiment.run.path.exists()
     with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
         evaluation_data(experiment.problem, "test", experiment.config)
 
