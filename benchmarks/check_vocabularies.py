@@ -22,7 +22,7 @@ def main() -> int:
     args = parser.parse_args()
 
     paths = [raw.required(args.corpus, f"train.{language}") for language in ("en", "de")]
-    lines = [line for path in paths for line in raw.lines(path)]
+    lines = [line for path in paths for line in raw.stripped_lines(path)]
     counts = count_tokens(lines)
     print(f"{len(lines)} lines, {sum(counts.values())} tokens, {len(counts)} different ones")
 

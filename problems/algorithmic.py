@@ -6,9 +6,9 @@ same --random_seed; numbers are written with their lowest digit first, as there.
 
 from collections.abc import Iterator
 
-from t2t_repro.problem import EOS_ID, Problem, Sample, SpaceID, Split
+from t2t_repro.problem import Problem, Sample, SpaceID, Split
 from t2t_repro.registry import register_problem
-from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, TextEncoder
+from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS, TextEncoder
 
 
 class SymbolEncoder(TextEncoder):

@@ -5,9 +5,10 @@ import pathlib
 from collections.abc import Iterable
 
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
+from t2t_repro.problem import Sample, Split, Text2TextProblem, Track, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
+from t2t_repro.text.encoders import TokenTextEncoder
 
 
 @register_problem
@@ -44,17 +45,15 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     def oov_token(self) -> str:
         return "<UNK>"
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
-        from t2t_repro.text.encoders import TokenTextEncoder
-
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track: Track | None = None) -> None:
         path = pathlib.Path(data_dir, self.vocab_filename)
         if path.exists():
             return
-        tokens = list(raw.lines(raw.required(tmp_dir, "vocab.txt")))
+        tokens = list(raw.stripped_lines(raw.required(tmp_dir, "vocab.txt")))
         if "" in tokens:
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
                 f"Received: nothing on line {tokens.index('') + 1}."
             )
         encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *tokens])
-        encoder.store_to_file(str(path))
+        encoder.store_to_file(path)

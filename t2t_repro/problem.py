@@ -14,13 +14,15 @@ import itertools
 import os
 import pathlib
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS, ByteTextEncoder, TokenTextEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
 
-EOS_ID = 1
 Sample = dict[str, Any]
+Track = Callable[[Iterable[str], int | None], Iterable[str]]
 
 
 class Split:
@@ -88,11 +90,8 @@ class Problem:
     random_seed = 429459  # of problems that draw their samples; T2T's default
 
     def __new__(cls, was_reversed: bool = False):
-        if was_reversed and not issubclass(cls, _Reversed):
-            spaces = {"input_space_id": cls.target_space_id, "target_space_id": cls.input_space_id}
-            body = {"__module__": cls.__module__, **spaces}
-            cls = type(f"{cls.__name__}Rev", (_Reversed, cls), body)
-        return super().__new__(cls)
+        reverse = was_reversed and not cls.was_reversed
+        return super().__new__(_reversed_class(cls) if reverse else cls)
 
     def __init__(self, was_reversed: bool = False):
         del was_reversed  # __new__ has chosen the class
@@ -124,8 +123,16 @@ class Problem:
         """Returns the text encoders of "inputs" and "targets"."""
         raise NotImplementedError
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
-        """Makes the vocabulary files that are not in `data_dir` yet."""
+    def prepare_vocabulary(
+        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+    ) -> None:
+        """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
+
+        Args:
+            data_dir: the folder of the files.
+            tmp_dir: the folder of raw files.
+            track: called with the texts and their number (or None), returns them: shows progress.
+        """
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
         """Returns how many samples a split has, where that is cheap to know; raw files are checked.
@@ -147,15 +154,15 @@ class Problem:
         """The names of the metrics that evaluation reports."""
         return ["accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"]
 
-    decode_beam_size = 4
-    decode_alpha = 0.6
-    decode_extra_length = 100  # a translation may be this much longer than its source
-
     # --- what follows from it ------------------------------------------------------------------
 
     def forward(self) -> "Problem":
         """Returns the problem as its files hold it: itself, unless it is reversed."""
         return self
+
+    def stored_feature(self, name: str) -> str:
+        """Returns under which name the files hold "inputs" or "targets"."""
+        return name
 
     def dataset_filename(self) -> str:
         """Returns the first part of the names of this problem's files."""
@@ -185,15 +192,27 @@ class _Reversed(Problem):
     """What `was_reversed` changes: everything that is read changes sides."""
 
     was_reversed = True
+    forward_class: type[Problem]
 
     def forward(self) -> Problem:
-        problem = type(self).__mro__[2]()  # (NameRev, _Reversed, Name, ...)
-        problem.random_seed = self.random_seed
-        return problem
+        return self.forward_class()
 
-    def feature_encoders(self, data_dir):
+    def stored_feature(self, name: str) -> str:
+        return {"inputs": "targets", "targets": "inputs"}[name]
+
+    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         encoders = super().feature_encoders(data_dir)
-        return {"inputs": encoders["targets"], "targets": encoders["inputs"]}
+        return {name: encoders[self.stored_feature(name)] for name in encoders}
+
+
+def _reversed_class(cls: type[Problem]) -> type[Problem]:
+    body = {
+        "__module__": cls.__module__,
+        "forward_class": cls,
+        "input_space_id": cls.target_space_id,
+        "target_space_id": cls.input_space_id,
+    }
+    return type(f"{cls.__name__}Rev", (_Reversed, cls), body)
 
 
 class Text2TextProblem(Problem):
@@ -286,36 +305,28 @@ class Text2TextProblem(Problem):
             yield sample["inputs"]
             yield sample["targets"]
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None) -> None:
-        """Builds the subwords, unless their file is in `data_dir` already, as T2T does.
-
-        Args:
-            track: called with the texts and their number (or None), returns them: shows progress.
-        """
+    def prepare_vocabulary(
+        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+    ) -> None:
+        """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
         if other:
-            return other.prepare_vocabulary(data_dir, tmp_dir, track)
+            other.prepare_vocabulary(data_dir, tmp_dir, track)
+            return
         path = pathlib.Path(data_dir, self.vocab_filename)
         if self.vocab_type != VocabType.SUBWORD or path.exists():
             return
-        from t2t_repro.text.encoders import RESERVED_TOKENS
-        from t2t_repro.text.subword import SubwordTextEncoder
-
+        count = self.num_samples(tmp_dir, Split.TRAIN)
+        if count and self.max_samples_for_vocab:
+            count = min(count, self.max_samples_for_vocab)
         texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-        if track:
-            count = self.num_samples(tmp_dir, Split.TRAIN)
-            if count and self.max_samples_for_vocab:
-                count = min(count, self.max_samples_for_vocab)
-            texts = track(texts, 2 * count if count else None)
         encoder = SubwordTextEncoder.build_from_generator(
-            texts,
+            track(texts, 2 * count if count else None),
             self.approx_vocab_size,
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
         )
-        unfinished = path.with_name(path.name + ".incomplete")
-        encoder.store_to_file(str(unfinished))
-        os.replace(unfinished, path)
+        encoder.store_to_file(path)
 
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
@@ -327,10 +338,8 @@ class Text2TextProblem(Problem):
             yield {**sample, "inputs": [*inputs, EOS_ID], "targets": [*targets, EOS_ID]}
 
     def _read_vocabulary(self, data_dir: str):
-        from t2t_repro.text import encoders, subword
-
         if self.vocab_type == VocabType.CHARACTER:
-            return encoders.ByteTextEncoder()
+            return ByteTextEncoder()
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.isfile(path):
             raise UserError(
@@ -338,9 +347,9 @@ class Text2TextProblem(Problem):
                 f"Received: no such file. Make it: {self.datagen_command(data_dir)}"
             )
         if self.vocab_type == VocabType.SUBWORD:
-            return subword.SubwordTextEncoder(path)
+            return SubwordTextEncoder(path)
         if self.vocab_type == VocabType.TOKEN:
-            return encoders.TokenTextEncoder(path, replace_oov=self.oov_token)
+            return TokenTextEncoder(path, replace_oov=self.oov_token)
         raise UserError(
             f"Expected vocab_type of {self.name} to be 'subwords', 'character' or 'tokens'. "
             f"Received: {self.vocab_type!r}."

@@ -16,6 +16,7 @@ from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,13 +127,6 @@ class RunDirectory:
             except json.JSONDecodeError:
                 continue
         return rows
-
-
-def write_text_atomic(path: pathlib.Path, text: str) -> None:
-    """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
-    temporary = path.with_name(path.name + ".incomplete")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:

@@ -1,5 +1,6 @@
 """Writes a problem's vocabulary and TFRecord files, and a summary of them."""
 
+import copy
 import itertools
 import json
 import os
@@ -8,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from t2t_repro.data import records
 from t2t_repro.errors import UserError
-from t2t_repro.problem import EOS_ID, Problem, Sample, Split
+from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.problem import Problem, Sample, Split
+from t2t_repro.text.encoders import EOS_ID
 
 Track = Callable[[Iterable, str, int | None], Iterable]
 
@@ -44,7 +47,7 @@ def generate_data(
     Raises:
         UserError: if raw files are missing or broken, or a split has no sample.
     """
-    problem = problem.forward()
+    problem = copy.copy(problem.forward())
     problem.random_seed = seed
     data_dir = os.fspath(pathlib.Path(data_dir).expanduser())
     tmp_dir = os.fspath(pathlib.Path(tmp_dir).expanduser())
@@ -102,7 +105,8 @@ def generate_data(
     summary["vocab_files"] = problem.vocab_filenames
     if todo:
         summary["random_seed"] = seed
-        _write_summary(problem, data_dir, summary)
+        text = json.dumps(summary, indent=1) + "\n"
+        write_text_atomic(summary_path(problem, data_dir), text)
     return summary
 
 
@@ -175,7 +179,7 @@ def _is_there(group: dict[str, list[str]], report: Callable[[str], None]) -> boo
 
 
 def _remove_remains(problem: Problem, data_dir: str, report: Callable[[str], None]) -> None:
-    pattern = f"{problem.dataset_filename()}-*{records.INCOMPLETE}"
+    pattern = f"{problem.dataset_filename()}-*{INCOMPLETE}"
     remains = list(pathlib.Path(data_dir).glob(pattern))
     for path in remains:
         path.unlink()
@@ -186,14 +190,6 @@ def _remove_remains(problem: Problem, data_dir: str, report: Callable[[str], Non
 def _read_summary(problem: Problem, data_dir: str) -> dict:
     try:
         summary = json.loads(summary_path(problem, data_dir).read_text(encoding="utf-8"))
-        assert isinstance(summary["splits"], dict)
-        return summary
-    except (OSError, ValueError, KeyError, TypeError, AssertionError):
+        return {**summary, "splits": dict(summary["splits"])}
+    except (OSError, ValueError, KeyError, TypeError):  # it only informs: a broken one is replaced
         return {"problem": problem.name, "splits": {}}
-
-
-def _write_summary(problem: Problem, data_dir: str, summary: dict) -> None:
-    path = summary_path(problem, data_dir)
-    unfinished = path.with_name(path.name + records.INCOMPLETE)
-    unfinished.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)

@@ -14,8 +14,6 @@ from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 
-_SWAPPED = {"inputs": "targets", "targets": "inputs"}
-
 
 def make_dataset(
     problem: Problem,
@@ -155,7 +153,7 @@ class _Source:
     @classmethod
     def open(cls, problem, split, hparams, data_dir, training) -> "_Source":
         index = record_index.read(records.find_shards(problem, split, data_dir))
-        lengths = {name: index.lengths[_stored(problem, name)] for name in records.FEATURES}
+        lengths = {name: index.lengths[problem.stored_feature(name)] for name in records.FEATURES}
         for name, limit in _cuts(hparams).items():
             lengths[name] = np.minimum(lengths[name], limit)
         length = np.maximum(lengths["inputs"], lengths["targets"])
@@ -186,7 +184,7 @@ class _Source:
         encoders = self.problem.feature_encoders(self.data_dir)
         for name in records.FEATURES:
             size = encoders[name].vocab_size
-            largest = self.index.largest_ids[_stored(self.problem, name)]
+            largest = self.index.largest_ids[self.problem.stored_feature(name)]
             if max(largest) >= size:
                 path = self.index.paths[largest.index(max(largest))]
                 vocabulary = ", ".join(self.problem.vocab_filenames) or "fixed"
@@ -196,11 +194,6 @@ class _Source:
                     "vocabulary; make them again: "
                     f"{self.problem.datagen_command(self.data_dir)} --overwrite"
                 )
-
-
-def _stored(problem: Problem, name: str) -> str:
-    """Under which name the files hold the side that the model sees as `name`."""
-    return _SWAPPED[name] if problem.was_reversed else name
 
 
 def _cuts(hparams: HParams) -> dict[str, int]:
@@ -217,7 +210,7 @@ def _parser(problem: Problem, hparams: HParams) -> Callable[[tf.Tensor], dict[st
         features = record_index.parse(serialized)
         sides = {}
         for name in records.FEATURES:
-            ids = features[_stored(problem, name)]
+            ids = features[problem.stored_feature(name)]
             sides[name] = tf.cast(ids[:, : cuts[name]].to_tensor(), tf.int32)  # (B, longest)
         return sides
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE
 from t2t_repro.problem import Problem
 
 FEATURES = ("inputs", "targets")
-INCOMPLETE = ".incomplete"
 _UNSHUFFLED = ".unshuffled" + INCOMPLETE
 
 Example = Mapping[str, Sequence[int]]
@@ -134,6 +134,21 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
         if match := re.fullmatch(base + r"-\d{5}-of-(\d{5})", path.name):
             sets.setdefault(int(match[1]), []).append(str(path))
     return sets
+
+
+def read_split(
+    problem: Problem, split: str, data_dir: str | os.PathLike
+) -> Iterator[dict[str, list[int]]]:
+    """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
+
+    A reversed problem's sides change places.
+
+    Raises:
+        UserError: as `find_shards`, or if a file is broken.
+    """
+    for path in find_shards(problem, split, data_dir):
+        for example in read_examples(path):
+            yield {name: example[problem.stored_feature(name)] for name in FEATURES}
 
 
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:

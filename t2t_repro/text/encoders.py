@@ -4,19 +4,17 @@ Every encoder keeps id 0 for padding and id 1 for the end of a sequence. `encode
 the end, and `decode` writes the two out as <pad> and <EOS> unless `strip_extraneous` cuts them off.
 """
 
-import contextlib
 import os
-import pathlib
 from collections.abc import Iterable
 
 from t2t_repro.errors import UserError
-from t2t_repro.text.lines import read_lines
+from t2t_repro.files import writing
+from t2t_repro.text import raw
 
 PAD = "<pad>"
 EOS = "<EOS>"
 RESERVED_TOKENS = (PAD, EOS)
 NUM_RESERVED_TOKENS = len(RESERVED_TOKENS)
-PAD_ID = 0
 EOS_ID = 1
 
 
@@ -165,7 +163,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
             f"Expected a vocabulary file. Received: {os.fspath(path)}, which does not exist. "
             "Make it with t2t-datagen, or correct --data_dir."
         )
-    lines = read_lines(path)
+    lines = list(raw.lines(path))
     if not lines:
         raise UserError(
             f"Expected one subtoken or token on each line. Received: {os.fspath(path)}, which is "
@@ -177,15 +175,8 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
 
 def write_vocabulary(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
     """Write a line for each entry. The file appears under its name only when it is complete."""
-    path = pathlib.Path(path)
-    unfinished = path.with_name(path.name + ".incomplete")
-    try:
-        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(line + "\n" for line in lines)
-        os.replace(unfinished, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            unfinished.unlink()
+    with writing(path) as file:
+        file.writelines(line + "\n" for line in lines)
 
 
 def check_unique(entries: Iterable[str], source: str) -> None:

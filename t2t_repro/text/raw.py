@@ -1,14 +1,14 @@
-"""Raw text files: lines in UTF-8, plain or .gz, two files side by side, downloads."""
+"""Text files: lines in UTF-8, plain or .gz, two files side by side, downloads."""
 
 import gzip
 import hashlib
 import os
 import pathlib
-import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import writing
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -32,7 +32,11 @@ def required(folder: str | os.PathLike, name: str) -> pathlib.Path:
 
 
 def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
-    r"""Yields a file's lines, which end at "\n" alone, without a leading byte order mark."""
+    r"""Yields a file's lines with their ends, without a leading byte order mark.
+
+    A line ends at "\n" alone, so that line numbers agree with `sed` and `wc -l`: the other
+    characters that Unicode calls line separators occur inside real sentences.
+    """
     path = pathlib.Path(path)
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
@@ -45,12 +49,11 @@ def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
 
 
 def lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields a file's lines, stripped, as T2T reads them. Empty lines are kept.
+    r"""Yields a file's lines without their ends, "\n" or "\r\n".
 
     Raises:
-        UserError: on a line that is not UTF-8, by number, or a file without a line.
+        UserError: on a line that is not UTF-8, by number.
     """
-    number = 0
     for number, line in enumerate(raw_lines(path), start=1):
         try:
             text = line.decode("utf-8")
@@ -60,8 +63,19 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
                 "it: iconv -f ISO-8859-1 -t UTF-8."
             ) from error
-        yield text.strip()
-    if not number:
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+def stripped_lines(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a file's lines as T2T reads samples: stripped. Empty lines are kept.
+
+    Raises:
+        UserError: as `lines` does, or if the file has no line.
+    """
+    line = None
+    for line in lines(path):
+        yield line.strip()
+    if line is None:
         raise UserError(f"Expected text in {os.fspath(path)}. Received: an empty file.")
 
 
@@ -74,9 +88,9 @@ def parallel_lines(
 
     Raises:
         UserError: if the counts differ: both counts, and the first line without a partner; or as
-            `lines` does.
+            `stripped_lines` does.
     """
-    sources, targets = lines(inputs_path), lines(targets_path)
+    sources, targets = stripped_lines(inputs_path), stripped_lines(targets_path)
     count = 0
     while True:
         source, target = next(sources, None), next(targets, None)
@@ -102,36 +116,28 @@ def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.
     return sum(1 for _ in parallel_lines(inputs_path, targets_path))
 
 
-def download(
-    url: str,
-    path: str | os.PathLike,
-    sha256: str | None = None,
-    open_url: Callable = urllib.request.urlopen,
-) -> None:
+def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> None:
     """Downloads `url` to `path`, which appears only when it is whole and has the right checksum.
 
     Raises:
         UserError: if it cannot; the message names the URL, the file and the folder to put it in.
     """
+    import urllib.request  # slow to load, and needed by few
+
     path = pathlib.Path(path)
-    unfinished = path.with_name(path.name + ".incomplete")
     by_hand = f"Get it by hand and put it into {path.parent} as {path.name}"
     digest = hashlib.sha256()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open_url(url, timeout=30) as response, open(unfinished, "wb") as stream:
+        with urllib.request.urlopen(url, timeout=30) as response, writing(path, "wb") as stream:
             while block := response.read(1 << 20):
                 stream.write(block)
                 digest.update(block)
+            if sha256 is not None and digest.hexdigest() != sha256:
+                raise UserError(
+                    f"Expected {url} to have SHA-256 {sha256}. Received: {digest.hexdigest()}. "
+                    f"{by_hand}, if you trust it."
+                )
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise UserError(
             f"Cannot download {url} to {path}. Received: {error}. {by_hand}."
         ) from error
-    if sha256 is not None and digest.hexdigest() != sha256:
-        unfinished.unlink()
-        raise UserError(
-            f"Expected {url} to have SHA-256 {sha256}. Received: {digest.hexdigest()}. {by_hand}, "
-            "if you trust it."
-        )
-    os.replace(unfinished, path)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 
-from t2t_repro.text import tokenizer
+from t2t_repro.text import raw, tokenizer
 
 FILE_BYTE_BUDGET = 1e6
 
@@ -25,12 +25,10 @@ def sample_lines(
     These are the lines that tensor2tensor takes: all of a file below twice the budget until the
     budget is spent, else one and then `size / budget / 2` left out, and so on.
     """
-    from t2t_repro.text import raw  # brings urllib, which `import t2t_repro.text` can do without
-
     for path in paths:
         skip = int(_text_size(path) / file_byte_budget / 2)
         left, skipped = file_byte_budget, 0
-        for line in raw.lines(path):
+        for line in raw.stripped_lines(path):
             if skipped < skip:
                 skipped += 1
                 continue
@@ -43,8 +41,6 @@ def sample_lines(
 
 def _text_size(path: str | os.PathLike[str]) -> int:
     """The size of the text in bytes, which for a gzipped file is known only after reading it."""
-    from t2t_repro.text import raw
-
     if not os.fspath(path).endswith(".gz"):
         return os.path.getsize(path)
     return sum(len(line) for line in raw.raw_lines(path))

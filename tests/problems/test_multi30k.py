@@ -1,5 +1,5 @@
 import gzip
-import io
+import urllib.request
 
 import pytest
 
@@ -49,12 +49,11 @@ def test_missing_files_are_downloaded(tmp_path, monkeypatch):
 
 
 def test_without_a_network_the_error_says_what_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(raw.download, "__defaults__", (None, lambda url, timeout: _offline()))
+    def offline(url, timeout):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(urllib.request, "urlopen", offline)
     problem = registry.get_problem("translate_ende_multi30k")
     expected = f"Cannot download https://raw.*/train.en.gz.*put it into {tmp_path} as train.en.gz"
     with pytest.raises(UserError, match=expected):
         problem.num_samples(str(tmp_path), Split.TRAIN)
-
-
-def _offline() -> io.BytesIO:
-    raise OSError("Name or service not known")

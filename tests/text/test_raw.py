@@ -2,6 +2,7 @@ import gzip
 import hashlib
 import io
 import urllib.error
+import urllib.request
 
 import pytest
 
@@ -14,22 +15,45 @@ def write(path, content: bytes):
     return path
 
 
+@pytest.fixture
+def answer(monkeypatch):
+    """Answers every request with some bytes, or by raising an error."""
+
+    def set_answer(content):
+        def open_url(url, timeout):
+            if isinstance(content, Exception):
+                raise content
+            return io.BytesIO(content)
+
+        monkeypatch.setattr(urllib.request, "urlopen", open_url)
+
+    return set_answer
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_lines_are_stripped_and_end_at_newlines_alone(tmp_path, name):
+def test_lines_end_at_newlines_alone(tmp_path, name):
+    path = write(tmp_path / name, "\ufeffa\u2028b\x85\r\n\n c \nlast".encode())
+    assert list(raw.lines(path)) == ["a\u2028b\x85", "", " c ", "last"]
+    assert list(raw.lines(write(tmp_path / name, b"\n"))) == [""]
+    assert list(raw.lines(str(write(tmp_path / name, b"")))) == []
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_samples_are_stripped_lines(tmp_path, name):
     text = "\ufeff one \r\n\n\u2028two\u2028three\x0cfour\n five"
     path = write(tmp_path / name, text.encode())
-    assert list(raw.lines(path)) == ["one", "", "two\u2028three\x0cfour", "five"]
+    assert list(raw.stripped_lines(path)) == ["one", "", "two\u2028three\x0cfour", "five"]
 
 
 def test_a_line_that_is_not_utf8_is_named(tmp_path):
     path = write(tmp_path / "latin.txt", b"fine\nalso fine\nna\xefve\n")
     with pytest.raises(UserError, match=r"latin.txt. Received: byte 0xef at line 3, column 3"):
-        list(raw.lines(path))
+        list(raw.stripped_lines(path))
 
 
 def test_an_empty_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="none.txt. Received: an empty file"):
-        list(raw.lines(write(tmp_path / "none.txt", b"")))
+        list(raw.stripped_lines(write(tmp_path / "none.txt", b"")))
 
 
 def test_a_broken_gzip_file_is_named(tmp_path):
@@ -38,7 +62,7 @@ def test_a_broken_gzip_file_is_named(tmp_path):
     for content in (whole[:-20], b"no gzip at all"):
         path.write_bytes(content)
         with pytest.raises(UserError, match="a.gz to be a whole gzip file"):
-            list(raw.lines(path))
+            list(raw.stripped_lines(path))
 
 
 def test_find_prefers_the_plain_file(tmp_path):
@@ -70,27 +94,27 @@ def test_unequal_line_counts_name_the_first_line_alone(tmp_path, extra, swapped)
         list(raw.parallel_lines(*pair))
 
 
-def test_download_appears_when_it_is_whole(tmp_path):
+def test_download_appears_when_it_is_whole(tmp_path, answer):
     content = b"x" * 3_000_000
     path = tmp_path / "new" / "file.gz"
     digest = hashlib.sha256(content).hexdigest()
-    raw.download("https://host/file.gz", path, digest, lambda url, timeout: io.BytesIO(content))
+    answer(content)
+    raw.download("https://host/file.gz", path, digest)
     assert path.read_bytes() == content
     assert [p.name for p in path.parent.iterdir()] == ["file.gz"]
 
 
-def test_a_download_that_fails_names_url_file_and_folder(tmp_path):
-    def offline(url, timeout):
-        raise urllib.error.URLError("no route to host")
-
+def test_a_download_that_fails_names_url_file_and_folder(tmp_path, answer):
+    answer(urllib.error.URLError("no route to host"))
     path = tmp_path / "file.gz"
     expected = f"Cannot download https://host/f to {path}. .*no route.*by hand .* {tmp_path} as"
     with pytest.raises(UserError, match=expected):
-        raw.download("https://host/f", path, None, offline)
+        raw.download("https://host/f", path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_download_with_a_wrong_checksum_is_refused(tmp_path):
+def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, answer):
+    answer(b"?")
     with pytest.raises(UserError, match="to have SHA-256 abc. Received: [0-9a-f]{64}"):
-        raw.download("https://h/f", tmp_path / "f", "abc", lambda url, timeout: io.BytesIO(b"?"))
+        raw.download("https://h/f", tmp_path / "f", "abc")
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,40 @@
+"""Files that are whole or not there: written beside their name and renamed when complete."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
+
+
+@contextlib.contextmanager
+def writing(
+    path: str | os.PathLike, mode: str = "w", *, keep_remains: bool = False
+) -> Iterator[Any]:
+    """Opens a file that appears under its name when the block ends; a file there is replaced.
+
+    Args:
+        path: the file. Its folder is made where there is none.
+        mode: "w" for UTF-8 text whose lines end in "\\n", "wb" for bytes.
+        keep_remains: when the block fails, keep what it wrote, with INCOMPLETE behind the name.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + INCOMPLETE)
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        with open(unfinished, mode, **text) as file:
+            yield file
+    except BaseException:
+        if not keep_remains:
+            unfinished.unlink(missing_ok=True)
+        raise
+    os.replace(unfinished, path)
+
+
+def write_text_atomic(path: str | os.PathLike, text: str) -> None:
+    """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
+    with writing(path) as file:
+        file.write(text)

@@ -1,0 +1,31 @@
+import pytest
+
+from t2t_repro import files
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(("mode", "content"), [("w", "ä\u2028\nb\n"), ("wb", b"\xff\r\n")])
+def test_a_file_appears_when_it_is_complete(tmp_path, mode, content):
+    path = tmp_path / "new" / "file"
+    with files.writing(path, mode) as file:
+        file.write(content)
+        file.flush()
+        assert names(path.parent) == ["file.incomplete"]
+    assert names(path.parent) == ["file"]
+    assert path.read_bytes() == (content if mode == "wb" else content.encode())
+
+
+@pytest.mark.parametrize("keep_remains", [False, True])
+def test_a_failure_leaves_the_file_that_was_there(tmp_path, keep_remains):
+    path = tmp_path / "file"
+    files.write_text_atomic(path, "before")
+    with pytest.raises(KeyboardInterrupt), files.writing(path, keep_remains=keep_remains) as file:
+        file.write("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "before"
+    assert names(tmp_path) == (["file", "file.incomplete"] if keep_remains else ["file"])
+    if keep_remains:
+        assert (tmp_path / "file.incomplete").read_text() == "half"
