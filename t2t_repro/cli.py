@@ -11,6 +11,7 @@ from collections.abc import Callable
 from absl import flags
 
 from t2t_repro.errors import UserError, suggest
+from t2t_repro.run_directory import RunConfig, RunDirectory
 
 # T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
@@ -97,6 +98,35 @@ def define_run_flags(f: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def trained_run(args: flags.FlagValues) -> tuple[RunDirectory, RunConfig]:
+    """Returns the run in --output_dir, which alone says what its problem and hparams are.
+
+    Raises:
+        UserError: if there is no run, or another flag of `define_run_flags` contradicts it.
+    """
+    if not args.output_dir:
+        raise UserError(
+            "Expected --output_dir, the directory of a trained run. Received: none. Give the "
+            "--output_dir of t2t-trainer."
+        )
+    run = RunDirectory(args.output_dir)
+    config = run.config()
+    given = {"problem": args.problem, "hparams_set": args.hparams_set}
+    for name, value in given.items():
+        there = getattr(config, name)
+        if value and value != there:
+            raise UserError(
+                f"Expected --{name}={there}, with which {run.path} was made. Received: {value!r}. "
+                "Leave the flag out, or give another --output_dir."
+            )
+    if args.hparams and config.hparams.override(args.hparams) != config.hparams:
+        raise UserError(
+            f"Expected no --hparams but those with which {run.path} was made. Received: "
+            f"{args.hparams!r}. Leave the flag out: the run's hparams.json is used."
+        )
+    return run, config
 
 
 def _help(args: flags.FlagValues) -> str:

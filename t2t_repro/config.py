@@ -160,7 +160,7 @@ class HParams:
                 that the resulting configuration never reads.
         """
         values = parse_overrides(text)
-        changes = {name: _parse(field_named(name), value) for name, value in values.items()}
+        changes = {name: parse_value(field_named(name), value) for name, value in values.items()}
         result = dataclasses.replace(self, **changes)
         for name, reason in result.unread(values).items():
             raise UserError(
@@ -263,8 +263,8 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"Expected hparam {field.name} to be finite. Received: {value!r}.")
 
 
-def _parse(field: dataclasses.Field, text: str) -> Any:
-    """Reads the value of an override by the field's type."""
+def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam") -> Any:
+    """Reads the value of an override by the field's type; a UserError names `kind_of_name`."""
     kinds = _kinds(field)
     if text == "None" and type(None) in kinds:
         return None
@@ -277,7 +277,7 @@ def _parse(field: dataclasses.Field, text: str) -> Any:
         )
     except (KeyError, ValueError) as error:
         raise UserError(
-            f"Expected hparam {field.name} to be {kind.__name__}. Received: {text!r}."
+            f"Expected {kind_of_name} {field.name} to be {kind.__name__}. Received: {text!r}."
         ) from error
 
 

@@ -9,15 +9,17 @@ RUN is the directory that t2t-trainer made; the model, the problem and the vocab
 A file of N lines gives N lines. --decode_reference prints BLEU.
 """
 
+import dataclasses
 import os
-import pathlib
 import sys
 from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import bleu, cli
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+from t2t_repro.registry import get_problem, load_usr_dir
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 
@@ -51,8 +53,11 @@ def main(args: flags.FlagValues) -> None:
         translate_file,
     )
 
+    if args.t2t_usr_dir:
+        load_usr_dir(args.t2t_usr_dir)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     settings = DecodeHParams.parse(args.decode_hparams or "")
-    run, config = _run(args)
+    run, config = cli.trained_run(args)
     source, reference = args.decode_from_file, args.decode_reference
     for path in filter(None, (source, reference)):
         if not os.path.isfile(path):
@@ -76,16 +81,17 @@ def main(args: flags.FlagValues) -> None:
         target = args.decode_to_file or name
         translate_file(translator, source, target, args.decode_json_file, report=_say)
     else:
-        from t2t_repro.problem import Split
+        from t2t_repro.data import records
 
         split = Split.TEST if args.eval_use_test_set else Split.EVAL
         base = args.decode_to_file or run.path / "decode" / f"{config.problem}.{split}"
         target = output_name(os.fspath(base), config.hparams_set, config.problem, settings)
-        examples = read_split(config, split, args.data_dir)
+        problem = get_problem(config.problem)
+        examples = records.read_split(problem, split, args.data_dir or config.data_dir)
         translate_examples(translator, examples, target, report=_say)
     print(f"Wrote {target}")
     if reference:
-        print_bleu(target, reference)
+        bleu.print_table(bleu.score_files(target, reference))
 
 
 def load(
@@ -94,73 +100,24 @@ def load(
     data_dir: str | None = None,
     checkpoint_path: str | None = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """The trained model of a run, and its problem's encoders."""
-    from t2t_repro.models.transformer import Transformer
-    from t2t_repro.registry import get_problem
-    from t2t_repro.training import checkpoints
+    """Returns the trained model of a run, and its problem's encoders.
+
+    Args:
+        run: the run.
+        config: what it is.
+        data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
+        checkpoint_path: a checkpoint or a run; None: the newest of `run`.
+    """
+    from t2t_repro.training import checkpoints, experiment
 
     problem = get_problem(config.problem)
     own = all((run.path / name).is_file() for name in problem.vocab_filenames)
-    encoders = problem.feature_encoders(data_dir or (str(run.path) if own else config.data_dir))
-    model = Transformer.from_hparams(
-        config.hparams,
-        inputs_vocab_size=encoders["inputs"].vocab_size,
-        targets_vocab_size=encoders["targets"].vocab_size,
-        target_space_id=problem.target_space_id,
-    )
+    data_dir = data_dir or (str(run.path) if own else config.data_dir)
+    encoders = problem.feature_encoders(data_dir)
+    model = experiment.build_model(dataclasses.replace(config, data_dir=data_dir), problem)
     state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
     _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
     return model, encoders
-
-
-def read_split(config: RunConfig, split: str, data_dir: str | None) -> Any:
-    """The examples of a split, in the order of its files."""
-    from t2t_repro.data import records
-    from t2t_repro.registry import get_problem
-
-    problem = get_problem(config.problem)
-    sides = ("targets", "inputs") if problem.was_reversed else ("inputs", "targets")
-    for path in records.find_shards(problem, split, data_dir or config.data_dir):
-        for example in records.read_examples(path):
-            yield {"inputs": example[sides[0]], "targets": example[sides[1]]}
-
-
-def print_bleu(target: str | os.PathLike, reference: str) -> None:
-    """Print every BLEU of a file of translations, each with its signature."""
-    from t2t_repro.decoding.translate import read_lines
-    from t2t_repro.scoring import bleu
-
-    scores = bleu.score(list(read_lines(target)), list(read_lines(reference)))
-    for name, value in scores.as_dict().items():
-        if isinstance(value, dict):
-            print(f"{name} {value['score']:.2f}  {value['signature']}")
-
-
-def _run(args: flags.FlagValues) -> tuple[RunDirectory, RunConfig]:
-    if args.t2t_usr_dir:
-        from t2t_repro.registry import load_usr_dir
-
-        load_usr_dir(args.t2t_usr_dir)
-    if not args.output_dir:
-        raise UserError(
-            "Expected the directory of a trained run. Received: no --output_dir. "
-            "Give the --output_dir of t2t-trainer."
-        )
-    run = RunDirectory(pathlib.Path(args.output_dir))
-    config = run.config()
-    given = {"problem": args.problem, "hparams_set": args.hparams_set}
-    for name, value in given.items():
-        if value and value != getattr(config, name):
-            raise UserError(
-                f"{run.path} was made with --{name}={getattr(config, name)}. "
-                f"Received: --{name}={value}. Leave it out, or give another --output_dir."
-            )
-    if args.hparams and config.hparams.override(args.hparams) != config.hparams:
-        raise UserError(
-            f"{run.path} was made with other hparams than --hparams says. "
-            f"Received: {args.hparams!r}. Leave it out; the run's hparams.json is used."
-        )
-    return run, config
 
 
 def _say(text: str) -> None:

@@ -70,7 +70,7 @@ def test_from_file(run, source, tmp_path, capsys):
     assert len(lines) == 4 and lines[1] == lines[3] == ""
     assert len(details.read_text().splitlines()) == 3
     said = capsys.readouterr()
-    assert re.search(r"sacrebleu [\d.]+  nrefs:1", said.out)
+    assert re.search(r"[\d.]+ +sacreBLEU, cased", said.out) and "tok:13a" in said.out
     assert "Decoding with step 7" in said.err and "3 sentences in" in said.err
 
 
@@ -98,10 +98,10 @@ def test_interactive(run, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--output_dir="], "Expected the directory of a trained run. Received: no --output_dir."),
-        (["--problem=algorithmic_sort_problem"], "was made with --problem=algorithmic_identity_de"),
-        (["--hparams_set=transformer_base"], "was made with --hparams_set=transformer_test."),
-        (["--hparams=hidden_size=16"], "was made with other hparams than --hparams says."),
+        (["--output_dir="], "Expected --output_dir, the directory of a trained run. Received: non"),
+        (["--problem=algorithmic_sort_problem"], "Expected --problem=algorithmic_identity_decimal"),
+        (["--hparams_set=transformer_base"], "Expected --hparams_set=transformer_test, with which"),
+        (["--hparams=hidden_size=16"], "Expected no --hparams but those with which"),
         (["--decode_from_file=nowhere.txt"], "No such file: 'nowhere.txt'."),
         (["--decode_interactive", "--decode_from_file=HERE"], "Expected one thing to decode."),
         (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file."),

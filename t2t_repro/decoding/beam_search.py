@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t_repro.text.encoders import EOS_ID
+
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
-EOS_ID = 1
 
 Tensor = Any
 State = Any

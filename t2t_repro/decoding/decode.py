@@ -17,6 +17,7 @@ from keras import ops
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
 from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import EOS_ID
 
 FIRST_ROOM = 16  # tokens there is room for at first
 
@@ -177,7 +178,7 @@ def _pad_rows(inputs: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.nd
     rows, length = inputs.shape
     more = _fewer(rows) - rows
     inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
-    inputs[rows:, :1] = beam_search.EOS_ID
+    inputs[rows:, :1] = EOS_ID
     return inputs, np.pad(limits, (0, more))
 
 

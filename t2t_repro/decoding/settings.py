@@ -1,9 +1,8 @@
 """How to decode: tensor2tensor's decode hparams, typed."""
 
 import dataclasses
-from typing import Any
 
-from t2t_repro.config import parse_overrides
+from t2t_repro.config import parse_overrides, parse_value
 from t2t_repro.errors import UserError, unknown
 
 LONGEST_INPUT = 1024  # tokens; see max_input_size
@@ -105,16 +104,5 @@ class DecodeHParams:
             elif name not in fields:
                 raise unknown("decode hparam", name, fields)
             else:
-                values[name] = _parse(name, fields[name].type, value)
+                values[name] = parse_value(fields[name], value, "decode hparam")
         return cls(**values)
-
-
-def _parse(name: str, kind: Any, text: str) -> Any:
-    try:
-        if kind is bool:
-            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        return kind(text)
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            f"Expected decode hparam {name} to be {kind.__name__}. Received: {text!r}."
-        ) from error

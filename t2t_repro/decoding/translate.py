@@ -6,10 +6,8 @@ size takes constant memory. `translate_file` and `translate_examples` write file
 """
 
 import contextlib
-import gzip
 import json
 import os
-import pathlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +17,12 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from t2t_repro.decoding.beam_search import EOS_ID
 from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
 BATCH_SENTENCES, BATCH_TOKENS = 64, 4096
@@ -227,13 +227,16 @@ def translate_file(
     Returns:
         The number of lines.
     """
-    total = sum(1 for _ in read_lines(source))
+    total = sum(1 for _ in raw.lines(source))
     if not total:
         raise UserError(f"Expected sentences in {source}. Received: an empty file.")
     progress = Progress(total, report)
-    with writing(target) as output, writing(json_file) as details:
-        results = translator.translate_lines(read_lines(source), progress)
-        for line, hypotheses in zip(read_lines(source), results, strict=True):
+    with contextlib.ExitStack() as files:
+        # Remains are kept: they may be hours of work.
+        output = files.enter_context(writing(target, keep_remains=True))
+        details = files.enter_context(writing(json_file)) if json_file else None
+        results = translator.translate_lines(raw.lines(source), progress)
+        for line, hypotheses in zip(raw.lines(source), results, strict=True):
             output.write(translator.format(hypotheses) + "\n")
             if details:
                 details.write(_as_json(line, hypotheses) + "\n")
@@ -310,35 +313,6 @@ def interact(
 def one_line(text: str) -> str:
     """`text` without the line ends that a model may write."""
     return re.sub(r"[\r\n]+", " ", text)
-
-
-def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or `.gz`, one by one. Only "\\n" and "\\r\\n" end one."""
-    opener = gzip.open if os.fspath(path).endswith(".gz") else open
-    with opener(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}, line {number}: expected UTF-8. Received: byte "
-                    f"0x{line[error.start]:02x} at column {error.start + 1}. Convert the file, for "
-                    "example with iconv -f ISO-8859-1 -t UTF-8."
-                ) from error
-
-
-@contextlib.contextmanager
-def writing(path: str | os.PathLike | None) -> Iterator[Any]:
-    """A text file that appears under its name when all was written; None for None."""
-    if path is None:
-        yield None
-        return
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".incomplete")
-    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-        yield file
-    os.replace(temporary, path)
 
 
 class Progress:

@@ -203,12 +203,6 @@ def test_progress(monkeypatch):
     assert said == ["1,200 of 3,000 sentences, 100.0 a second, 18 s left"]
 
 
-def test_not_utf8(tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"good\nbad \xe9t\xe9\n")
-    with pytest.raises(UserError, match="in.txt, line 2: expected UTF-8. Received: byte 0xe9 at"):
-        list(translate.read_lines(tmp_path / "in.txt"))
-
-
 def test_an_empty_file(translator, tmp_path):
     (tmp_path / "in.txt").touch()
     with pytest.raises(UserError, match="Expected sentences in .*in.txt. Received: an empty file"):
