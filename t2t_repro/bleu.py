@@ -20,6 +20,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
 from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
 
@@ -300,7 +301,7 @@ def main(args: flags.FlagValues) -> None:
         ]
     if args.json_file is not None:
         text = json.dumps(report, indent=2, ensure_ascii=False)
-        Path(args.json_file).write_text(text + "\n", encoding="utf-8")
+        write_text_atomic(args.json_file, text + "\n")
 
 
 def console() -> None:

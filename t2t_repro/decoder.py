@@ -9,7 +9,6 @@ RUN is the directory that t2t-trainer made; the model, the problem and the vocab
 A file of N lines gives N lines. --decode_reference prints BLEU.
 """
 
-import dataclasses
 import os
 import sys
 from typing import Any
@@ -108,13 +107,19 @@ def load(
         data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
         checkpoint_path: a checkpoint or a run; None: the newest of `run`.
     """
-    from t2t_repro.training import checkpoints, experiment
+    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.training import checkpoints
 
     problem = get_problem(config.problem)
     own = all((run.path / name).is_file() for name in problem.vocab_filenames)
-    data_dir = data_dir or (str(run.path) if own else config.data_dir)
-    encoders = problem.feature_encoders(data_dir)
-    model = experiment.build_model(dataclasses.replace(config, data_dir=data_dir), problem)
+    encoders = problem.feature_encoders(data_dir or (str(run.path) if own else config.data_dir))
+    # Not training's build_model: translating needs no optimizer and, on JAX, no TensorFlow.
+    model = Transformer.from_hparams(
+        config.hparams,
+        inputs_vocab_size=encoders["inputs"].vocab_size,
+        targets_vocab_size=encoders["targets"].vocab_size,
+        target_space_id=problem.target_space_id,
+    )
     state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
     _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
     return model, encoders

@@ -18,6 +18,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
 from t2t_repro.scoring import parseval
 from t2t_repro.text import raw, trees
 
@@ -226,11 +227,10 @@ def main(args: flags.FlagValues) -> None:
         cutoff=args.cutoff,
     )
     if args.trees_file is not None:
-        text = "".join(f"{tree}\n" for tree in predicted_trees)
-        Path(args.trees_file).write_text(text, encoding="utf-8")
+        write_text_atomic(args.trees_file, "".join(f"{tree}\n" for tree in predicted_trees))
     if args.json_file is not None:
         text = json.dumps(result, indent=2, ensure_ascii=False)
-        Path(args.json_file).write_text(text + "\n", encoding="utf-8")
+        write_text_atomic(args.json_file, text + "\n")
     if args.csv_file is not None:
         write_csv(args.csv_file, result["sentences"])
     print_worst(result, gold_trees, predicted_trees, args.worst)

@@ -155,6 +155,9 @@ def test_wrong_input(hypotheses, references, message):
 
 
 def test_importing_loads_no_library():
-    code = "import sys; import t2t_repro.scoring.bleu; print({'sacrebleu', 'regex', 'numpy'} & set(sys.modules))"  # noqa: E501
+    code = (
+        "import sys, t2t_repro.scoring.bleu; "
+        "print({'sacrebleu', 'regex', 'numpy'} & set(sys.modules))"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
