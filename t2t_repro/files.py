@@ -1,6 +1,7 @@
 """Files that are whole or not there: written beside their name and renamed when complete."""
 
 import contextlib
+import errno
 import os
 import pathlib
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ def writing(
         keep_remains: when the block fails, keep what it wrote, with INCOMPLETE behind the name.
     """
     path = pathlib.Path(path)
+    if path.is_dir():  # found before the work is done, not after it
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}

@@ -5,18 +5,18 @@ data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, 
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
 import shlex
-import shutil
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_text_atomic, writing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ class RunDirectory:
                 f"Expected a run directory with run.json and hparams.json. Received: {self.path} "
                 f"without {pathlib.Path(error.filename).name}. Give a t2t-trainer's --output_dir."
             ) from error
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise UserError(
-                f"Expected readable run.json and hparams.json in {self.path}. Received: {error}. "
+                f"Expected readable run.json and hparams.json in {self.path}. Received: {error!r}. "
                 "Mend the file, or begin a new run in another --output_dir."
             ) from error
 
@@ -83,10 +83,16 @@ class RunDirectory:
             vocabularies: files that the model's ids need; they are copied into the run.
 
         Raises:
-            UserError: if another configuration, problem or seed was begun here; all that differs
-                is listed.
+            UserError: if another configuration, problem, seed or vocabulary was begun here (all
+                that differs is listed), or something that does not say what it is. Nothing was
+                written then.
         """
         commands: tuple[str, ...] = ()
+        if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
+            raise UserError(
+                f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
+                "Received: no such file. Put it back, or give another --output_dir."
+            )
         if self.exists():
             before = self.config()
             differs = _differences(before, config)
@@ -96,11 +102,12 @@ class RunDirectory:
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
             commands = before.commands
+            for file in vocabularies:
+                _check_same(self.path / pathlib.Path(file).name, pathlib.Path(file))
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
-            target = self.path / pathlib.Path(file).name
-            if not target.exists() or target.read_bytes() != pathlib.Path(file).read_bytes():
-                shutil.copyfile(file, target)
+            with writing(self.path / pathlib.Path(file).name, "wb") as copy:
+                copy.write(pathlib.Path(file).read_bytes())
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         commands += (f"{stamp}Z {shlex.join(command)}",)
         run = dataclasses.asdict(dataclasses.replace(config, commands=commands))
@@ -138,3 +145,20 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     if not any(name in schedule for name in ("linear_decay", "single_cycle_cos_decay")):
         del old["train_steps"], new["train_steps"]
     return [f"{k} was {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
+
+
+def _check_same(mine: pathlib.Path, given: pathlib.Path) -> None:
+    """Raises a UserError if a run has a vocabulary of this name that is another one."""
+    if not mine.exists():
+        return
+    old, new = mine.read_bytes().splitlines(), given.read_bytes().splitlines()
+    if old == new:
+        return
+    pairs = itertools.zip_longest(old, new, fillvalue=b"no such line")
+    number, (was, now) = next((n, pair) for n, pair in enumerate(pairs, 1) if len(set(pair)) > 1)
+    raise UserError(
+        f"Expected {given} to be the vocabulary with which {mine.parent} was begun. Received: "
+        f"another of {len(new)} lines, not {len(old)}; the first that differs is line {number}: "
+        f"{was.decode(errors='replace')!r} became {now.decode(errors='replace')!r}. Give the "
+        "--data_dir of this run, or another --output_dir for a new run."
+    )

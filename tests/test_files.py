@@ -29,3 +29,9 @@ def test_a_failure_leaves_the_file_that_was_there(tmp_path, keep_remains):
     assert names(tmp_path) == (["file", "file.incomplete"] if keep_remains else ["file"])
     if keep_remains:
         assert (tmp_path / "file.incomplete").read_text() == "half"
+
+
+def test_a_folder_in_its_place_is_found_at_once(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError, match="folder"), files.writing(tmp_path / "folder"):
+        raise AssertionError("the work was done")

@@ -92,3 +92,42 @@ def test_metrics_survive_a_kill(tmp_path):
     assert run.read_metrics() == [{"step": 1, "loss": 2.5}]
     run.append_metrics({"step": 3})
     assert run.read_metrics() == [{"step": 1, "loss": 2.5}, {"step": 3}]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "a\nx\nc\n",
+            "another of 3 lines, not 3; the first that differs is line 2: 'b' became 'x'",
+        ),
+        ("a\nb\nc\nd\n", "4 lines, not 3; .* line 4: 'no such line' became 'd'"),
+    ],
+)
+def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, message):
+    vocabulary = tmp_path / "vocab.x.subwords"
+    vocabulary.write_text("a\nb\nc\n")
+    run = RunDirectory(tmp_path / "run")
+    run.begin(CONFIG, ["x"], [str(vocabulary)])
+    vocabulary.write_text(text)
+    with pytest.raises(UserError, match=message):
+        run.begin(CONFIG, ["x"], [str(vocabulary)])
+    assert (run.path / vocabulary.name).read_text() == "a\nb\nc\n"
+    assert len(run.config().commands) == 1
+
+
+def test_checkpoints_without_a_configuration_are_refused(tmp_path):
+    run = RunDirectory(tmp_path)
+    (run.checkpoints_dir / "ckpt-3").mkdir(parents=True)
+    with pytest.raises(UserError, match="run.json beside the checkpoints.*no such file"):
+        run.begin(CONFIG, ["x"], [])
+
+
+@pytest.mark.parametrize("name", ["run.json", "hparams.json"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[]", b'{"version": '])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, ["x"], [])
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match="Expected readable run.json and hparams.json"):
+        run.config()
