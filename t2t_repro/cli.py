@@ -4,6 +4,7 @@ A program is a module with `define_flags(f)`, `main(args)` and `console()`; it d
 flag, so that importing it for its functions changes nothing.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 
 # T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
+_NO_STOP = "early stopping is not there yet; look at the evaluations and stop the run"
+_NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
 INERT_FLAGS: dict[str, tuple[str, str]] = {
     "model": ("transformer", "the only model is 'transformer'"),
@@ -36,9 +39,39 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "gpu_order": ("", "the order is that of CUDA_VISIBLE_DEVICES"),
     "worker_gpu_memory_fraction": ("0.95", "memory grows as it is needed"),
     "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
+    "keep_checkpoint_every_n_hours": ("10000", "set --keep_checkpoint_max"),
+    "eval_early_stopping_steps": ("", _NO_STOP),
+    "eval_early_stopping_metric": ("loss", _NO_STOP),
+    "eval_early_stopping_metric_delta": ("0.1", _NO_STOP),
+    "eval_early_stopping_metric_minimize": ("true", _NO_STOP),
+    "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
+    "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
+    "export_saved_model": ("false", "there is no export yet"),
+    "hparams_range": ("", _NO_TUNE),
+    "autotune_objective": ("", _NO_TUNE),
+    "autotune_maximize": ("true", _NO_TUNE),
+    "autotune_max_trials": ("10", _NO_TUNE),
+    "autotune_parallel_trials": ("1", _NO_TUNE),
+    "profile": ("false", "use TensorBoard's profiler"),
+    "xla_jit_level": ("-1", "--xla_compile compiles the steps"),
+    "gpu_automatic_mixed_precision": ("false", "set --hparams=activation_dtype=float16"),
+    "optionally_use_dist_strat": ("false", "--worker_gpu chooses it"),
     "dbgprofile": ("false", "use TensorBoard's profiler"),
     "tfdbg": ("false", "TensorFlow 2 has no tfdbg session"),
     "log_device_placement": ("false", "use tf.debugging.set_log_device_placement"),
+}
+
+# What to do about an error of the system; the paths in it are those that flags name.
+_MENDING = {
+    errno.EEXIST: "Expected a folder, or none yet: name another.",
+    errno.ENOTDIR: "Expected folders before the last name of a path: name another.",
+    errno.EISDIR: "Expected a file, or none yet: name another.",
+    errno.ENOENT: "Correct the path.",
+    errno.EACCES: "Expected permission: change it, or name another path.",
+    errno.EPERM: "Expected permission: change it, or name another path.",
+    errno.EROFS: "Expected a file system that can be written: name another path.",
+    errno.ENOSPC: "Free some space, and give the same command again.",
+    errno.EDQUOT: "Free some of your quota, and give the same command again.",
 }
 
 
@@ -152,7 +185,7 @@ def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
             continue
         at_rest, reason = INERT_FLAGS[bare]
         if "=" not in arg:
-            boolean = at_rest == "false"
+            boolean = at_rest in ("false", "true")
             value = ("false" if flag != bare else "true") if boolean else next(rest, "")
         if value.lower() != at_rest:
             raise UserError(f"--{bare} is not supported: {reason}. Received: {value!r}.")
@@ -166,5 +199,5 @@ def _one_line(error: Exception, own: set[str]) -> str:
         return f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename!r}" if error.filename else ""
-        return f"{error.strerror}{where}."
+        return f"{error.strerror}{where}. {_MENDING.get(error.errno or 0, '')}".rstrip()
     return " ".join(str(error).split()) if isinstance(error, flags.Error) else str(error)

@@ -1,5 +1,7 @@
 """What every program shares."""
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -49,6 +51,8 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
+        (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
+        (["--eval_early_stopping_steps", "9"], "early stopping is not there yet"),
         (["--ps_gpu=2"], "--ps_gpu is not supported: there are no parameter servers"),
         (["--model", "lstm"], "--model is not supported: the only model is 'transformer'"),
     ],
@@ -60,7 +64,9 @@ def test_bad_flags_say_how_to_mend(argv, message, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("argv", [["--nouse_tpu"], ["--model=transformer"], ["--ps_gpu", "0"]])
+@pytest.mark.parametrize(
+    "argv", [["--nouse_tpu"], ["--model=transformer"], ["--ps_gpu", "0"], ["--autotune_maximize"]]
+)
 def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
     assert run(*argv, "--steps=4") == 0
     assert "has no effect" in capsys.readouterr().err
@@ -112,3 +118,25 @@ def test_a_closed_pipe_is_no_error():
     process.stdout.close()
     assert process.wait(timeout=30) == 0
     assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    "number, message",
+    [
+        (errno.EEXIST, "File exists: '/x'. Expected a folder, or none yet: name another."),
+        (errno.ENOTDIR, "Not a directory: '/x'. Expected folders before the last name"),
+        (errno.EISDIR, "Is a directory: '/x'. Expected a file, or none yet"),
+        (errno.ENOENT, "No such file or directory: '/x'. Correct the path."),
+        (errno.EACCES, "Permission denied: '/x'. Expected permission"),
+        (errno.EROFS, "Read-only file system: '/x'. Expected a file system that can be written"),
+        (errno.ENOSPC, "No space left on device: '/x'. Free some space"),
+        (errno.EDQUOT, "Disk quota exceeded: '/x'. Free some of your quota"),
+        (errno.EIO, "Input/output error: '/x'.\n"),
+    ],
+)
+def test_an_error_of_the_system_says_how_to_mend(number, message, capsys):
+    def main(args):
+        raise OSError(number, os.strerror(number), "/x")
+
+    assert run(main=main) == 2
+    assert capsys.readouterr().err.startswith(f"t2t-test: error: {message}")
