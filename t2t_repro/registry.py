@@ -10,6 +10,7 @@ import pathlib
 import pkgutil
 import re
 import sys
+import traceback
 from collections.abc import Callable
 
 from t2t_repro.config import HParams
@@ -79,7 +80,8 @@ def load_usr_dir(path: str) -> None:
     As T2T's utils/usr_dir.py. The catalogues load first, so that a name clash is found here.
 
     Raises:
-        UserError: if there is no such folder, or it has no `__init__.py`.
+        UserError: if there is no such folder, it has no `__init__.py`, or its code fails: the file
+            and line are named.
     """
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
@@ -102,9 +104,21 @@ def load_usr_dir(path: str) -> None:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[module_name]
-        raise
+        if isinstance(error, UserError) or not isinstance(error, Exception):
+            raise
+        raise UserError(
+            f"Expected --t2t_usr_dir={path} to be importable. Received: "
+            f"{type(error).__name__}: {error}{_line_in(folder, error)}. Mend your module."
+        ) from error
+
+
+def _line_in(folder: pathlib.Path, error: Exception) -> str:
+    """Returns ", at FILE line N" for the last line under `folder` that led to `error`, or ""."""
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [f for f in frames if pathlib.Path(f.filename).is_relative_to(folder)]
+    return f", at {mine[-1].filename} line {mine[-1].lineno}" if mine else ""
 
 
 def snake_case(name: str) -> str:

@@ -76,5 +76,22 @@ def test_usr_dir_cannot_take_a_name(tmp_path):
 def test_a_broken_usr_dir_is_not_half_loaded(tmp_path):
     (tmp_path / "__init__.py").write_text("raise KeyError('mine')")
     for _ in range(2):
-        with pytest.raises(KeyError, match="mine"):
+        with pytest.raises(UserError, match="KeyError: 'mine', at .* line 1"):
             registry.load_usr_dir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module', at .*1"),
+        ("x = 1\nraise RuntimeError('boom')", "RuntimeError: boom, at .*__init__.py line 2"),
+        ("def (", "SyntaxError: .*__init__.py, line 1"),
+        ("from . import other", "ImportError: cannot import name 'other'.* line 1. Mend"),
+    ],
+)
+def test_a_usr_dir_that_fails_is_named_with_its_line(tmp_path, text, message):
+    folder = tmp_path / "failing"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(text)
+    with pytest.raises(UserError, match=f"Expected --t2t_usr_dir=.* importable.*{message}"):
+        registry.load_usr_dir(str(folder))
