@@ -34,8 +34,8 @@ TENSORFLOW_FILES = {
     "t2t_repro/training/distribution.py",
     "t2t_repro/training/loop.py",
 }
-# Only inside functions: one asks which backend it is under, one writes TensorBoard events.
-TENSORFLOW_WHEN_IT_RUNS = {"t2t_repro/layers/replicas.py", "t2t_repro/training/progress.py"}
+# Only inside functions: one asks for the replica it runs in, one compiles for all shapes at once.
+TENSORFLOW_WHEN_IT_RUNS = {"t2t_repro/layers/replicas.py", "t2t_repro/decoding/decode.py"}
 BEAM_SEARCH = "t2t_repro/decoding/beam_search.py"
 LINES = 400
 

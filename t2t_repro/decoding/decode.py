@@ -8,6 +8,7 @@ runs in stretches: room for the decoder's caches is made when it is needed, so t
 costs nothing; and sentences that are done leave the batch.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -203,7 +204,7 @@ class _Programs:
 
 
 class _Program(keras.Model):
-    """A function of the model that Keras compiles as it compiles `predict`, on every backend.
+    """A function of the model, compiled: by Keras as it compiles `predict`, or by `tf.function`.
 
     Sizes travel as the shapes of arrays ("room"), because a compiler may need to know them.
     """
@@ -213,15 +214,24 @@ class _Program(keras.Model):
         super().__init__(autocast=False, dtype="float32", name="decoding")
         self.model, self.rules = model, rules
         self.built = True
-        if not _static():
-            self.jit_compile = False
+        self._compiled = self.predict_on_batch if _static() else None
 
     def run(self, data: dict) -> Any:
         """`call`, compiled. TensorFlow's tensors stay where they are between two calls."""
-        if _static():
-            return self.predict_on_batch(data)
-        self.make_predict_function()
-        return self.predict_function([(data,)])
+        if self._compiled is None:
+            self._compiled = self._compile_for_all_shapes(data)
+        return self._compiled(data)
+
+    def _compile_for_all_shapes(self, data: dict) -> Callable[[dict], Any]:
+        """One trace for TensorFlow; Keras's predict takes some five until it has met all shapes."""
+        import tensorflow as tf
+
+        def any_size(x: Any) -> tf.TensorSpec:
+            x = tf.convert_to_tensor(x)
+            return tf.TensorSpec([None] * x.shape.rank, x.dtype)
+
+        signature = tf.nest.map_structure(any_size, data)
+        return tf.function(self.call, input_signature=[signature])
 
 
 class _Start(_Program):
