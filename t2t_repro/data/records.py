@@ -56,14 +56,36 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
     except tf.errors.DataLossError as error:
         raise UserError(
             f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or "
-            f"corrupt one ({error.message.splitlines()[0]}). Make it again by t2t-datagen "
-            "--overwrite."
+            f"corrupt one ({_plain(error)}). Make it again by t2t-datagen --overwrite."
         ) from error
     except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:  # it quotes the bytes
         raise UserError(
             f"Expected {os.fspath(path)} to hold tf.train.Example records with int64 features "
             f"{' and '.join(FEATURES)}. Received: other records. Check --data_dir and --problem."
         ) from error
+    except tf.errors.OpError as error:  # a folder, no permission, a disk that fails
+        raise UserError(
+            f"Expected {os.fspath(path)} to be a file that can be read. Received: {_plain(error)}. "
+            "Mend that, or make it again by t2t-datagen --overwrite."
+        ) from error
+
+
+@contextlib.contextmanager
+def _saving(folder: str) -> Iterator[None]:
+    """Turns TensorFlow's errors about a file that cannot be written into UserErrors."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"Expected to be able to write to {folder!r}. Received: {_plain(error)}. Free some "
+            "space there or name another folder, and give the same command again."
+        ) from error
+
+
+def _plain(error: tf.errors.OpError) -> str:
+    """Returns the message of a TensorFlow error without the graph's names around it."""
+    message = " ".join(error.message.split())
+    return re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*|'(?= failed with)", "", message)
 
 
 def write_examples(path: str | os.PathLike, examples: Iterable[Example]) -> int:
@@ -85,36 +107,57 @@ class ShardWriter:
 
     def __init__(self, paths: Sequence[str | os.PathLike], shuffle_seed: int | None = None):
         self._paths = [os.fspath(path) for path in paths]
+        self._folder = os.path.dirname(self._paths[0]) or "."
         self._seed = shuffle_seed
         self._suffix = INCOMPLETE if shuffle_seed is None else _UNSHUFFLED
         self._writers: list[tf.io.TFRecordWriter] = []
         self.count = 0
 
     def __enter__(self) -> "ShardWriter":
-        self._writers = [tf.io.TFRecordWriter(path + self._suffix) for path in self._paths]
+        try:
+            with _saving(self._folder):
+                for path in self._paths:
+                    self._writers.append(tf.io.TFRecordWriter(path + self._suffix))
+        except BaseException:
+            self._abandon()
+            raise
         return self
 
     def write(self, example: Example) -> None:
         """Adds an example to the next file."""
-        self._writers[self.count % len(self._writers)].write(serialize(example))
+        record = serialize(example)
+        with _saving(self._folder):
+            self._writers[self.count % len(self._writers)].write(record)
         self.count += 1
 
     def __exit__(self, kind, error, traceback) -> None:
-        for writer in self._writers:
-            writer.close()
         try:
             if kind is None:
-                if self._seed is not None:
-                    for path in self._paths:
-                        self._shuffle(path)
+                with _saving(self._folder):
+                    self._close()
+                    if self._seed is not None:
+                        for path in self._paths:
+                            self._shuffle(path)
                 for path in self._paths:  # none of the old ones stays beside a new one
                     pathlib.Path(path).unlink(missing_ok=True)
                 for path in self._paths:
                     os.replace(path + INCOMPLETE, path)
         finally:
-            for path in self._paths:
-                for suffix in (INCOMPLETE, _UNSHUFFLED):
-                    pathlib.Path(path + suffix).unlink(missing_ok=True)
+            self._abandon()
+
+    def _close(self) -> None:
+        with contextlib.ExitStack() as closing:  # all of them, whatever the first says
+            for writer in self._writers:
+                closing.callback(writer.close)
+            self._writers = []
+
+    def _abandon(self) -> None:
+        """Closes what is open and removes what has no final name."""
+        with contextlib.suppress(tf.errors.OpError):
+            self._close()
+        for path in self._paths:
+            for suffix in (INCOMPLETE, _UNSHUFFLED):
+                pathlib.Path(path + suffix).unlink(missing_ok=True)
 
     def _shuffle(self, path: str) -> None:
         records = list(read_records(path + _UNSHUFFLED))

@@ -102,3 +102,45 @@ def test_find_shards(problem, write_split, tmp_path):
     write_split([(2, 2)], shards=2)
     with pytest.raises(UserError, match="sets of 2 and of 3 files"):
         records.find_shards(problem, "train", tmp_path)
+
+
+def test_a_folder_in_a_files_place_is_named(tmp_path):
+    with pytest.raises(
+        UserError, match=f"{tmp_path} to be a file that can be read. Received: [^{{]+"
+    ):
+        list(records.read_examples(tmp_path))
+
+
+def test_the_message_about_a_broken_file_has_no_graph_names(tmp_path):
+    (tmp_path / "broken").write_bytes(b"hello world " * 9)
+    with pytest.raises(UserError, match="corrupt one .corrupted record at 0") as caught:
+        list(records.read_examples(tmp_path / "broken"))
+    assert "{{" not in str(caught.value) and "[Op" not in str(caught.value)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    path = tmp_path / "nowhere" / "x"
+    with pytest.raises(UserError, match=f"Expected to be able to write to '{path.parent}'. Rec"):
+        records.write_examples(path, EXAMPLES)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("method", ["write", "close"])
+def test_a_full_disk_leaves_the_old_files(tmp_path, monkeypatch, seed, method):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        records.write_examples(path, EXAMPLES[:1])
+
+    class FullDisk(tf.io.TFRecordWriter):
+        pass
+
+    def fail(self, *args):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    setattr(FullDisk, method, fail)
+    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
+    with pytest.raises(UserError, match="write to .*No space left on device. Free some space"):
+        with records.ShardWriter(paths, seed) as writer:
+            writer.write(EXAMPLES[1])
+    assert sorted(tmp_path.iterdir()) == paths
+    assert [list(records.read_examples(path)) for path in paths] == [EXAMPLES[:1]] * 2
