@@ -46,6 +46,9 @@ class Transformer(keras.Model):
     ):
         kwargs.setdefault("dtype", _POLICIES[hparams.activation_dtype])
         super().__init__(name=name, **kwargs)
+        # Under TensorFlow, XLA would compile anew for every shape of a batch, and gains nothing on a
+        # CPU: `compile` asks for it only when told to.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
         self.hparams = hparams
         self.inputs_vocab_size = inputs_vocab_size
         self.targets_vocab_size = targets_vocab_size
