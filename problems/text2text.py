@@ -55,5 +55,12 @@ class Text2textTmpdirTokens(Text2textTmpdir):
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
                 f"Received: nothing on line {tokens.index('') + 1}."
             )
+        first: dict[str, int] = {}
+        for number, token in enumerate(tokens, start=1):
+            if first.setdefault(token, number) != number:
+                raise UserError(
+                    f"Expected each token once in vocab.txt in {os.fspath(tmp_dir)!r}. Received: "
+                    f"{token!r} on lines {first[token]} and {number}. Delete one of them."
+                )
         encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *tokens])
         encoder.store_to_file(path)

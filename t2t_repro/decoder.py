@@ -112,6 +112,9 @@ def load(
 
     problem = get_problem(config.problem)
     own = all((run.path / name).is_file() for name in problem.vocab_filenames)
+    if data_dir:
+        files = (os.path.join(data_dir, name) for name in problem.vocab_filenames)
+        run.check_vocabularies(filter(os.path.isfile, files))
     encoders = problem.feature_encoders(data_dir or (str(run.path) if own else config.data_dir))
     # Not training's build_model: translating needs no optimizer and, on JAX, no TensorFlow.
     model = Transformer.from_hparams(

@@ -98,6 +98,8 @@ def evaluate(
     if data_dir:
         config = dataclasses.replace(config, data_dir=os.path.expanduser(data_dir))
     problem = registry.get_problem(config.problem)
+    files = (os.path.join(config.data_dir, name) for name in problem.vocab_filenames)
+    run.check_vocabularies(filter(os.path.isfile, files))
     path = checkpoints.find(checkpoint or run.path)
     dataset = experiment.evaluation_data(problem, split, config)
     model = experiment.build_model(config, problem, xla_compile=xla_compile)

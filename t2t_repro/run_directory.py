@@ -11,7 +11,7 @@ import os
 import pathlib
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t2t_repro.config import HParams
@@ -102,8 +102,7 @@ class RunDirectory:
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
             commands = before.commands
-            for file in vocabularies:
-                _check_same(self.path / pathlib.Path(file).name, pathlib.Path(file))
+            self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
             with writing(self.path / pathlib.Path(file).name, "wb") as copy:
@@ -114,6 +113,15 @@ class RunDirectory:
         del run["hparams"]
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
+        """Checks vocabularies that lie elsewhere against the run's own of the same names.
+
+        Raises:
+            UserError: if one is another; the first line that differs is named.
+        """
+        for file in files:
+            _check_same(self.path / pathlib.Path(file).name, pathlib.Path(file))
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
@@ -157,7 +165,7 @@ def _check_same(mine: pathlib.Path, given: pathlib.Path) -> None:
     pairs = itertools.zip_longest(old, new, fillvalue=b"no such line")
     number, (was, now) = next((n, pair) for n, pair in enumerate(pairs, 1) if len(set(pair)) > 1)
     raise UserError(
-        f"Expected {given} to be the vocabulary with which {mine.parent} was begun. Received: "
+        f"Expected {given} to be the vocabulary of the run {mine.parent}. Received: "
         f"another of {len(new)} lines, not {len(old)}; the first that differs is line {number}: "
         f"{was.decode(errors='replace')!r} became {now.decode(errors='replace')!r}. Give the "
         "--data_dir of this run, or another --output_dir for a new run."

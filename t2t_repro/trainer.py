@@ -47,7 +47,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("eval_throttle_seconds", 0, text)
     boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
     whole("log_step_count_steps", 100, "Report every this many steps.", 1)
-    whole("random_seed", 0, "Of the weights, the dropout and the order of the data.")
+    text = "Of the weights, the dropout and the order of the data."
+    flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     whole("worker_gpu", 1, "On how many devices to train; batch_size is that of each.", 1)
     boolean("xla_compile", "Compile the steps with XLA.")
     whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")

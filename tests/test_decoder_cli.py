@@ -1,8 +1,10 @@
+import dataclasses
 import re
 
 import pytest
 
 from t2t_repro import cli, decoder
+from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
@@ -115,3 +117,14 @@ def test_interactive(run, monkeypatch, capsys):
 def test_errors(run, capsys, flags, message):
     flags = [flag.replace("HERE", __file__) for flag in flags]
     assert message in error_of(capsys, f"--output_dir={run}", *flags)
+
+
+def test_another_vocabulary_is_refused(run, tmp_path):
+    config = dataclasses.replace(RunDirectory(run).config(), problem="text2text_tmpdir")
+    vocabulary = tmp_path / "vocab.text2text_tmpdir.32768.subwords"
+    vocabulary.write_text("a\nb\n")
+    text_run = RunDirectory(tmp_path / "run")
+    text_run.begin(config, ["t2t-trainer"], [vocabulary])
+    vocabulary.write_text("b\na\n")
+    with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
+        decoder.load(text_run, config, str(tmp_path))

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 
@@ -5,6 +6,7 @@ import pytest
 
 from t2t_repro import cli, evaluator, registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, experiment, metrics
 
@@ -75,3 +77,14 @@ def test_errors_in_one_line(trained, capsys, flags, message):
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert re.search(message, error), error
+
+
+def test_data_of_another_vocabulary_is_refused(trained, tmp_path):
+    config = dataclasses.replace(trained.config(), problem="text2text_tmpdir")
+    vocabulary = tmp_path / registry.get_problem(config.problem).vocab_filename
+    vocabulary.write_text("a\nb\n")
+    text_run = RunDirectory(tmp_path / "run")
+    text_run.begin(config, ["test"], [vocabulary])
+    vocabulary.write_text("b\na\n")
+    with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
+        evaluator.evaluate(text_run, data_dir=str(tmp_path))

@@ -70,13 +70,16 @@ def stripped_lines(path: str | os.PathLike) -> Iterator[str]:
     """Yields a file's lines as T2T reads samples: stripped. Empty lines are kept.
 
     Raises:
-        UserError: as `lines` does, or if the file has no line.
+        UserError: as `lines` does, or if the file has no line, or empty ones alone.
     """
-    line = None
+    count, found = 0, False
     for line in lines(path):
-        yield line.strip()
-    if line is None:
-        raise UserError(f"Expected text in {os.fspath(path)}. Received: an empty file.")
+        text = line.strip()
+        count, found = count + 1, found or bool(text)
+        yield text
+    if not found:
+        received = f"{count} empty lines" if count else "an empty file"
+        raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
 
 
 def parallel_lines(

@@ -100,7 +100,8 @@ def verify(path: pathlib.Path) -> State:
         file = path / name
         actual = file.stat().st_size if file.is_file() else None
         if actual != size:
-            raise CorruptCheckpoint(f"Expected {size} bytes in {file}. Received: {actual}.")
+            received = "no such file" if actual is None else f"{actual}"
+            raise CorruptCheckpoint(f"Expected {size} bytes in {file}. Received: {received}.")
         with _open(file) as archive:
             bad = archive.testzip()
         if bad is not None:

@@ -49,3 +49,10 @@ def test_an_empty_token_is_an_error(raw_dir):
     problem = registry.get_problem("text2text_tmpdir_tokens")
     with pytest.raises(UserError, match="one token on each line .* nothing on line 2"):
         problem.prepare_vocabulary(str(raw_dir), str(raw_dir))
+
+
+def test_a_token_that_is_there_twice_is_an_error(raw_dir):
+    (raw_dir / "vocab.txt").write_text("red\ngreen\nred\n", encoding="utf-8")
+    problem = registry.get_problem("text2text_tmpdir_tokens")
+    with pytest.raises(UserError, match="each token once in vocab.txt.*'red' on lines 1 and 3"):
+        problem.prepare_vocabulary(str(raw_dir), str(raw_dir))

@@ -54,6 +54,8 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
 def test_an_empty_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="none.txt. Received: an empty file"):
         list(raw.stripped_lines(write(tmp_path / "none.txt", b"")))
+    with pytest.raises(UserError, match="blank.txt. Received: 3 empty lines"):
+        list(raw.stripped_lines(write(tmp_path / "blank.txt", b"\n \r\n\n")))
 
 
 def test_a_broken_gzip_file_is_named(tmp_path):

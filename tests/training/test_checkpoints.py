@@ -136,6 +136,9 @@ def test_errors_of_reading_name_the_file(tmp_path, make_model):
         checkpoints.verify(path)
     with pytest.raises(checkpoints.CorruptCheckpoint, match="weights.npz as it was written"):
         checkpoints.read_arrays(path / "weights.npz")
+    (path / "weights.npz").unlink()
+    with pytest.raises(checkpoints.CorruptCheckpoint, match="Received: no such file"):
+        checkpoints.verify(path)
 
 
 def test_a_failed_write_leaves_the_earlier_ones_and_no_rubbish(tmp_path, make_model, monkeypatch):
