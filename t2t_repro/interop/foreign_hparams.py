@@ -1,0 +1,183 @@
+"""tensor2tensor's hparams that our HParams does not have: their defaults, and what to do instead.
+
+A foreign hparam is accepted while it holds the value that T2T 1.15.7's Transformer sets have; it
+then means nothing here. Any other value would change what T2T computes, or would seem to: refused.
+"""
+
+import dataclasses
+from typing import Any
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError, suggest
+
+OWN = frozenset(field.name for field in dataclasses.fields(HParams))
+
+# What T2T's programs note in hparams.json about the run itself; flags say these things here.
+RUN = frozenset(
+    "data_dir model_dir schedule eval_steps eval_freq_in_steps eval_timeout_mins "
+    "std_server_protocol warm_start_from warm_start_from_second problem tpu_config mode".split()
+)
+
+_MOE = "there are no mixtures of experts; the feed-forward sublayer has filter_size"
+_SAMPLING = "translations are searched for, not drawn; --decode_hparams sets the search"
+_SCHEDULED = "there is no scheduled sampling"
+_VARIABLES = "give the part of the Transformer that you want to change as code of your own"
+_MULTI = "there are no multi-problem runs"
+_SPLIT = "there are no language models over chunks of a text"
+_VQ = "there are no vector-quantised bottlenecks"
+_MEMORY = "there are no recurrent memories"
+_AREA = "there is no area attention"
+_PLACEMENT = "TensorFlow 2 places variables itself; --worker_gpu chooses the devices"
+_HARDWARE = "there is no TPU support"
+_LOGS = "TensorBoard shows the run; metrics.jsonl has its numbers"
+_NOBODY = "T2T's Transformer never reads it"
+_ATTENTION = "self_attention_type is dot_product or dot_product_relative"
+_PRECISION = "set activation_dtype to bfloat16 or float16: the weights stay float32"
+
+# {reason: {name: T2T's default, or a tuple of the values that T2T's own sets have}}
+_FOREIGN: dict[str, dict[str, Any]] = {
+    _MOE: {
+        "moe_hidden_sizes": "2048",
+        "moe_num_experts": (16, 64),
+        "moe_k": 2,
+        "moe_loss_coef": (1e-3, 1e-2),
+        "moe_overhead_train": 1.0,
+        "moe_overhead_eval": 2.0,
+        "ffn_layer": "dense_relu_dense",
+        "parameter_attention_key_channels": 0,
+        "parameter_attention_value_channels": 0,
+    },
+    _SAMPLING: {
+        "sampling_method": "argmax",
+        "sampling_temp": 1.0,
+        "sampling_keep_top_k": -1,
+        "num_samples": 10,
+    },
+    _SCHEDULED: {
+        "scheduled_sampling_prob": 0.0,
+        "scheduled_sampling_method": "parallel",
+        "scheduled_sampling_warmup_steps": 50000,
+        "scheduled_sampling_gold_mixin_prob": 0.5,
+        "scheduled_sampling_num_passes": 1,
+        "scheduled_sampling_warmup_schedule": "exp",
+    },
+    _VARIABLES: {"bottom": {}, "loss": {}, "name": {}, "top": {}, "weights_fn": {}, "modality": {}},
+    _MULTI: {
+        "multiproblem_fixed_train_length": -1,
+        "multiproblem_label_weight": 0.5,
+        "multiproblem_max_input_length": -1,
+        "multiproblem_max_target_length": -1,
+        "multiproblem_mixing_schedule": ("constant", "pretrain"),
+        "multiproblem_per_task_threshold": "",
+        "multiproblem_reweight_label_loss": False,
+        "multiproblem_schedule_max_examples": 1e7,
+        "multiproblem_schedule_threshold": 0.5,
+        "multiproblem_target_eval_only": False,
+        "multiproblem_vocab_size": (-1, 65536),
+        "nbr_decoder_problems": 1,
+        "overload_eval_metric_name": "",
+    },
+    _SPLIT: {
+        "split_targets_chunk_length": 0,
+        "split_targets_max_chunks": 100,
+        "split_targets_strided_training": False,
+        "split_to_length": 0,
+        "unconditional": (),
+        "prepend_mode": "none",
+        "causal_decoder_self_attention": True,
+    },
+    _VQ: dict.fromkeys(
+        "beta bottleneck_kind decay ema epsilon gating_type noise_dev num_blocks num_residuals "
+        "random_top_k residual_centroids soft_em use_scales z_size".split(),
+        (),
+    ),
+    _MEMORY: {"memory_type": (), "num_memory_items": (), "recurrent_memory_batch_size": ()},
+    _AREA: {
+        "area_key_mode": "none",
+        "area_value_mode": "none",
+        "max_area_height": 1,
+        "max_area_width": 1,
+        "memory_height": 1,
+        "num_area_layers": 0,
+    },
+    _PLACEMENT: {"daisy_chain_variables": True, "no_data_parallelism": False},
+    _HARDWARE: {"tpu_enable_host_call": False, "mlperf_mode": False, "use_custom_ops": True},
+    _LOGS: {"summarize_grads": False, "summarize_vars": False},
+    _NOBODY: {
+        "compress_steps": 0,
+        "conv_first_kernel": 3,
+        "kernel_height": 3,
+        "kernel_width": 1,
+        "num_sampled_classes": 0,
+        "pretrained_model_dir": "",
+        "video_num_input_frames": 1,
+        "video_num_target_frames": 1,
+    },
+    "set layer_prepostprocess_dropout, attention_dropout or relu_dropout": {"dropout": 0.2},
+    _ATTENTION: {"hard_attention_k": 0, "gumbel_noise_weight": 0.0, "proximity_bias": False},
+    'pos is "timing", "emb" or "none"': {"position_features": ""},
+    "padding is left out of the work by itself": {"use_pad_remover": True, "pad_batch": False},
+    "set optimizer to adam, adamw, multistep_adam or adafactor": {
+        "optimizer_momentum_momentum": 0.9,
+        "optimizer_momentum_nesterov": False,
+        "optimizer_zero_grads": False,
+    },
+    _PRECISION: {
+        "weight_dtype": "float32",
+        "gpu_automatic_mixed_precision": False,
+        "mixed_precision_optimizer_loss_scaler": "exponential",
+        "mixed_precision_optimizer_init_loss_scale": 2**15,
+    },
+    "set clip_grad_norm, weight_decay or a dropout": {"grad_noise_scale": 0.0, "weight_noise": 0.0},
+    "decode with t2t-decoder and score with t2t-bleu": {
+        "eval_run_autoregressive": False,
+        "force_full_predict": False,
+    },
+    "the loss needs no such saving": {"factored_logits": False},
+    "examples are not packed; length buckets keep the padding small": {"pack_dataset": False},
+    "there are no losses on attention weights": {
+        "expected_attention_loss_type": (),
+        "expected_attention_loss_multiplier": (),
+    },
+}
+
+# {name: (values that are accepted, what to do instead of another)}
+FOREIGN: dict[str, tuple[tuple[Any, ...], str]] = {
+    name: (values if isinstance(values, tuple) else (values,), reason)
+    for reason, group in _FOREIGN.items()
+    for name, values in group.items()
+}
+
+
+def default(name: str) -> Any:
+    """Returns T2T's default of a foreign hparam; None where T2T's Transformer lacks it too."""
+    values = FOREIGN[name][0]
+    return values[0] if values else None
+
+
+def check(name: str, value: Any) -> None:
+    """Accepts a foreign hparam that holds T2T's default.
+
+    Raises:
+        UserError: on another value: what it is, and what to write instead; on a name that T2T's
+            Transformer does not have either: the nearest names of ours.
+    """
+    if name in RUN:
+        return
+    if name not in FOREIGN:
+        raise UserError(
+            f"Unknown hparam. Received: {name}={value!r}, a name that neither tensor2tensor's "
+            f"Transformer nor t2t_repro has.{suggest(name, OWN)} Leave it out."
+        )
+    values, instead = FOREIGN[name]
+    if not any(type(value) is type(v) and value == v or _same_number(value, v) for v in values):
+        wanted = " or ".join(f"{name}={v!r}" for v in values) or f"no {name}"
+        raise UserError(
+            f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
+            f"default. Received: {name}={value!r}. Leave it out: {instead}."
+        )
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    numbers = (int, float)
+    return type(a) in numbers and type(b) in numbers and a == b
