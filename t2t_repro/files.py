@@ -28,13 +28,24 @@ def writing(
     unfinished = path.with_name(path.name + INCOMPLETE)
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
-        with open(unfinished, mode, **text) as file:
+        with naming(path), open(unfinished, mode, **text) as file:
             yield file
     except BaseException:
         if not keep_remains:
             unfinished.unlink(missing_ok=True)
         raise
     os.replace(unfinished, path)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Puts `path` into a system's error that has none, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_text_atomic(path: str | os.PathLike, text: str) -> None:

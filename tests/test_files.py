@@ -1,3 +1,6 @@
+import errno
+import os
+
 import pytest
 
 from t2t_repro import files
@@ -35,3 +38,12 @@ def test_a_folder_in_its_place_is_found_at_once(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError, match="folder"), files.writing(tmp_path / "folder"):
         raise AssertionError("the work was done")
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="No space left on device: .*file'"):
+        with files.writing(tmp_path / "file"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(OSError, match="Permission denied: '/other'"), files.naming(tmp_path):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), "/other")
+    assert names(tmp_path) == []

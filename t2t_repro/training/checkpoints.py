@@ -28,6 +28,7 @@ import ml_dtypes
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import naming
 
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 FORMAT = 1
@@ -148,12 +149,12 @@ def write(folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state:
     try:
         files = {}
         for name, values in arrays.items():
-            with open(temporary / name, "wb") as file:
+            with naming(folder), open(temporary / name, "wb") as file:
                 np.savez(file, **values)  # type: ignore[arg-type]
                 _flush(file)
             files[name] = (temporary / name).stat().st_size
         content = {"format": FORMAT, "files": files, **dataclasses.asdict(state)}
-        with open(temporary / STATE, "w", encoding="utf-8") as file:
+        with naming(folder), open(temporary / STATE, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)
             _flush(file)
     except BaseException:

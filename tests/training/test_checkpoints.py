@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import re
 
 import keras
@@ -240,3 +242,16 @@ def test_two_weights_of_one_path_are_refused():
 
     with pytest.raises(ValueError, match="its own path. Received two: same/kernel"):
         checkpoints.named_weights(Twice())
+
+
+def test_a_full_disk_leaves_no_half_of_a_checkpoint(make_model, tmp_path, monkeypatch):
+    model = make_model()
+    checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+
+    def fail(*args, **values):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        checkpoints.save(tmp_path, model, checkpoints.State(step=2), keep_max=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["ckpt-1"]
