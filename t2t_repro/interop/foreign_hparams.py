@@ -117,7 +117,7 @@ _FOREIGN: dict[str, dict[str, Any]] = {
     _ATTENTION: {"hard_attention_k": 0, "gumbel_noise_weight": 0.0, "proximity_bias": False},
     'pos is "timing", "emb" or "none"': {"position_features": ""},
     "padding is left out of the work by itself": {"use_pad_remover": True, "pad_batch": False},
-    "set optimizer to adam, adamw, multistep_adam or adafactor": {
+    "set optimizer to adam, true_adam, adam_w, multistep_adam or adafactor": {
         "optimizer_momentum_momentum": 0.9,
         "optimizer_momentum_nesterov": False,
         "optimizer_zero_grads": False,

@@ -1,0 +1,111 @@
+"""tensor2tensor's way to write an hparam set: assign to it, then return it."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+from t2t_repro.config import HParams, field_named, parse_overrides, parse_value
+from t2t_repro.errors import UserError, suggest
+from t2t_repro.interop import foreign_hparams
+
+
+class _NoHparam(UserError, AttributeError):
+    """A name that is not there: `hasattr` and `getattr` with a default work as they should."""
+
+
+class MutableHParams:
+    """Collects assignments and becomes a frozen `HParams` by `freeze`; T2T's methods."""
+
+    def __init__(self, base: HParams):
+        object.__setattr__(self, "_own", dataclasses.asdict(base))
+        object.__setattr__(self, "_foreign", {})  # T2T's other hparams, as far as they are assigned
+        object.__setattr__(self, "_added", {})  # the user's own, which nothing here reads
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._own:
+            self._own[name] = value
+        elif name in self._added:
+            self._added[name] = value
+        else:
+            self._foreign[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        for values in (self._own, self._added, self._foreign):
+            if name in values:
+                return values[name]
+        if name in foreign_hparams.FOREIGN:
+            value = foreign_hparams.default(name)
+            return self._foreign.setdefault(name, {}) if value == {} else value
+        raise _NoHparam(f"Unknown hparam. Received: {name!r}.{suggest(name, self._own)}")
+
+    def __contains__(self, name: str) -> bool:
+        return hasattr(self, name)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Assigns, or adds an hparam of the user's own."""
+        if name not in self._own and name not in foreign_hparams.FOREIGN:
+            self._added[name] = value
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Assigns."""
+        setattr(self, name, value)
+
+    def del_hparam(self, name: str) -> None:
+        """Takes back what was added or assigned under a name that HParams lacks."""
+        self._added.pop(name, None)
+        self._foreign.pop(name, None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the value, or `default` where there is none."""
+        return getattr(self, name, default)
+
+    def values(self) -> dict[str, Any]:
+        """Returns every value by its name."""
+        return {**self._own, **self._foreign, **self._added}
+
+    def override_from_dict(self, values: dict[str, Any]) -> "MutableHParams":
+        """Assigns several."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        return self
+
+    def parse(self, text: str) -> "MutableHParams":
+        """Assigns from "name=value,name=value"."""
+        for name, value in parse_overrides(text).items():
+            self._own[name] = parse_value(field_named(name), value)
+        return self
+
+    def to_json(self, **options: Any) -> str:
+        """Returns every value as JSON."""
+        return json.dumps(self.values(), **options)
+
+    def freeze(self, where: str, warn: Callable[[str], None]) -> HParams:
+        """Returns what was collected.
+
+        Args:
+            where: the name of the set, for messages.
+            warn: told of the user's own hparams, which nothing here reads.
+
+        Raises:
+            UserError: if an hparam that we lack has another value than T2T's default, or a value
+                of ours is not possible.
+        """
+        wrong = []
+        for name, value in self._foreign.items():
+            try:
+                foreign_hparams.check(name, value)
+            except UserError as error:
+                wrong.append(str(error))
+        try:
+            result = HParams(**self._own)
+        except UserError as error:
+            wrong.append(str(error))
+        if wrong:
+            raise UserError(f"hparams set {where}: " + " ".join(wrong))
+        for name, value in self._added.items():
+            warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
+        return result

@@ -1,0 +1,78 @@
+"""Hparam sets written by assignment."""
+
+import copy
+import json
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.interop.mutable_hparams import MutableHParams
+
+
+@pytest.fixture
+def hparams():
+    return MutableHParams(registry.get_hparams("transformer_base_v1"))
+
+
+def freeze(hparams, warn=pytest.fail):
+    return hparams.freeze("mine", warn)
+
+
+def test_assignments_become_a_frozen_set(hparams):
+    hparams.num_hidden_layers = 4
+    hparams.add_hparam("filter_size", 96)
+    hparams.set_hparam("num_heads", hparams.num_heads // 2)
+    hparams.override_from_dict({"max_length": 64})
+    hparams.parse("batch_size=2048,learning_rate=0.3")
+    result = freeze(hparams)
+    assert isinstance(result, HParams) and result.hidden_size == 512
+    assert (result.num_hidden_layers, result.filter_size, result.num_heads) == (4, 96, 4)
+    assert (result.max_length, result.batch_size, result.learning_rate) == (64, 2048, 0.3)
+
+
+def test_reading_as_tensor2tensors(hparams):
+    assert hparams.moe_num_experts == 16 and hparams.get("pos") == "timing"
+    assert hparams.get("nothing", 5) == 5 and "pos" in hparams and "nothing" not in hparams
+    assert hparams.values()["hidden_size"] == 512
+    assert json.loads(hparams.to_json(sort_keys=True))["num_heads"] == 8
+    assert copy.copy(hparams).hidden_size == 512
+    with pytest.raises(UserError, match="Received: 'hiden_size'. Did you mean 'hidden_size'"):
+        _ = hparams.hiden_size
+
+
+def test_ones_own_hparam_is_carried_and_said_to_be_read_by_nothing(hparams):
+    hparams.add_hparam("x", 1)
+    hparams.x += 1
+    said = []
+    freeze(hparams, said.append)
+    assert hparams.x == 2
+    assert said == ["hparams set mine: nothing in t2t_repro reads hparam x=2."]
+    hparams.del_hparam("x")
+    freeze(hparams)
+
+
+def test_tensor2tensors_default_of_what_we_lack_is_accepted(hparams):
+    hparams.ffn_layer = "dense_relu_dense"
+    hparams.add_hparam("use_pad_remover", True)
+    assert hparams.bottom == {}
+    freeze(hparams)
+
+
+def test_all_that_is_wrong_is_said_at_once(hparams):
+    hparams.ffn_layer = "conv_relu_conv"
+    hparams.bottom["inputs"] = print
+    hparams.num_hiden_layers = 4
+    hparams.hidden_size = 100
+    with pytest.raises(UserError) as error:
+        freeze(hparams)
+    said = str(error.value)
+    assert said.startswith("hparams set mine: tensor2tensor's hparam ffn_layer has no counterpart")
+    assert "Received: bottom={'inputs'" in said and "divisible by num_heads" in said
+    assert "Received: num_hiden_layers=4" in said and "'num_hidden_layers'" in said
+
+
+def test_parse_knows_our_names_only(hparams):
+    with pytest.raises(UserError, match="Unknown hparam. Received: 'nonsense'"):
+        hparams.parse("nonsense=1")
