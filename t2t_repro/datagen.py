@@ -39,7 +39,9 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Generates every problem that the flags name."""
     if args.t2t_usr_dir:
-        registry.load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     names = chosen_problems(args.problem, args.exclude_problems)
     if args.only_list:
         print("\n".join(names))

@@ -18,7 +18,7 @@ from absl import flags
 from t2t_repro import bleu, cli
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.registry import get_problem, load_usr_dir
+from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 
@@ -53,7 +53,9 @@ def main(args: flags.FlagValues) -> None:
     )
 
     if args.t2t_usr_dir:
-        load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     settings = DecodeHParams.parse(args.decode_hparams or "")
     run, config = cli.trained_run(args)

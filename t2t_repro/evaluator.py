@@ -33,7 +33,9 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
     if args.t2t_usr_dir:
-        registry.load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     if not args.output_dir:
         raise UserError("Expected --output_dir, the run to evaluate. Received: none.")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

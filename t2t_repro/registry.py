@@ -21,18 +21,33 @@ _PROBLEMS: dict[str, type] = {}
 _PACKAGE = pathlib.Path(__file__).parent
 _LOADED: set[str] = set()
 _REVERSED = "_rev"
+USR_DIR_PREFIX = "t2t_repro_usr_dir_"  # before the name of a user's package
 
 
-def register_hparams(function: Callable[[], HParams]) -> Callable[[], HParams]:
-    """Registers a function that returns a complete HParams, under the function's name."""
-    return _register(_HPARAMS, "hparams set", function.__name__, function)
+def register_hparams(
+    function: Callable[[], HParams], *, name: str = "", take_over: bool = False
+) -> Callable[[], HParams]:
+    """Registers a function that returns a complete HParams.
+
+    Args:
+        function: makes the set.
+        name: of the set; "": the function's own.
+        take_over: take the name even from this package's catalogue.
+    """
+    return _register(_HPARAMS, "hparams set", name or function.__name__, function, take_over)
 
 
-def register_problem(cls: type) -> type:
-    """Registers a Problem class under its name in snake case, as T2T's `default_name`."""
-    name = snake_case(cls.__name__)
+def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> type:
+    """Registers a Problem class.
+
+    Args:
+        cls: the class.
+        name: of the problem; "": the class's in snake case, as T2T's `default_name`.
+        take_over: take the name even from this package's catalogue.
+    """
+    name = name or snake_case(cls.__name__)
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
-    return _register(_PROBLEMS, "problem", name, cls)
+    return _register(_PROBLEMS, "problem", name, cls, take_over)
 
 
 def get_hparams(name: str, overrides: str = "") -> HParams:
@@ -92,7 +107,7 @@ def load_usr_dir(path: str) -> None:
         )
     _load_catalogue("hparams")
     _load_catalogue("problems")
-    module_name = f"t2t_repro_usr_dir_{folder.name}"
+    module_name = USR_DIR_PREFIX + folder.name
     loaded = sys.modules.get(module_name)
     if loaded is not None and loaded.__file__ == str(init):
         return
@@ -127,11 +142,13 @@ def snake_case(name: str) -> str:
     return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
 
 
-def _register(table: dict, kind: str, name: str, value):
-    if name in table and table[name].__module__ != value.__module__:
+def _register(table: dict, kind: str, name: str, value, take_over: bool):
+    there = table[name].__module__ if name in table else value.__module__
+    ours = there.startswith(f"{__package__}.")
+    if there != value.__module__ and not (take_over and ours):
         raise UserError(
             f"Expected a new name for this {kind}. Received: {name!r}, which "
-            f"{table[name].__module__} registers too. Rename one of them."
+            f"{there} registers too. Rename one of them."
         )
     table[name] = value
     return value

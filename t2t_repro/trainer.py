@@ -60,7 +60,9 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Does what the flags say."""
     if args.t2t_usr_dir:
-        registry.load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     if args.registry_help:
         print(registry_help())
         return

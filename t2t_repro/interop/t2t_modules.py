@@ -1,0 +1,310 @@
+"""What the modules of tensor2tensor that a --t2t_usr_dir imports hold here, and what they lack."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from t2t_repro import problem, registry
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.interop import parallel_corpora
+from t2t_repro.interop.mutable_hparams import MutableHParams
+from t2t_repro.text import encoders
+from t2t_repro.text.subword import SubwordTextEncoder
+
+Warn = Callable[[str], None]
+_NO_MODALITIES = "set input_space_id and target_space_id as attributes of the class instead"
+_NO_GENERATE_DATA = (
+    "t2t-datagen writes the files: say the samples in generate_samples, or encode them yourself in "
+    "generate_encoded_samples"
+)
+_NO_PIPELINE = "t2t_repro reads the files itself; change the samples in generate_samples instead"
+_NO_HOOKS = "score translations with t2t-bleu"
+
+# Members of a T2T problem that nothing here calls: what to write instead of overriding them.
+_UNREAD_MEMBERS = {
+    "generate_data": _NO_GENERATE_DATA,
+    "multiprocess_generate": _NO_GENERATE_DATA,
+    "num_generate_tasks": _NO_GENERATE_DATA,
+    "prepare_to_generate": _NO_GENERATE_DATA,
+    "hparams": _NO_MODALITIES,
+    "example_reading_spec": _NO_PIPELINE,
+    "preprocess_example": _NO_PIPELINE,
+    "preprocess": _NO_PIPELINE,
+    "dataset": _NO_PIPELINE,
+    "decode_example": _NO_PIPELINE,
+    "input_fn": _NO_PIPELINE,
+    "serving_input_fn": _NO_PIPELINE,
+    "filepattern": "its files are those of dataset_filename",
+    "max_length": "set the hparam max_length",
+    "get_or_create_vocab": "override prepare_vocabulary and feature_encoders",
+    "decode_hooks": _NO_HOOKS,
+    "eval_hooks": _NO_HOOKS,
+    "eval_metric_fns": "name metrics in eval_metrics",
+    "all_metrics_fns": "name metrics in eval_metrics",
+}
+# Properties that are accepted while they say what T2T's text problems say.
+_FIXED_PROPERTIES: dict[str, tuple[Any, str]] = {
+    "has_inputs": (True, "there are no language models; give each sample its inputs"),
+    "packed_length": (None, "examples are not packed; length buckets keep the padding small"),
+    "batch_size_means_tokens": (True, "the hparam use_fixed_batch_size=True counts sentences"),
+    "skip_random_fraction_when_training": (True, "each run reads its data in an order of its own"),
+}
+
+
+class Text2TextProblem(problem.Text2TextProblem):
+    """Ours, with the methods that T2T's problems call on themselves."""
+
+    has_inputs = True
+    packed_length = None
+    batch_size_means_tokens = True
+
+    def get_or_create_vocab(self, data_dir: str, tmp_dir: str, force_get: bool = False) -> Any:
+        """Returns the encoder; makes its file first, unless `force_get`."""
+        if not force_get:
+            self.prepare_vocabulary(data_dir, tmp_dir)
+        return problem.Text2TextProblem.feature_encoders(self, data_dir)["targets"]
+
+
+class TranslateProblem(Text2TextProblem):
+    """T2T's problems of two languages: `source_data_files` names archives and pairs of files."""
+
+    datatypes_to_clean: Any = None
+
+    def source_data_files(self, dataset_split: str) -> Iterable[Any]:
+        """Returns [[URL or archive, (source file, target file)], ...]."""
+        raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
+
+    def vocab_data_files(self) -> Iterable[Any]:
+        """The files that the subwords are built from."""
+        return self.source_data_files(problem.Split.TRAIN)
+
+    def generate_samples(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        dataset_split: str,
+        custom_iterator: Callable[..., Iterator[Any]] = parallel_corpora.text2text_txt_iterator,
+    ) -> Iterable[problem.Sample]:
+        train = dataset_split == problem.Split.TRAIN
+        path = parallel_corpora.compile_data(
+            tmp_dir,
+            self.source_data_files(dataset_split),
+            f"{self.name}-compiled-{'train' if train else 'dev'}",
+            self.datatypes_to_clean if train else None,
+        )
+        return custom_iterator(f"{path}.lang1", f"{path}.lang2")
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        return parallel_corpora.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+
+
+class Metrics:
+    """The names of metrics that evaluation computes."""
+
+    ACC = "accuracy"
+    ACC_TOP5 = "accuracy_top5"
+    ACC_PER_SEQ = "accuracy_per_sequence"
+    NEG_LOG_PERPLEXITY = "neg_log_perplexity"
+    APPROX_BLEU = "approx_bleu_score"
+    ROUGE_2_F = "rouge_2_fscore"
+    ROUGE_L_F = "rouge_L_fscore"
+
+
+def text2text_generate_encoded(
+    sample_generator: Iterable[dict[str, Any]],
+    vocab: encoders.TextEncoder,
+    targets_vocab: encoders.TextEncoder | None = None,
+    has_inputs: bool = True,
+    inputs_prefix: str = "",
+    targets_prefix: str = "",
+) -> Iterator[dict[str, Any]]:
+    """Yields the samples as ids, each side ended by 1."""
+    sides = [("targets", targets_vocab or vocab, targets_prefix)]
+    if has_inputs:
+        sides.append(("inputs", vocab, inputs_prefix))
+    for sample in sample_generator:
+        ids = {
+            name: [*encoder.encode(prefix + sample[name]), encoders.EOS_ID]
+            for name, encoder, prefix in sides
+        }
+        yield {**sample, **ids}
+
+
+def contents(warn: Warn) -> dict[str, dict[str, Any]]:
+    """Returns {module of tensor2tensor: {name: what it is here}}.
+
+    Args:
+        warn: told when a name of ours is taken over, and of hparams that nothing reads.
+    """
+    identity = {name: _identity for name in ("native_to_unicode", "unicode_to_native")}
+    return {
+        "utils.registry": {
+            "register_problem": _Register(_register_problem, warn),
+            "register_base_problem": _Register(_register_problem, warn),
+            "register_hparams": _Register(_register_hparams, warn),
+            "hparams": _mutable,
+            "problem": registry.get_problem,
+            "list_hparams": lambda prefix="": _with_prefix(registry.list_hparams(), prefix),
+            "list_problems": registry.list_problems,
+            "list_base_problems": registry.list_problems,
+            "default_name": lambda thing: registry.snake_case(thing.__name__),
+        },
+        "utils.metrics": {"Metrics": Metrics},
+        "data_generators.problem": {
+            "DatasetSplit": problem.Split,
+            "SpaceID": problem.SpaceID,
+            "Problem": problem.Problem,
+        },
+        "data_generators.text_problems": {
+            "Text2TextProblem": Text2TextProblem,
+            "VocabType": problem.VocabType,
+            "text2text_txt_iterator": parallel_corpora.text2text_txt_iterator,
+            "text2text_txt_tab_iterator": parallel_corpora.text2text_txt_tab_iterator,
+            "txt_line_iterator": parallel_corpora.txt_line_iterator,
+            "text2text_generate_encoded": text2text_generate_encoded,
+        },
+        "data_generators.translate": {
+            "TranslateProblem": TranslateProblem,
+            "compile_data": parallel_corpora.compile_data,
+        },
+        "data_generators.text_encoder": {
+            "PAD": encoders.PAD,
+            "EOS": encoders.EOS,
+            "PAD_ID": 0,
+            "EOS_ID": encoders.EOS_ID,
+            "RESERVED_TOKENS": list(encoders.RESERVED_TOKENS),
+            "NUM_RESERVED_TOKENS": encoders.NUM_RESERVED_TOKENS,
+            "TextEncoder": encoders.TextEncoder,
+            "ByteTextEncoder": encoders.ByteTextEncoder,
+            "TokenTextEncoder": encoders.TokenTextEncoder,
+            "SubwordTextEncoder": SubwordTextEncoder,
+            **identity,
+        },
+        "data_generators.generator_utils": {
+            name: getattr(parallel_corpora, name)
+            for name in (
+                "maybe_download",
+                "gunzip_file",
+                "generate_lines_for_vocab",
+                "get_or_generate_vocab",
+                "get_or_generate_vocab_inner",
+            )
+        },
+        "models.transformer": {},  # every hparam set; see `hparam_set`
+        "layers.common_hparams": {"basic_params1": lambda: MutableHParams(HParams())},
+    }
+
+
+# What to do instead of using a name, by the name without "tensor2tensor."
+INSTEAD = {
+    "utils.registry.register_model": "subclass t2t_repro.Transformer and train it from Python",
+    "utils.registry.register_ranged_hparams": "there is no hyperparameter search; leave it out",
+    "utils.registry.register_optimizer": "the hparam optimizer names one of ours",
+    "utils.t2t_model": "subclass t2t_repro.Transformer and train it from Python",
+    "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one anew",
+    "layers.modalities": _NO_MODALITIES,
+    "layers.modality": _NO_MODALITIES,
+    "layers.common_layers": "layers are in t2t_repro.layers, written with keras.ops",
+    "layers.common_attention": "layers are in t2t_repro.layers, written with keras.ops",
+    "models.transformer.Transformer": "it is t2t_repro.Transformer, a keras.Model",
+    "data_generators.text_problems.Text2SelfProblem": "there are no language models",
+    "data_generators.text_problems.Text2ClassProblem": "there are no classifiers",
+    "data_generators.text_problems.QuestionAndContext2TextProblem": (
+        "put question and context into one text as the inputs of a Text2TextProblem"
+    ),
+    "data_generators.text_problems.ChoppedTextProblem": "there are no language models",
+    "data_generators.text_problems.text2self_txt_iterator": "there are no language models",
+    "data_generators.text_problems.text2class_txt_iterator": "there are no classifiers",
+    "data_generators.translate.TranslateDistillProblem": (
+        "translate the training text with t2t-decoder, and train on the result"
+    ),
+    "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,
+    "data_generators.generator_utils.generate_dataset_and_shuffle": _NO_GENERATE_DATA,
+    "data_generators.problem.TaskID": "there are no multi-problem runs",
+    "data_generators.text_encoder.ClassLabelEncoder": "there are no classifiers",
+}
+
+
+def hparam_set(name: str) -> Callable[[], MutableHParams] | None:
+    """Returns the function of T2T's models/transformer.py that makes the set `name`, or None."""
+    known = name.startswith("transformer_") and name in registry.list_hparams()
+    return functools.partial(_mutable, name) if known else None
+
+
+def text_problem(name: str) -> type | None:
+    """Returns the problem class `name` of our catalogue, or None."""
+    snake = registry.snake_case(name)
+    return type(registry.get_problem(snake)) if snake in registry.list_problems() else None
+
+
+class _Register:
+    """A decorator with or without arguments: @register, @register() or @register("name")."""
+
+    def __init__(self, register: Callable[[Any, str, Warn], None], warn: Warn):
+        self.register, self.warn = register, warn
+
+    def __call__(self, value: Any = None, name: str = "") -> Any:
+        if value is None or isinstance(value, str):
+            return lambda real: self(real, value or name)
+        self.register(value, name, self.warn)
+        return value
+
+
+def _register_problem(cls: type, name: str, warn: Warn) -> None:
+    _check_members(cls)
+    name = name or registry.snake_case(cls.__name__)
+    if name in registry.list_problems():
+        warn(f"problem {name}: yours is used, not t2t_repro's own.")
+    registry.register_problem(cls, name=name, take_over=True)
+
+
+def _check_members(cls: type) -> None:
+    """Refuses what T2T would call and nothing here does."""
+    for base in cls.__mro__:
+        if base.__module__.startswith("t2t_repro."):
+            continue
+        for name in vars(base).keys() & _UNREAD_MEMBERS:
+            raise UserError(
+                f"problem {cls.__name__}: t2t_repro never calls {name}, which {base.__name__} "
+                f"defines. Take it out: {_UNREAD_MEMBERS[name]}."
+            )
+        for name in vars(base).keys() & _FIXED_PROPERTIES:
+            wanted, instead = _FIXED_PROPERTIES[name]
+            if (value := getattr(cls(), name)) != wanted:
+                raise UserError(
+                    f"problem {cls.__name__}: expected {name}={wanted!r}. Received: {value!r}. "
+                    f"Take it out: {instead}."
+                )
+
+
+def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> None:
+    name = name or function.__name__
+    if name in registry.list_hparams():
+        warn(f"hparams set {name}: yours is used, not t2t_repro's own.")
+
+    @functools.wraps(function)
+    def frozen() -> HParams:
+        result = function()
+        if isinstance(result, MutableHParams):
+            return result.freeze(name, warn)
+        if isinstance(result, HParams):
+            return result
+        raise UserError(
+            f"hparams set {name}: expected its function to end with `return hparams`. "
+            f"Received: {result!r}."
+        )
+
+    registry.register_hparams(frozen, name=name, take_over=True)
+
+
+def _mutable(name: str) -> MutableHParams:
+    return MutableHParams(registry.get_hparams(name))
+
+
+def _with_prefix(names: list[str], prefix: str | None) -> list[str]:
+    return [name for name in names if name.startswith(prefix or "")]
+
+
+def _identity(text: str) -> str:
+    return text

@@ -1,0 +1,193 @@
+"""A --t2t_usr_dir that was written for tensor2tensor, unchanged.
+
+While the folder is loaded, and only then, `from tensor2tensor.utils import registry` and the like
+find what is in t2t_modules.py. An installed tensor2tensor is never shadowed.
+"""
+
+import ast
+import contextlib
+import importlib
+import importlib.machinery
+import pathlib
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError, suggest
+from t2t_repro.interop import t2t_modules
+
+_TOP = "tensor2tensor"
+
+
+class Unsupported(UserError, ImportError):
+    """A name of tensor2tensor's that is not here."""
+
+
+def load(path: str, warn: Callable[[str], None] | None = None) -> None:
+    """Loads the user's package at `path`, written for t2t_repro or for tensor2tensor.
+
+    Args:
+        path: a folder with an __init__.py.
+        warn: receives warnings; None: stderr.
+
+    Raises:
+        UserError: if it is no package or fails; if it uses a name of tensor2tensor's that is not
+            here: which, where, and what to write instead.
+    """
+    warn = warn or _say
+    folder = pathlib.Path(path).expanduser().resolve()
+    before = set(sys.modules)
+    try:
+        with _imports(folder, warn):
+            registry.load_usr_dir(path)
+    except Unsupported as error:
+        raise UserError(f"{error}{_where(error, folder)}") from error
+    if _TOP in set(sys.modules) - before:
+        warn(
+            "tensor2tensor is installed, and your package imports it: what it registers there is "
+            "not known here. Uninstall tensor2tensor, or import from t2t_repro."
+        )
+    for file, line in _late_imports(folder):
+        warn(
+            f"{file} line {line} imports tensor2tensor inside a function, where it is not found "
+            "later: move the import to the top of the file."
+        )
+
+
+@contextlib.contextmanager
+def _imports(folder: pathlib.Path, warn: Callable[[str], None]) -> Iterator[None]:
+    """Finds tensor2tensor's modules, and the package under its own name, inside the block."""
+    own, shim = _OwnName(folder.name), _Shim(t2t_modules.contents(warn))
+    sys.meta_path.insert(0, own)  # first, as T2T puts the folder above first on sys.path
+    sys.meta_path.append(shim)  # last: an installed tensor2tensor is found before
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(own)
+        sys.meta_path.remove(shim)
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, _Module) or (own.serves(name) and name in own.served):
+                del sys.modules[name]
+
+
+class _Shim:
+    """A finder and loader of the modules in `contents`."""
+
+    def __init__(self, contents: dict[str, dict[str, Any]]):
+        self.contents = {f"{_TOP}.{name}": names for name, names in contents.items()}
+        self.packages = {name.rpartition(".")[0] for name in self.contents} | {_TOP}
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _TOP and not isinstance(sys.modules.get(_TOP), _Module):
+            return None
+        if name in self.packages or name in self.contents:
+            package = name in self.packages
+            return importlib.machinery.ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]
+        if name.startswith(f"{_TOP}."):
+            raise self.unsupported(name)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> "_Module":
+        return _Module(spec.name, self)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module).update(self.contents.get(module.__name__, {}))
+
+    def attribute(self, module: str, name: str) -> Any:
+        """What a module has beyond its contents."""
+        full = f"{module}.{name}"
+        if name.startswith("__") or full in self.packages or full in self.contents:
+            raise AttributeError(name)  # the import system goes on to look for a module
+        found = None
+        if module == f"{_TOP}.models.transformer":
+            found = t2t_modules.hparam_set(name)
+        elif module == f"{_TOP}.data_generators.text_problems":
+            found = t2t_modules.text_problem(name)
+        if found is None:
+            raise self.unsupported(full)
+        return found
+
+    def unsupported(self, full: str) -> Unsupported:
+        """The error for a name that is not here."""
+        short = full.removeprefix(f"{_TOP}.")
+        instead = t2t_modules.INSTEAD.get(short)
+        module, _, name = full.rpartition(".")
+        if instead is None and module in self.contents:
+            names = [*self.contents[module]]
+            if module == f"{_TOP}.models.transformer":
+                names += registry.list_hparams()
+            instead = f"{module} has here: {', '.join(sorted(self.contents[module]))}"
+            if module == f"{_TOP}.models.transformer":
+                instead = f"{module} has here the hparam sets of t2t-trainer --registry_help"
+            instead += f".{suggest(name, names)}".rstrip(".")
+        elif instead is None:
+            have = sorted(name.removeprefix(f"{_TOP}.") for name in self.contents)
+            instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
+        return Unsupported(f"{full} is not supported by t2t_repro: {instead}.")
+
+
+class _Module(types.ModuleType):
+    """A module of tensor2tensor's, as far as it is here."""
+
+    def __init__(self, name: str, shim: _Shim):
+        super().__init__(name)
+        self._shim = shim
+
+    def __getattr__(self, name: str) -> Any:
+        return self._shim.attribute(self.__name__, name)
+
+
+class _OwnName:
+    """Finds the package that is being loaded under the name of its folder, as under T2T."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.served: set[str] = set()
+        self.specs: dict[str, Any] = {}
+
+    def serves(self, name: str) -> bool:
+        return name == self.name or name.startswith(f"{self.name}.")
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not self.serves(name):
+            return None
+        self.served.add(name)
+        return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = importlib.import_module(registry.USR_DIR_PREFIX + spec.name)
+        self.specs[module.__name__] = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        # The import system has put the other name's there.
+        module.__spec__ = self.specs[module.__name__]
+
+
+def _where(error: Exception, folder: pathlib.Path) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [f for f in frames if pathlib.Path(f.filename).is_relative_to(folder)]
+    return f" ({mine[-1].filename} line {mine[-1].lineno})" if mine else ""
+
+
+def _late_imports(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, int]]:
+    """The imports of tensor2tensor inside functions: they run when the finder is gone."""
+    for file in sorted(folder.rglob("*.py")):
+        tree = ast.parse(file.read_bytes())
+        functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
+        for node in {node for function in functions for node in ast.walk(function)}:
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            if any(name.partition(".")[0] == _TOP for name in names):
+                yield file, node.lineno
+
+
+def _say(text: str) -> None:
+    print(f"t2t_usr_dir: warning: {text}", file=sys.stderr)
