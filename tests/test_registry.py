@@ -95,3 +95,17 @@ def test_a_usr_dir_that_fails_is_named_with_its_line(tmp_path, text, message):
     (folder / "__init__.py").write_text(text)
     with pytest.raises(UserError, match=f"Expected --t2t_usr_dir=.* importable.*{message}"):
         registry.load_usr_dir(str(folder))
+
+
+def test_a_name_of_ours_can_be_taken_over_on_purpose(monkeypatch):
+    for table in ("_HPARAMS", "_PROBLEMS"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    ours = registry.get_hparams("transformer_small")
+    registry.register_hparams(lambda: ours, name="transformer_tiny", take_over=True)
+    assert registry.get_hparams("transformer_tiny") == ours
+    mine = type("Mine", (t2t_repro.get_problem("text2text_tmpdir").__class__,), {})
+    mine.__module__ = "mine"
+    with pytest.raises(UserError, match="Expected a new name for this problem"):
+        registry.register_problem(mine, name="text2text_tmpdir")
+    registry.register_problem(mine, name="text2text_tmpdir", take_over=True)
+    assert isinstance(registry.get_problem("text2text_tmpdir"), mine)

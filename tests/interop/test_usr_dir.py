@@ -1,0 +1,331 @@
+"""Packages that were written for tensor2tensor load unchanged."""
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.interop import usr_dir
+from t2t_repro.text.subword import SubwordTextEncoder
+
+PACKAGE = """
+from tensor2tensor.data_generators import problem
+from tensor2tensor.data_generators import text_problems
+from tensor2tensor.models import transformer
+from tensor2tensor.utils import registry
+import os
+
+
+@registry.register_problem
+class TranslateEndeMulti30k(text_problems.Text2TextProblem):
+
+  @property
+  def approx_vocab_size(self):
+    return 2**7
+
+  @property
+  def is_generate_per_split(self):
+    return True
+
+  @property
+  def dataset_splits(self):
+    return [{"split": problem.DatasetSplit.TRAIN, "shards": 2},
+            {"split": problem.DatasetSplit.EVAL, "shards": 1}]
+
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    name = "train" if dataset_split == problem.DatasetSplit.TRAIN else "val"
+    return text_problems.text2text_txt_iterator(
+        os.path.join(tmp_dir, name + ".en"), os.path.join(tmp_dir, name + ".de"))
+
+
+@registry.register_hparams
+def transformer_shim_post():
+  hparams = transformer.transformer_base_v1()
+  hparams.num_hidden_layers = 1
+  hparams.hidden_size = 8
+  hparams.num_heads = 2
+  hparams.add_hparam("shim", 1)
+  return hparams
+
+
+@registry.register_hparams("transformer_shim_pre")
+def another_name():
+  hparams = transformer_shim_post()
+  hparams.layer_preprocess_sequence = "n"
+  hparams.layer_postprocess_sequence = "da"
+  return hparams
+"""
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """The registry and the modules are as they were after each test."""
+    registry.list_hparams(), registry.list_problems()
+    tables = [(table, dict(table)) for table in (registry._HPARAMS, registry._PROBLEMS)]
+    modules, path = set(sys.modules), list(sys.meta_path)
+    yield
+    for table, before in tables:
+        table.clear()
+        table.update(before)
+    assert sys.meta_path == path
+    assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]
+    for name in set(sys.modules) - modules:
+        if name.startswith(registry.USR_DIR_PREFIX):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Writes a package and loads it; returns the warnings."""
+
+    def load(init, name="mine", **modules):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in {"__init__": init, **modules}.items():
+            (folder / f"{file}.py").write_text(text)
+        said: list[str] = []
+        usr_dir.load(str(folder), said.append)
+        usr_dir.load(str(folder), said.append)
+        return said
+
+    return load
+
+
+def test_a_usual_package(load):
+    said = load(PACKAGE)
+    assert said == ["problem translate_ende_multi30k: yours is used, not t2t_repro's own."]
+    problem = registry.get_problem("translate_ende_multi30k")
+    assert problem.vocab_filename == "vocab.translate_ende_multi30k.128.subwords"
+    assert problem.dataset_splits[0] == {"split": "train", "shards": 2}
+    post = registry.get_hparams("transformer_shim_post")
+    expected = dataclasses.replace(
+        registry.get_hparams("transformer_base_v1"), num_hidden_layers=1, hidden_size=8, num_heads=2
+    )
+    assert post == expected
+    assert said[1] == (
+        "hparams set transformer_shim_post: nothing in t2t_repro reads hparam shim=1."
+    )
+    assert registry.get_hparams("transformer_shim_pre") == dataclasses.replace(
+        post, layer_preprocess_sequence="n", layer_postprocess_sequence="da"
+    )
+    assert registry.get_hparams("transformer_shim_pre", "num_heads=4").num_heads == 4
+    assert "another_name" not in registry.list_hparams()
+
+
+def test_its_data_and_vocabulary(load, tmp_path):
+    load(PACKAGE)
+    (tmp_path / "train.en").write_text("a cat sat\nthe mat\n" * 40)
+    (tmp_path / "train.de").write_text("eine Katze\ndie Matte\n" * 40)
+    problem = registry.get_problem("translate_ende_multi30k")
+    data, raw = str(tmp_path / "data"), str(tmp_path)
+    encoder = problem.get_or_create_vocab(data, raw)
+    assert isinstance(encoder, SubwordTextEncoder)
+    first = next(iter(problem.generate_encoded_samples(data, raw, "train")))
+    assert encoder.decode(first["targets"][:-1]) == "eine Katze" and first["targets"][-1] == 1
+    assert problem.get_or_create_vocab(data, raw, force_get=True).vocab_size == encoder.vocab_size
+    with pytest.raises(UserError, match="Expected val.en .or val.en.gz. in"):
+        list(problem.generate_samples(data, raw, "dev"))
+
+
+def test_sibling_modules_by_the_packages_own_name(load):
+    said = load(
+        "from . import parts\nfrom shimpackage.other import more\n"
+        "import shimpackage.parts as again\n"
+        "assert again is parts and again.__spec__.name.endswith('_shimpackage.parts')\n",
+        name="shimpackage",
+        parts="from tensor2tensor.utils import registry\nfrom shimpackage import other\n",
+        other="more = 5\n",
+    )
+    assert said == [] and "shimpackage" not in sys.modules
+    assert "shimpackage.other" not in sys.modules
+
+
+def test_the_registry_and_the_rest(load):
+    load(
+        """
+from tensor2tensor.data_generators import generator_utils, text_encoder, text_problems, translate
+from tensor2tensor.layers import common_hparams
+from tensor2tensor.utils import metrics, registry
+import tensor2tensor.data_generators.problem as problem_lib
+from tensor2tensor.data_generators.text_problems import VocabType, Text2textTmpdir
+
+assert text_encoder.RESERVED_TOKENS + ["X"] == ["<pad>", "<EOS>", "X"]
+assert text_encoder.native_to_unicode("a") == "a" and text_encoder.EOS_ID == 1
+assert metrics.Metrics.ACC == "accuracy" and problem_lib.SpaceID.EN_TOK == 3
+assert registry.hparams("transformer_tiny").hidden_size == 128
+assert "transformer_tiny" in registry.list_hparams("transformer_t")
+assert registry.problem("text2text_tmpdir").name == "text2text_tmpdir"
+assert registry.default_name(Text2textTmpdir) == "text2text_tmpdir"
+
+@registry.register_problem("named_otherwise")
+class Mine(translate.TranslateProblem):
+  vocab_type = VocabType.CHARACTER
+  def source_data_files(self, dataset_split):
+    return [["local", ("a.en", "a.de")]]
+
+@registry.register_problem()
+class SecondOfMine(Text2textTmpdir):
+  pass
+
+@registry.register_hparams()
+def shim_basic():
+  hparams = common_hparams.basic_params1()
+  hparams.add_hparam("filter_size", 77)
+  return hparams
+"""
+    )
+    assert registry.get_problem("named_otherwise").name == "named_otherwise"
+    assert "second_of_mine" in registry.list_problems()
+    assert registry.get_hparams("shim_basic").filter_size == 77
+
+
+def test_encoded_samples_of_ones_own(load, tmp_path):
+    load(
+        """
+from tensor2tensor.data_generators import text_encoder, text_problems
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimEncoded(text_problems.Text2TextProblem):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = text_encoder.ByteTextEncoder()
+    samples = iter([{"inputs": "a", "targets": "b"}])
+    return text_problems.text2text_generate_encoded(samples, encoder, inputs_prefix="x")
+"""
+    )
+    problem = registry.get_problem("shim_encoded")
+    (sample,) = problem.generate_encoded_samples("", "", "train")
+    assert sample == {"inputs": [122, 99, 1], "targets": [100, 1]}
+
+
+TOP = "from tensor2tensor.utils import registry\n"
+PROBLEM = (
+    "from tensor2tensor.data_generators import text_problems\n"
+    f"{TOP}@registry.register_problem\nclass ShimRefused(text_problems.Text2TextProblem):\n  "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "\nfrom tensor2tensor.layers import common_layers",
+            r"tensor2tensor.layers.common_layers is not supported by t2t_repro: layers are in "
+            r"t2t_repro.layers, written with keras.ops. \(.*__init__.py line 2\)",
+        ),
+        (
+            "import tensor2tensor.bin.t2t_trainer",
+            "tensor2tensor.bin is not supported.*may import data_generators.generator_utils, ",
+        ),
+        (
+            "from tensor2tensor.data_generators.text_problems import Text2SelfProblem",
+            "text_problems.Text2SelfProblem is not supported by t2t_repro: there are no language",
+        ),
+        (
+            "from tensor2tensor.data_generators import problem\nproblem.DataSplit",
+            "problem.DataSplit is not .*: .*problem has here: DatasetSplit, Problem, SpaceID. Did "
+            "you mean 'DatasetSplit'",
+        ),
+        (
+            "from tensor2tensor.models import transformer\ntransformer.transformer_tini()",
+            "the hparam sets of t2t-trainer --registry_help. Did you mean 'transformer_tiny'",
+        ),
+        (
+            f"{TOP}@registry.register_model\nclass A: pass",
+            "register_model is not supported by t2t_repro: subclass t2t_repro.Transformer",
+        ),
+        (
+            f"{PROBLEM}def generate_data(self, data_dir, tmp_dir, task_id=-1): pass",
+            "problem ShimRefused: t2t_repro never calls generate_data, which ShimRefused defines",
+        ),
+        (f"{PROBLEM}has_inputs = False", "expected has_inputs=True. Received: False. Take it out"),
+        (
+            f"{PROBLEM}@property\n  def packed_length(self): return 256",
+            "expected packed_length=None. Received: 256. Take it out: examples are not packed",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(load, text, message):
+    with pytest.raises(UserError, match=message):
+        load(text)
+    assert "shim_refused" not in registry.list_problems()
+
+
+def test_an_unsupported_module_can_be_caught_as_an_import_error(load):
+    load(
+        "try:\n  from tensor2tensor.layers import common_layers\n"
+        "except ImportError:\n  common_layers = None\n"
+    )
+
+
+def test_a_set_that_returns_nothing_or_what_we_lack(load):
+    load(
+        f"""{TOP}from tensor2tensor.models import transformer
+@registry.register_hparams
+def shim_nothing():
+  transformer.transformer_tiny().hidden_size = 4
+
+@registry.register_hparams
+def shim_moe():
+  hparams = transformer.transformer_tiny()
+  hparams.ffn_layer = "local_moe"
+  return hparams
+"""
+    )
+    with pytest.raises(UserError, match="shim_nothing: expected its function to end with `return"):
+        registry.get_hparams("shim_nothing")
+    with pytest.raises(UserError, match="shim_moe: .* Received: ffn_layer='local_moe'. Leave it"):
+        registry.get_hparams("shim_moe")
+
+
+def test_a_set_of_ours_may_be_returned_and_taken_over(load):
+    said = load(
+        f"""{TOP}from t2t_repro import registry as ours
+@registry.register_hparams
+def transformer_tiny():
+  return ours.get_hparams("transformer_small")
+"""
+    )
+    assert said == ["hparams set transformer_tiny: yours is used, not t2t_repro's own."]
+    assert registry.get_hparams("transformer_tiny") == registry.get_hparams("transformer_small")
+
+
+def test_two_packages_cannot_register_one_name(load):
+    text = f"{TOP}\n@registry.register_hparams\ndef shim_twice(): pass\n"
+    load(text, name="one")
+    with pytest.raises(UserError, match="Expected a new name for this hparams set.*shim_twice"):
+        load(text, name="two")
+
+
+def test_imports_that_come_too_late_are_told(load):
+    said = load("def f():\n  from tensor2tensor.utils import registry\n\ndef g():\n  import os\n")
+    assert len(said) == 2 and "line 2 imports tensor2tensor inside a function" in said[0]
+
+
+def test_tensor2tensor_is_found_inside_only():
+    with pytest.raises(ModuleNotFoundError):
+        import tensor2tensor.utils  # noqa: F401
+
+
+def test_an_installed_tensor2tensor_is_not_shadowed(load, tmp_path, monkeypatch):
+    (tmp_path / "site" / "tensor2tensor").mkdir(parents=True)
+    (tmp_path / "site" / "tensor2tensor" / "__init__.py").write_text("real = True\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    said = load("import tensor2tensor\nassert tensor2tensor.real\n")
+    assert said == [
+        "tensor2tensor is installed, and your package imports it: what it registers there is not "
+        "known here. Uninstall tensor2tensor, or import from t2t_repro."
+    ]
+    with pytest.raises(UserError, match="No module named 'tensor2tensor.utils'"):
+        load("from tensor2tensor.utils import registry", name="second")
+    assert not isinstance(sys.modules.pop("tensor2tensor"), usr_dir._Module)
+
+
+def test_a_package_that_needs_nothing_of_it_and_the_default_warning(tmp_path, capsys):
+    (tmp_path / "__init__.py").write_text("def f():\n  import tensor2tensor\n")
+    usr_dir.load(str(tmp_path))
+    assert capsys.readouterr().err.startswith("t2t_usr_dir: warning: ")
+    assert isinstance(sys.modules[registry.USR_DIR_PREFIX + tmp_path.name], types.ModuleType)
