@@ -20,6 +20,8 @@ PROGRAMS = {
     "t2t-avg-all": "avg_all",
     "t2t-bleu": "bleu",
     "t2t-score-trees": "score_trees",
+    "t2t-import-checkpoint": "import_checkpoint",
+    "t2t-export-checkpoint": "export_checkpoint",
 }
 
 TEST_REQUIREMENTS = ["pytest>=8,<10", "hypothesis>=6.100,<7", "ruff>=0.17,<0.18", "mypy>=2.4,<3"]

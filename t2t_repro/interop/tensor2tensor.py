@@ -1,12 +1,13 @@
 """tensor2tensor's variable names and shapes for the Transformer's weights, both ways."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
@@ -15,6 +16,7 @@ from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.models.stacks import Sublayer
 from t2t_repro.models.transformer import Transformer
 
+__all__ = ["load_variables", "export_variables", "read_checkpoint"]
 _BODY = "transformer/body"
 
 
@@ -38,8 +40,24 @@ def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
         UserError: if a variable is missing, extra or of another shape; all of them are listed, and
             the model stays as it was.
     """
-    entries = list(_entries(model))
-    expected = dict(pair for e in entries for pair in zip(e.names, e.shapes, strict=True))
+    advice = "Make the model with the hparams and vocabularies of the checkpoint."
+    assign(list(entries(model)), arrays, "variables", advice)
+
+
+def export_variables(model: Transformer) -> dict[str, np.ndarray]:
+    """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays."""
+    return arrays_of(entries(model))
+
+
+def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, advice: str) -> None:
+    """Sets variables of ours from T2T's.
+
+    Args:
+        targets: our variables with T2T's names.
+        arrays: {T2T's name: array}, exactly those.
+        kind: what they are, for the error; and `advice`, what to do then.
+    """
+    expected = dict(pair for e in targets for pair in zip(e.names, e.shapes, strict=True))
     problems = [f"missing {n} {s}" for n, s in expected.items() if n not in arrays]
     problems += [f"extra {n} {np.shape(a)}" for n, a in arrays.items() if n not in expected]
     problems += [
@@ -49,21 +67,20 @@ def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
     ]
     if problems:
         raise UserError(
-            "Expected exactly the variables of this model. Received others: "
-            f"{'; '.join(problems)}. Make the model with the hparams and vocabularies of the "
-            "checkpoint."
+            f"Expected exactly the {kind} of this model. Received others: "
+            f"{'; '.join(problems)}. {advice}"
         )
-    for entry in entries:
+    for entry in targets:
         shape = entry.variable.shape
         parts = [np.asarray(arrays[name]) for name in entry.names]
         rows = [p.reshape(_part_shape(shape, entry.axis, p.size)) for p in parts]
         entry.variable.assign(np.concatenate(rows, axis=entry.axis))
 
 
-def export_variables(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays."""
+def arrays_of(targets: Iterable[Entry]) -> dict[str, np.ndarray]:
+    """Returns the values of our variables under T2T's names, in T2T's shapes."""
     arrays = {}
-    for entry in _entries(model):
+    for entry in targets:
         value = keras.ops.convert_to_numpy(entry.variable.value)
         sizes = [
             int(np.prod(shape)) * value.shape[entry.axis] // value.size for shape in entry.shapes
@@ -80,7 +97,7 @@ def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]
     return (*shape[:axis], size // others, *shape[axis + 1 :])
 
 
-def _entries(model: Transformer) -> Iterator[Entry]:
+def entries(model: Transformer) -> Iterator[Entry]:
     """Yields every variable of the model with T2T's names, each once."""
     hp = model.hparams
     for scope, table in _tables(model):

@@ -177,15 +177,21 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
     path = pathlib.Path(path)
     state, files = _read_state(path)
     if TRAINING not in files:
+        average = f" (an average of the steps {list(state.averaged)})" if state.averaged else ""
         raise UserError(
-            f"Expected a checkpoint of training. Received: {path}, which holds weights only "
-            f"(an average of the steps {list(state.averaged)}). Decode with it, or continue the "
-            "run that it was made from."
+            f"Expected a checkpoint of training. Received: {path}, which holds weights only"
+            f"{average}. Decode with it, continue the run that it was made from, or begin another "
+            f"run with --warm_start_from={path}."
         )
     saved = read_arrays(path / TRAINING)
     _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
     _assign(_training_variables(model), saved, path)
     return state
+
+
+def has_training_state(path: pathlib.Path) -> bool:
+    """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
+    return TRAINING in _read_state(path)[1]
 
 
 def load_weights(model: keras.Model, path: str | os.PathLike) -> State:

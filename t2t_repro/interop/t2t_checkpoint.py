@@ -1,0 +1,208 @@
+"""The files of a TensorFlow 1 checkpoint: found, read and written, without running what they hold.
+
+A checkpoint is PREFIX.index and PREFIX.data-00000-of-00001 beside a text file `checkpoint` that
+names the newest. They hold arrays by name and nothing that could be code.
+"""
+
+import os
+import pathlib
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+
+STEP = "global_step"
+# What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.
+BOOKKEEPING: dict[str, np.ndarray] = {
+    "losses_avg/problem_0/extra_loss": np.array(100.0, "float32"),
+    "losses_avg/problem_0/total_loss": np.array(100.0, "float32"),
+    "losses_avg/problem_0/training_loss": np.array(100.0, "float32"),
+    "train_stats/problem_0_steps": np.array(0, "int32"),
+}
+_BOOKKEEPING_SCOPES = ("training/", "losses_avg/", "train_stats/")
+_PARTS = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+_OBJECT_BASED = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_NO_CODE = {
+    b"\x80": "a Python pickle",
+    b"PK": "a zip archive, as PyTorch and Keras write",
+    b"\x89HDF": "an HDF5 file, as Keras writes",
+}
+
+
+class Checkpoint:
+    """A TF1 checkpoint, read array by array.
+
+    Args:
+        path: a folder with a `checkpoint` file, or a prefix such as "run/model.ckpt-250000".
+
+    Attributes:
+        prefix: the checkpoint's files without their endings.
+        shapes: {name: shape} of everything in it.
+
+    Raises:
+        UserError: if there is no checkpoint, or it is not whole.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.prefix = find(path)
+        try:
+            self._reader = tf.train.load_checkpoint(os.fspath(self.prefix))
+            shapes = self._reader.get_variable_to_shape_map()
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise _not_whole(self.prefix, error) from error
+        self.shapes = {name: tuple(shape) for name, shape in sorted(shapes.items())}
+        if _OBJECT_BASED in self.shapes:
+            raise UserError(
+                "Expected a checkpoint of TensorFlow 1, whose variables have names. Received: "
+                f"{self.prefix}, which tf.train.Checkpoint wrote. tensor2tensor's Transformer "
+                "wrote names only."
+            )
+
+    def array(self, name: str) -> np.ndarray:
+        """Returns one array; its checksum is checked."""
+        try:
+            return self._reader.get_tensor(name)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise _not_whole(self.prefix, error) from error
+
+    def step(self) -> int:
+        """Returns the global step; 0 where there is none, as in some averages."""
+        return int(self.array(STEP)) if STEP in self.shapes else 0
+
+    def variables(self) -> dict[str, np.ndarray]:
+        """Returns the model's variables: all but slots, the step and T2T's own bookkeeping."""
+        return {name: self.array(name) for name in self.variable_shapes()}
+
+    def variable_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of `variables`."""
+        return {
+            name: shape
+            for name, shape in self.shapes.items()
+            if name != STEP
+            and not name.startswith(_BOOKKEEPING_SCOPES)
+            and self._owner(name.rpartition("/")[0]) is None
+        }
+
+    def slots(self) -> dict[str, dict[str, list[str]]]:
+        """Returns {optimizer's name: {variable: its slots' names, in the order they were made}}."""
+        found: dict[str, dict[str, list[tuple[int, str]]]] = {}
+        for name in self.shapes:
+            scope, _, last = name.rpartition("/")
+            owner = self._owner(scope)
+            if owner is not None:
+                kind, _, number = last.partition("_")
+                entry = found.setdefault(kind, {}).setdefault(owner, [])
+                entry.append((int(number) if number.isdigit() else 0, name))
+        return {
+            kind: {owner: [name for _, name in sorted(names)] for owner, names in table.items()}
+            for kind, table in found.items()
+        }
+
+    def _owner(self, scope: str) -> str | None:
+        """Returns the variable that ends `scope`: a name below one is a slot of an optimizer."""
+        while scope:
+            if scope in self.shapes:
+                return scope
+            scope = scope.partition("/")[2]
+        return None
+
+
+def read_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Returns {name: array} of a T2T checkpoint's weights; optimizer slots are left out.
+
+    Args:
+        path: a folder with a `checkpoint` file, or a prefix such as "run/model.ckpt-250000".
+
+    Raises:
+        UserError: if there is no checkpoint, or it is truncated or changed.
+    """
+    return Checkpoint(path).variables()
+
+
+def find(path: str | os.PathLike) -> pathlib.Path:
+    """Returns the prefix of the checkpoint that `path` names: a folder's newest, or itself.
+
+    Raises:
+        UserError: if there is none.
+    """
+    path = pathlib.Path(path).expanduser()
+    if path.is_dir():
+        return _newest(path)
+    prefix = path.with_name(_PARTS.sub("", path.name))
+    if prefix.with_name(prefix.name + ".index").is_file():
+        return prefix
+    if path.is_file():
+        raise UserError(
+            f"Expected a TensorFlow 1 checkpoint. Received: {path}, {_kind(path)}. Give the folder "
+            "of model.ckpt-STEP.index, or that path without .index."
+        )
+    raise UserError(
+        f"Expected a TensorFlow 1 checkpoint. Received: {path}, of which there is no "
+        f"{prefix.name}.index.{_there_are(path.parent)}"
+    )
+
+
+def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pathlib.Path:
+    """Writes `folder`/model.ckpt-STEP and the `checkpoint` file; returns the prefix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = folder / f"model.ckpt-{step}"
+    names = sorted(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=os.fspath(prefix),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.constant(arrays[name]) for name in names],
+    )
+    keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
+    lines = (f'{key}: "{prefix.name}"\n' for key in keys)
+    write_text_atomic(folder / "checkpoint", "".join(lines))
+    return prefix
+
+
+def _newest(folder: pathlib.Path) -> pathlib.Path:
+    """Returns what the folder's `checkpoint` file names, also when the folder was moved."""
+    if (folder / "run.json").is_file():
+        raise UserError(
+            f"Expected the folder of a tensor2tensor run. Received: {folder}, a run of t2t_repro. "
+            "Give it to the programs as it is; t2t-export-checkpoint writes tensor2tensor's files."
+        )
+    if not (folder / "checkpoint").is_file():
+        raise UserError(
+            f'Expected a file "checkpoint" in {folder}. Received: none.{_there_are(folder)}'
+        )
+    text = (folder / "checkpoint").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r'^model_checkpoint_path: "(.*)"$', text, re.MULTILINE)
+    name = pathlib.PurePath(match[1]).name if match else ""
+    if not (folder / f"{name}.index").is_file():
+        raise UserError(
+            f"Expected {folder / 'checkpoint'} to name a checkpoint of its folder. Received: "
+            f"{name or text!r}.{_there_are(folder)}"
+        )
+    return folder / name
+
+
+def _there_are(folder: pathlib.Path) -> str:
+    names = sorted(p.stem for p in folder.glob("*.index")) if folder.is_dir() else []
+    if not names:
+        return f" There is no *.index in {folder}."
+    return f" There are: {', '.join(names)}. Give the path of one."
+
+
+def _kind(path: pathlib.Path) -> str:
+    with open(path, "rb") as file:
+        start = file.read(8)
+    kinds: Iterable[str] = (kind for magic, kind in _NO_CODE.items() if start.startswith(magic))
+    kind = next(iter(kinds), None)
+    return f"{kind}, which is never loaded" if kind else "a file of another kind"
+
+
+def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:
+    text = " ".join(str(getattr(error, "message", error)).split())
+    return UserError(
+        f"Expected a whole checkpoint {prefix}. Received: {text} Copy its files again: "
+        ".index and every .data."
+    )

@@ -1,0 +1,132 @@
+"""What lies beside a tensor2tensor checkpoint: hparams.json and flags.txt, both ways."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Collection
+from typing import Any
+
+from t2t_repro.config import HParams, field_named, parse_overrides, parse_value
+from t2t_repro.errors import UserError
+from t2t_repro.interop import foreign_hparams
+
+# What T2T 1.4 to 1.14 had and 1.15 has no more, at rest: nothing then or now follows from it.
+_BEFORE_1_15: dict[str, Any] = {
+    "input_modalities": "default",
+    "target_modality": "default",
+    "modality": {},
+    "symbol_modality_skip_top": False,
+    "problem_choice": "adaptive",
+    "multiproblem_class_loss_multiplier": 0.0,
+    "tpu_batch_size_per_shard": 24,
+    "use_tpu": False,
+}
+_ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
+
+
+def read_hparams(
+    path: pathlib.Path, base: HParams, ignored: Collection[str] = ()
+) -> tuple[HParams, dict[str, Any]]:
+    """Reads T2T's hparams.json.
+
+    Args:
+        path: the file.
+        base: what a field that the file lacks is.
+        ignored: fields of the file to leave out.
+
+    Returns:
+        The hparams, and those of the file's values that are ours.
+
+    Raises:
+        UserError: if it is not readable, or holds a field that we lack at another value than T2T's
+            default: all of them are named. Also if a value is not possible here.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise ValueError(f"a {type(values).__name__}, not an object")
+    except ValueError as error:
+        raise UserError(
+            f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
+        ) from error
+    own = {name: v for name, v in values.items() if name in foreign_hparams.OWN}
+    foreign = {name: v for name, v in values.items() if name not in own and name not in ignored}
+    wrong = [message for item in foreign.items() if (message := _complaint(*item))]
+    if wrong:
+        names = ",".join(name for name, value in foreign.items() if _complaint(name, value))
+        raise UserError(
+            f"{path}: {' '.join(wrong)} If the model is none the worse without: "
+            f"--ignore_hparams={names}."
+        )
+    if "learning_rate_decay_scheme" in own:  # of a version that knew the legacy schedule alone?
+        own.setdefault("learning_rate_schedule", "legacy")
+    own = {name: value for name, value in own.items() if name not in ignored}
+    try:
+        return dataclasses.replace(base, **own), own
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _complaint(name: str, value: Any) -> str:
+    """Returns what is wrong with a field that HParams lacks, or ""."""
+    if name in _BEFORE_1_15 and value == _BEFORE_1_15[name]:
+        return ""
+    if name.startswith(_ONLY_MULTIPROBLEMS):
+        return ""
+    try:
+        foreign_hparams.check(name, value)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def override(hparams: HParams, text: str) -> tuple[HParams, dict[str, Any]]:
+    """Applies T2T's --hparams; returns the result, and the values that are ours.
+
+    A value that T2T's schedule or optimizer does not read is applied all the same: the run had it.
+
+    Raises:
+        UserError: on a name that we lack at another value than T2T's default, or a wrong value.
+    """
+    own = {}
+    for name, value in parse_overrides(text).items():
+        if name in foreign_hparams.OWN:
+            own[name] = parse_value(field_named(name), value)
+        elif complaint := _complaint(name, _literal(value)):
+            raise UserError(f"--hparams: {complaint}")
+    return dataclasses.replace(hparams, **own), own
+
+
+def _literal(text: str) -> Any:
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except ValueError:
+        return text
+
+
+def write_hparams(hparams: HParams) -> str:
+    """Returns hparams.json as T2T 1.15.7 writes it: every field that its Transformer reads."""
+    values = {
+        name: foreign_hparams.default(name)
+        for name, (accepted, _) in foreign_hparams.FOREIGN.items()
+        if accepted
+    }
+    values |= dataclasses.asdict(hparams)
+    return json.dumps(values, indent=0, sort_keys=True)
+
+
+def read_flags(path: pathlib.Path) -> dict[str, str]:
+    """Returns {flag: value} of T2T's flags.txt; {} where there is none."""
+    if not path.is_file():
+        return {}
+    flags = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, has_value, value = line.strip().removeprefix("--").partition("=")
+        if has_value:
+            flags[name] = value
+    return flags
+
+
+def write_flags(**flags: str) -> str:
+    """Returns flags.txt."""
+    return "".join(f"--{name}={value}\n" for name, value in flags.items())

@@ -1,0 +1,125 @@
+"""The optimizer's state in a tensor2tensor checkpoint, both ways.
+
+TensorFlow 1 names slots after their variable and the optimizer: KERNEL/Adam is the first that the
+optimizer made, KERNEL/Adam_1 the second. T2T 1.15 has them all below "training/".
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.interop.t2t_checkpoint import Checkpoint
+from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.registry import snake_case
+from t2t_repro.training.optimizers import Adafactor
+
+_KINDS = {"adam_w": "AdamW", "adafactor": "Adafactor"}  # all others are called "Adam"
+_WITHOUT = "Or give --nooptimizer_state: the optimizer then begins anew."
+
+
+def load(model: Transformer, checkpoint: Checkpoint) -> None:
+    """Sets the slots and the step of a compiled model's optimizer.
+
+    Raises:
+        UserError: if slots are missing, extra or of another shape (all are listed), of another
+            optimizer, or of another number of steps than the checkpoint's.
+    """
+    kind, slots = _kind(model), checkpoint.slots()
+    if set(slots) != {kind}:
+        raise UserError(
+            f"Expected slots called {kind}, as optimizer={model.hparams.optimizer} makes them. "
+            f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
+            f"--hparams with which it was trained. {_WITHOUT}"
+        )
+    _check_updates(model, checkpoint)
+    arrays = {
+        _slot(owner, kind, i): checkpoint.array(name)
+        for owner, names in slots[kind].items()
+        for i, name in enumerate(names)
+    }
+    assign(list(_slot_entries(model)), arrays, "slots", _WITHOUT)
+    model.optimizer.iterations.assign(checkpoint.step())
+
+
+def export(model: Transformer) -> dict[str, np.ndarray]:
+    """Returns the slots of a compiled model's optimizer, and its counters, under T2T's names."""
+    hp, step = model.hparams, int(model.optimizer.iterations)
+    arrays: dict[str, np.ndarray] = arrays_of(_slot_entries(model))
+    if _kind(model) != "Adafactor":
+        powers = _updates(model, step) + 1
+        for number, beta in ((1, hp.optimizer_adam_beta1), (2, hp.optimizer_adam_beta2)):
+            arrays[f"training/beta{number}_power"] = _power(beta, powers)
+    if hp.optimizer_multistep_accumulate_steps:
+        batch = (step + 1) % hp.optimizer_multistep_accumulate_steps
+        arrays["training/iter"] = np.array(batch, "int32")
+    return arrays
+
+
+def _slot_entries(model: Transformer) -> Iterator[Entry]:
+    """Yields each slot of the optimizer with T2T's names, each once."""
+    kind, optimizer = _kind(model), model.optimizer
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    for entry in entries(model):
+        index = optimizer._get_variable_index(entry.variable)
+        tables = [getattr(optimizer, t, None) for t in ("_momentums", "_velocities", "_sums")]
+        whole = [table[index] for table in tables if table]
+        for i, variable in enumerate(whole):
+            names = tuple(_slot(name, kind, i) for name in entry.names)
+            yield Entry(variable, entry.axis, names, entry.shapes)
+        if isinstance(optimizer, Adafactor):
+            yield from _second_moments(entry, optimizer._second_moments[index], len(whole))
+
+
+def _second_moments(entry: Entry, parts: list, first: int) -> Iterator[Entry]:
+    """Yields Adafactor's means, which each of T2T's variables has for itself."""
+    for name, shape, slots in zip(entry.names, entry.shapes, parts, strict=True):
+        shapes = [shape] if len(slots) == 1 else [shape[:-1], (*shape[:-2], shape[-1])]
+        for i, (variable, slot_shape) in enumerate(zip(slots, shapes, strict=True), first):
+            if tuple(variable.shape) != slot_shape:
+                raise UserError(
+                    "Expected Adafactor's means of matrices. Received: attention_variables_3d=True,"
+                    f" whose {name} of shape {shape} has others in tensor2tensor. {_WITHOUT}"
+                )
+            yield Entry(variable, 0, (_slot(name, "Adafactor", i),), (slot_shape,))
+
+
+def _slot(owner: str, kind: str, number: int) -> str:
+    return f"training/{owner}/{kind}" + (f"_{number}" if number else "")
+
+
+def _kind(model: Transformer) -> str:
+    return _KINDS.get(snake_case(model.hparams.optimizer), "Adam")
+
+
+def _updates(model: Transformer, step: int) -> int:
+    """How many updates Adam has made in `step` batches."""
+    return step // (model.hparams.optimizer_multistep_accumulate_steps or 1)
+
+
+def _power(beta: float, exponent: int) -> np.ndarray:
+    """Returns beta**exponent as TensorFlow 1 comes to it, one float32 product after another."""
+    product = np.float32(1.0)
+    for _ in range(exponent):
+        product *= np.float32(beta)
+        if product < np.finfo("float32").tiny:
+            return np.zeros((), "float32")
+    return np.asarray(product)
+
+
+def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
+    """Raises a UserError if Adam's own count of updates is not the checkpoint's step."""
+    names = [name for name in checkpoint.shapes if name.endswith("beta2_power")]
+    if not names or _kind(model) == "Adafactor":
+        return
+    step, beta2 = checkpoint.step(), model.hparams.optimizer_adam_beta2
+    expected = beta2 ** (_updates(model, step) + 1)
+    received = float(checkpoint.array(names[0]))
+    if abs(expected - received) > 1e-3:
+        raise UserError(
+            f"Expected {names[0]} of about {expected:.4g}: step {step} and "
+            f"optimizer_adam_beta2={beta2}. Received: {received:.4g} in {checkpoint.prefix}. Give "
+            f"the --hparams with which it was trained. {_WITHOUT}"
+        )

@@ -1,0 +1,191 @@
+"""What the names and shapes of tensor2tensor's variables say about the model that they are of."""
+
+import dataclasses
+import re
+from collections.abc import Collection
+from typing import Any
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+
+Shapes = dict[str, tuple[int, ...]]
+VERSIONS = "1.4 to 1.15"  # of T2T: their Transformers' variables have the same names
+_MODALITY = re.compile(r"transformer/symbol_modality_(\d+)_(\d+)/(\w+)/weights_(\d+)")
+_LAYER = re.compile(r"transformer/body/(encoder|decoder)/layer_(\d+)/")
+_ATTENTION = "transformer/body/{}/layer_0/self_attention/multihead_attention"
+_RELATIVE = "dot_product_attention_relative/relative_positions_keys/embeddings"
+_BEFORE_1_4 = re.compile(r"(^|/)parallel_\d+(_\d+)?/|^body/|^symbol_modality")
+
+
+def check_names(names: Collection[str], prefix: Any) -> None:
+    """Raises a UserError unless these are the variables of T2T's Transformer."""
+    if any(_LAYER.match(name) for name in names) and any(_MODALITY.match(name) for name in names):
+        return
+    if any(_BEFORE_1_4.search(name) for name in names):
+        example = next(name for name in sorted(names) if _BEFORE_1_4.search(name))
+        raise UserError(
+            f"Expected a Transformer of tensor2tensor {VERSIONS}. Received: {prefix}, with the "
+            f"variable names of tensor2tensor 1.0 to 1.3, such as {example!r}. Those versions' "
+            "attention and feed-forward kernels are laid out otherwise: train again, or convert it "
+            "with tensor2tensor 1.4 first."
+        )
+    tops = sorted({name.partition("/")[0] for name in names})
+    raise UserError(
+        f"Expected a Transformer of tensor2tensor {VERSIONS}: variables transformer/body/... and "
+        f"transformer/symbol_modality_... Received: {prefix}, with variables of "
+        f"{', '.join(tops[:10]) or 'nothing'}. Other models are not supported."
+    )
+
+
+def facts(shapes: Shapes) -> dict[str, Any]:
+    """Returns {hparam: value} for each hparam that the variables leave no choice about."""
+    tables = _tables(shapes)
+    kinds = {kind for _, kind in tables}
+    (_, hidden_size), shards = next((name[:2], n) for name, n in _shards(shapes).items())
+    found: dict[str, Any] = {
+        "hidden_size": hidden_size,
+        "symbol_modality_num_shards": shards,
+        "shared_embedding_and_softmax_weights": kinds == {"shared"},
+        "use_target_space_embedding": "transformer/body/target_space_embedding/kernel" in shapes,
+    }
+    if kinds != {"shared"}:
+        found["shared_embedding"] = "shared" in kinds
+    layers = [match for name in shapes if (match := _LAYER.match(name))]
+    for side in ("encoder", "decoder"):
+        numbers = {int(match[2]) for match in layers if match[1] == side}
+        found[f"num_{side}_layers"] = len(numbers)
+    side = layers[0][1]
+    conv = shapes.get(f"transformer/body/{side}/layer_0/ffn/conv1/kernel")
+    if conv:
+        found["filter_size"] = conv[-1]
+    positions = shapes.get("transformer/body/inputs_positional_embedding")
+    if positions:
+        found |= {"pos": "emb", "max_length": positions[0]}
+    return found | _attention_facts(shapes, _ATTENTION.format(side)) | _norm_facts(shapes, side)
+
+
+def _attention_facts(shapes: Shapes, scope: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"attention_variables_3d": f"{scope}/q" in shapes}
+    for letter, name in (("q", "key"), ("v", "value")):
+        kernel = shapes.get(f"{scope}/{letter}")
+        if kernel:  # (D, N, H)
+            found["num_heads"] = kernel[1]
+            found[f"attention_{name}_channels"] = kernel[1] * kernel[2]
+        elif f"{scope}/{letter}/kernel" in shapes:
+            found[f"attention_{name}_channels"] = shapes[f"{scope}/{letter}/kernel"][-1]
+    relative = shapes.get(f"{scope}/{_RELATIVE}")
+    if relative:
+        found["self_attention_type"] = "dot_product_relative"
+        found["max_relative_position"] = relative[0] // 2
+        found["num_heads"] = found["attention_key_channels"] // relative[1]
+    return found
+
+
+def _norm_facts(shapes: Shapes, side: str) -> dict[str, Any]:
+    """Returns the sequences, where norms are before or after each sublayer, not both."""
+    scope = f"transformer/body/{side}/layer_0/ffn"
+    before = any(name.startswith(f"{scope}/layer_prepostprocess/") for name in shapes)
+    after = any(name.startswith(f"{scope}/layer_postprocess/") for name in shapes)
+    return {"norm_before": before, "norm_after": after}
+
+
+def reconcile(
+    hparams: HParams | None, shapes: Shapes, given: Collection[str] = ()
+) -> tuple[HParams, list[str]]:
+    """Takes from the variables what they prove.
+
+    Args:
+        hparams: what is known of the model; None: nothing.
+        shapes: {T2T's variable name: shape}.
+        given: the hparams that hparams.json or the user gave. The variables must agree with them;
+            others, of the named set, give way.
+
+    Returns:
+        The hparams, and a note "name=value" for each that the variables changed.
+
+    Raises:
+        UserError: if a given hparam and the variables contradict each other: all are named. Also
+            if `hparams` is None: what the variables say helps to choose.
+    """
+    found = facts(shapes)
+    before, after = found.pop("norm_before"), found.pop("norm_after")
+    if hparams is None:
+        said = ", ".join(f"{name}={value!r}" for name, value in found.items())
+        raise UserError(
+            "Expected to learn the hparams from hparams.json or flags.txt beside the checkpoint, "
+            "or from --hparams_set. Received: none of them. Give --hparams_set (and --hparams). "
+            f"The variables say: {said}."
+        )
+    changes, wrong = {}, []
+    for name, value in found.items():
+        there = _effective(hparams, name)
+        if there == value:
+            continue
+        if name in given and name != "symbol_modality_num_shards":
+            wrong.append(f"{name}={there!r}, where the variables have {value!r}")
+        changes[name] = value
+    for name, has in (("layer_preprocess_sequence", before), ("layer_postprocess_sequence", after)):
+        value = getattr(hparams, name)
+        if ("n" in value.replace("none", "") and hparams.norm_type != "none") == has:
+            continue
+        if name in given or before == after:
+            number = "norms" if has else "no norms"
+            wrong.append(f"{name}={value!r}, where the variables have {number} there")
+        pre_norm = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
+        post_norm = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
+        changes |= pre_norm if before else post_norm
+    if wrong:
+        raise UserError(
+            f"Expected hparams that fit the checkpoint's variables. Received: {'; '.join(wrong)}. "
+            "Give the hparams.json, --hparams_set and --hparams with which it was trained."
+        )
+    return dataclasses.replace(hparams, **changes), [f"{n}={v!r}" for n, v in changes.items()]
+
+
+def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], source: str):
+    """Checks the vocabularies' sizes against the tables'.
+
+    Args:
+        shapes: {T2T's variable name: shape}.
+        hparams: the model's.
+        sizes: {"inputs": number of ids, "targets": ...}.
+        source: where the vocabularies are from, for the message.
+
+    Raises:
+        UserError: if a table is for a vocabulary of another size.
+    """
+    divisor = hparams.vocab_divisor
+    padded = {name: -(-size // divisor) * divisor for name, size in sizes.items()}
+    there = {size for size, _ in _tables(shapes)}
+    if set(padded.values()) == there:
+        return
+    ours = ", ".join(f"{size} {name}" for name, size in sizes.items())
+    raise UserError(
+        f"Expected the vocabulary with which the checkpoint was trained: its tables have "
+        f"{' and '.join(map(str, sorted(there)))} rows. Received: {ours} in {source}. Give the "
+        "--data_dir and the --problem of the run."
+    )
+
+
+def _effective(hparams: HParams, name: str) -> Any:
+    """Returns an hparam as it works: 0 may mean another one."""
+    if name in ("attention_key_channels", "attention_value_channels"):
+        return getattr(hparams, name) or hparams.hidden_size
+    if name in ("num_encoder_layers", "num_decoder_layers"):
+        return getattr(hparams, name.removeprefix("num_"))
+    return getattr(hparams, name)
+
+
+def _tables(shapes: Shapes) -> set[tuple[int, str]]:
+    """Returns (rows, "shared" or "input_emb" or "target_emb" or "softmax") of each table."""
+    return {(int(m[1]), m[3]) for name in shapes if (m := _MODALITY.match(name))}
+
+
+def _shards(shapes: Shapes) -> dict[tuple[int, int, str], int]:
+    """Returns {(rows, hidden size, kind): into how many variables the table is split}."""
+    counts: dict[tuple[int, int, str], int] = {}
+    for name in shapes:
+        if m := _MODALITY.match(name):
+            key = (int(m[1]), int(m[2]), m[3])
+            counts[key] = counts.get(key, 0) + 1
+    return counts
