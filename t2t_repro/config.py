@@ -7,6 +7,7 @@ own additions (models/transformer.py, `transformer_base_v1`). Only what somethin
 import dataclasses
 import json
 import math
+import re
 import typing
 from collections.abc import Iterable
 from typing import Any
@@ -119,6 +120,16 @@ class HParams:
                 raise UserError(
                     f"Expected 0 <= {name} < 1. Received: {name}={getattr(self, name)}."
                 )
+        for name in _POSITIVE:
+            if getattr(self, name) <= 0:
+                raise UserError(f"Expected {name} > 0. Received: {name}={getattr(self, name)}.")
+        for name in (f"{rate}_broadcast_dims" for rate in _RATES[:3]):
+            dims, last = getattr(self, name), 3 if name.startswith("attention") else 2
+            if not re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")):
+                raise UserError(
+                    f"Expected {name} to be axes from -{last} to {last} with commas between, such "
+                    f"as 0,1, or nothing. Received: {dims!r}."
+                )
         for name in ("layer_preprocess_sequence", "layer_postprocess_sequence"):
             _check_sequence(name, getattr(self, name))
         for name in ("key", "value"):
@@ -221,6 +232,7 @@ _LEAST = {
     **dict.fromkeys(("attention_key_channels", "attention_value_channels", "max_length"), 0),
     **dict.fromkeys(("min_length", "batch_shuffle_size", "max_relative_position"), 0),
     **dict.fromkeys(("max_input_seq_length", "max_target_seq_length", "clip_grad_norm"), 0),
+    **dict.fromkeys(("learning_rate", "learning_rate_constant"), 0),
     **dict.fromkeys(("weight_decay", "optimizer_multistep_accumulate_steps"), 0),
     **dict.fromkeys(("learning_rate_warmup_steps", "learning_rate_decay_steps"), 0),
     "length_bucket_step": 1.0001,
@@ -246,7 +258,12 @@ _RATES = (
     "relu_dropout",
     "symbol_dropout",
     "label_smoothing",
+    "optimizer_adam_beta1",
+    "optimizer_adam_beta2",
+    "optimizer_adafactor_beta1",
+    "optimizer_adafactor_beta2",
 )
+_POSITIVE = ("initializer_gain", "norm_epsilon", "optimizer_adam_epsilon")
 
 
 def _kinds(field: dataclasses.Field) -> tuple[type, ...]:

@@ -107,3 +107,22 @@ def test_an_unknown_name_in_json_is_refused():
         HParams.from_json('{"nonsense": 1}')
     assert field_named("num_heads").default == 8
     assert parse_overrides(" a = 1 , b=2,3 ") == {"a": "1", "b": "2,3"}
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("initializer_gain", -1.0, "Expected initializer_gain > 0. Received: initializer_gain=-1"),
+        ("norm_epsilon", 0.0, "Expected norm_epsilon > 0"),
+        ("optimizer_adam_epsilon", -1e-9, "Expected optimizer_adam_epsilon > 0"),
+        ("optimizer_adam_beta1", 2.0, "Expected 0 <= optimizer_adam_beta1 < 1"),
+        ("optimizer_adafactor_beta2", -0.1, "Expected 0 <= optimizer_adafactor_beta2 < 1"),
+        ("learning_rate_constant", -1.0, "Expected learning_rate_constant >= 0"),
+        ("attention_dropout_broadcast_dims", "a", "axes from -3 to 3 .*Received: 'a'"),
+        ("relu_dropout_broadcast_dims", "0,3", "axes from -2 to 2 .*Received: '0,3'"),
+    ],
+)
+def test_a_number_that_cannot_train_is_refused(name, value, message):
+    with pytest.raises(UserError, match=message):
+        HParams(**{name: value})
+    HParams(attention_dropout_broadcast_dims="0, 1", optimizer_adam_beta1=0.0)
