@@ -109,6 +109,11 @@ class HParams:
             value = getattr(self, name)
             if value < least:
                 raise UserError(f"Expected {name} >= {least}. Received: {name}={value}.")
+        for name in ("batch_size", "max_length"):
+            if getattr(self, name) > _MOST_TOKENS:
+                raise UserError(
+                    f"Expected {name} <= {_MOST_TOKENS}. Received: {name}={getattr(self, name)}."
+                )
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UserError(
@@ -225,6 +230,7 @@ def parse_overrides(text: str) -> dict[str, str]:
     return values
 
 
+_MOST_TOKENS = 10**7  # T2T's largest batch_size is 6,000,000
 _LEAST = {
     **dict.fromkeys(("hidden_size", "num_heads", "filter_size", "batch_size", "vocab_divisor"), 1),
     **dict.fromkeys(("symbol_modality_num_shards", "train_steps", "min_length_bucket"), 1),

@@ -38,6 +38,7 @@ def test_json_round_trip():
         ("num_heads=2,num_heads=4", "Expected each name once. Received: 'num_heads' twice"),
         ("rubbish", "Expected \"name=value,name=value\". Received: 'rubbish'"),
         ("learning_rate=nan", "Expected hparam learning_rate to be finite. Received: nan"),
+        ("batch_size=99999999999", "Expected batch_size <= 10000000. Received: batch_size=9999"),
         ("num_heads=0", "Expected num_heads >= 1. Received: num_heads=0"),
         ("norm_type=batch", "Expected norm_type to be one of 'layer', 'none'. Received: 'batch'"),
         ("attention_dropout=1.0", "Expected 0 <= attention_dropout < 1"),
