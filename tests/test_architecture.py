@@ -35,7 +35,7 @@ TENSORFLOW_FILES = {
     "t2t_repro/training/loop.py",
 }
 # Only inside functions: one asks for the replica it runs in, one compiles for all shapes at once.
-TENSORFLOW_WHEN_IT_RUNS = {"t2t_repro/layers/replicas.py", "t2t_repro/decoding/decode.py"}
+TENSORFLOW_WHEN_IT_RUNS = {"t2t_repro/layers/replicas.py", "t2t_repro/decoding/program.py"}
 BEAM_SEARCH = "t2t_repro/decoding/beam_search.py"
 LINES = 400
 

@@ -8,7 +8,6 @@ runs in stretches: room for the decoder's caches is made when it is needed, so t
 costs nothing; and sentences that are done leave the batch.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,6 +16,7 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.decoding.program import Program, few_row_counts, static_shapes
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
 
@@ -128,11 +128,11 @@ def _search(
         room = ops.shape(beams.alive_ids)[2]
         if not live.any():
             break
-        if rules.per_sentence and _fewer(live.sum()) < len(limits):
+        if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
             _store(beams, rows[~live], np.flatnonzero(~live), ids, scores)
             index = np.flatnonzero(live)
             rows = rows[live]
-            index = np.append(index, np.zeros(_fewer(len(index)) - len(index), "int32"))
+            index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
             memory, beams = _take((memory, beams), index.astype("int32"))
             limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0).astype("int32")
         room = _more_room(room, most)
@@ -155,29 +155,19 @@ def _take(values: Any, index: np.ndarray) -> Any:
     )
 
 
-def _static() -> bool:
-    """Whether the backend compiles anew for each shape, so that few of them should be used."""
-    return keras.backend.backend() != "tensorflow"
-
-
 def _more_room(room: int, most: int) -> int:
     """How many tokens to make room for next."""
-    if _static():
+    if static_shapes():
         return max(FIRST_ROOM, 2 * room)
     return min(max(FIRST_ROOM, -(-room * 3 // 16) * 8), most)
 
 
-def _fewer(rows: int) -> int:
-    """How many rows a batch has in which `rows` are wanted."""
-    return 1 << (int(rows) - 1).bit_length() if _static() else int(rows)
-
-
 def _pad_rows(inputs: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Add padding where the backend compiles for each shape; rows of limit 0 take no part."""
-    if not _static():
+    if not static_shapes():
         return inputs, limits
     rows, length = inputs.shape
-    more = _fewer(rows) - rows
+    more = few_row_counts(rows) - rows
     inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
     inputs[rows:, :1] = EOS_ID
     return inputs, np.pad(limits, (0, more))
@@ -203,38 +193,13 @@ class _Programs:
         return Beams(*beams), live
 
 
-class _Program(keras.Model):
-    """A function of the model, compiled: by Keras as it compiles `predict`, or by `tf.function`.
-
-    Sizes travel as the shapes of arrays ("room"), because a compiler may need to know them.
-    """
-
+class _SearchProgram(Program):
     def __init__(self, model: keras.Model, rules: Rules):
-        # The search keeps its float32 whatever the model's precision.
-        super().__init__(autocast=False, dtype="float32", name="decoding")
-        self.model, self.rules = model, rules
-        self.built = True
-        self._compiled = self.predict_on_batch if _static() else None
-
-    def run(self, data: dict) -> Any:
-        """`call`, compiled. TensorFlow's tensors stay where they are between two calls."""
-        if self._compiled is None:
-            self._compiled = self._compile_for_all_shapes(data)
-        return self._compiled(data)
-
-    def _compile_for_all_shapes(self, data: dict) -> Callable[[dict], Any]:
-        """One trace for TensorFlow; Keras's predict takes some five until it has met all shapes."""
-        import tensorflow as tf
-
-        def any_size(x: Any) -> tf.TensorSpec:
-            x = tf.convert_to_tensor(x)
-            return tf.TensorSpec([None] * x.shape.rank, x.dtype)
-
-        signature = tf.nest.map_structure(any_size, data)
-        return tf.function(self.call, input_signature=[signature])
+        super().__init__(model)
+        self.rules = rules
 
 
-class _Start(_Program):
+class _Start(_SearchProgram):
     def call(self, data):
         inputs, room = data["inputs"], ops.shape(data["room"])[0]
         batch, beams = ops.shape(inputs)[0], self.rules.beam_size
@@ -243,7 +208,7 @@ class _Start(_Program):
         return self.model.start_decoding(inputs), tuple(start)
 
 
-class _Advance(_Program):
+class _Advance(_SearchProgram):
     def call(self, data):
         rules, limits, alpha = self.rules, data["limits"], data["alpha"]
         room, batch = ops.shape(data["room"])[0], ops.shape(limits)[0]
