@@ -90,6 +90,39 @@ def test_from_dataset(run, tmp_path):
     assert len((run / "decode" / f"{base}.decodes").read_text().splitlines()) == 2
 
 
+def test_scores(run, tmp_path, capsys):
+    pairs, out, details = (tmp_path / name for name in ("pairs", "out", "out.jsonl"))
+    (tmp_path / "pairs001").write_text("3 4\t3 4\n7\t9 9\n")
+    decode(
+        f"--output_dir={run}",
+        f"--score_file={pairs}",
+        f"--decode_to_file={out}",
+        f"--decode_json_file={details}",
+        "--decode_hparams=batch_size=2,shards=2,shard_id=1",
+    )
+    rows = [line.split("\t") for line in (tmp_path / "out001").read_text().splitlines()]
+    assert all(abs(3 * float(mean) - float(total)) < 1e-5 for mean, total in rows)
+    assert len(rows) == 2 and len((tmp_path / "out.jsonl001").read_text().splitlines()) == 2
+    said = capsys.readouterr().out
+    assert re.search(r"out001: [\d.]+ a token over all 6 tokens, perplexity [\d.]+", said)
+
+
+def test_shards(run, source, tmp_path):
+    shard = source.rename(tmp_path / "in.txt001")
+    flags = ["--decode_shards=2", "--worker_id=1", "--decode_hparams=extra_length=0"]
+    decode(f"--output_dir={run}", f"--decode_from_file={source}", *flags)
+    decode(
+        f"--output_dir={run}", f"--decode_from_file={source}", f"--decode_to_file={source}o", *flags
+    )
+    assert (tmp_path / "in.txto001").read_text().count("\n") == 3
+    name = f"{shard.name}.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
+    assert (tmp_path / name).read_text() == (tmp_path / "in.txto001").read_text()
+    to = f"--decode_to_file={tmp_path}/data"
+    decode(f"--output_dir={run}", to, "--decode_hparams=shards=2,shard_id=0,extra_length=0")
+    name = f"data000.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.inputs"
+    assert (tmp_path / name).read_text() == "3 4\n7\n"
+
+
 def test_interactive(run, monkeypatch, capsys):
     typed = iter(["3 4", "q"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
@@ -106,7 +139,25 @@ def test_interactive(run, monkeypatch, capsys):
         (["--hparams=hidden_size=16"], "Expected no --hparams but those with which"),
         (["--decode_from_file=nowhere.txt"], "No such file: 'nowhere.txt'."),
         (["--decode_interactive", "--decode_from_file=HERE"], "Expected one thing to decode."),
-        (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file."),
+        (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file and"),
+        (["--decode_interactive", "--score_file=HERE"], "--score_file and --decode_interactive."),
+        (["--score_file=HERE"], "--score_file needs --decode_to_file, for the scores."),
+        (["--score_file=nowhere.tsv"], "No such file: 'nowhere.tsv'."),
+        (
+            ["--score_file=HERE", "--decode_to_file=x", "--decode_reference=HERE"],
+            "--score_file does not read --decode_reference.",
+        ),
+        (
+            ["--score_file=HERE", "--decode_to_file=x", "--decode_hparams=alpha=1"],
+            "--score_file reads the decode hparams batch_size, shards, shard_id only.",
+        ),
+        (["--worker_id=1"], "shard_id to be smaller than shards. Received: shard_id=1, shards=1"),
+        (["--decode_shards=2", "--worker_id=1"], "one of the 1 files of algorithmic_identity_deci"),
+        (["--decode_shards=2", "--decode_from_file=a"], "No such file: 'a000'."),
+        (
+            ["--decode_hparams=num_samples=1", "--decode_from_file=HERE"],
+            "num_samples counts the examples of a dataset; a file is translated whole.",
+        ),
         (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
         (["--decode_from_fil=x"], "Unknown flag. Received: '--decode_from_fil'. Did you mean"),
         (["--eval_use_test_set"], "Expected files"),

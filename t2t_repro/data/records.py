@@ -180,16 +180,28 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
 
 
 def read_split(
-    problem: Problem, split: str, data_dir: str | os.PathLike
+    problem: Problem, split: str, data_dir: str | os.PathLike, shard: int | None = None
 ) -> Iterator[dict[str, list[int]]]:
     """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
 
     A reversed problem's sides change places.
 
+    Args:
+        problem: the problem.
+        split: the split.
+        data_dir: the folder of the files.
+        shard: the number of the only file to read; None: all.
+
     Raises:
-        UserError: as `find_shards`, or if a file is broken.
+        UserError: as `find_shards`, or if a file is broken or there is none of that number.
     """
-    for path in find_shards(problem, split, data_dir):
+    paths = find_shards(problem, split, data_dir)
+    if shard is not None and shard >= len(paths):
+        raise UserError(
+            f"Expected the number of one of the {len(paths)} files of {problem.name}'s {split} "
+            f"split. Received: shard {shard}."
+        )
+    for path in paths if shard is None else paths[shard : shard + 1]:
         for example in read_examples(path):
             yield {name: example[problem.stored_feature(name)] for name in FEATURES}
 

@@ -8,23 +8,31 @@ from t2t_repro.errors import UserError, unknown
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 T2T_BATCH_SIZE = 32
 
-# tensor2tensor's options that do nothing here: their defaults, and what to do instead.
+# tensor2tensor's options that do nothing here: their defaults, and why or what to do instead.
 _INERT: dict[str, tuple[str, str]] = {
     "block_size": ("0", "there is no blockwise parallel decoding"),
+    "border_percent": ("2", "there are no images"),
     "decode_in_memory": ("false", "call t2t_repro.decoding.translate from Python"),
+    "decode_reference": ("", "--decode_reference names it"),
+    "decode_timeout_mins": ("240", "t2t-decoder does not wait for checkpoints"),
+    "decode_to_file": ("", "--decode_to_file names it"),
     "delimiter": ("\\n", "each line is one sentence"),
+    "display_decoded_images": ("false", "there are no images"),
     "eos_penalty": ("0.0", "tensor2tensor never reads it"),
-    "force_decode_length": ("false", "decoding stops when it is certain"),
+    "export_extra_infer_outputs": ("", "t2t-decoder writes translations and their scores"),
+    "force_decode_length": ("false", "what follows the end of a sentence is never shown"),
     "guess_and_check_epsilon": ("-1", "there is no blockwise parallel decoding"),
     "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
     "insertion_parallel": ("false", "tensor2tensor never reads it"),
     "log_results": ("true", "results go to the file; --decode_interactive shows them"),
     "min_length_ratio": ("0.0", "tensor2tensor never reads it"),
+    "multiproblem_task_id": ("-1", "there are no multi-problem runs"),
     "num_decodes": ("1", "decoding is deterministic"),
     "save_images": ("false", "there are no images"),
-    "shard_id": ("0", "split the file instead"),
-    "shards": ("1", "split the file instead"),
+    "shard_google_format": ("false", "the number of a shard is three digits behind the name"),
+    "shards_start_offset": ("0", "the first shard is 000"),
     "skip_eos_postprocess": ("false", "what follows the end of a sentence is never shown"),
+    "summaries_log_dir": ("decode", "nothing is written there"),
 }
 
 
@@ -42,6 +50,8 @@ class DecodeHParams:
     max_input_size: cut longer inputs, which warns. -1: 1,024 tokens; no limit under --t2t_exact.
     num_samples: from a dataset, decode this many only; -1 is all.
     identity_output: write ids instead of text.
+    shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
+        end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
 
     beam_size: int = 4
@@ -53,6 +63,8 @@ class DecodeHParams:
     max_input_size: int = -1
     num_samples: int = -1
     identity_output: bool = False
+    shards: int = 1
+    shard_id: int = 0
 
     def __post_init__(self):
         for name, least in (
@@ -62,12 +74,19 @@ class DecodeHParams:
             ("batch_size", 0),
             ("max_input_size", -1),
             ("num_samples", -1),
+            ("shards", 1),
+            ("shard_id", 0),
         ):
             if not getattr(self, name) >= least:
                 raise UserError(
                     f"Expected decode hparam {name} to be at least {least}. "
                     f"Received: {getattr(self, name)!r}."
                 )
+        if self.shard_id >= self.shards:
+            raise UserError(
+                "Expected decode hparam shard_id to be smaller than shards. "
+                f"Received: shard_id={self.shard_id}, shards={self.shards}."
+            )
         if self.max_input_size in (0, 1):
             raise UserError(
                 "Expected decode hparam max_input_size to leave room for a token and the end: "
@@ -83,6 +102,11 @@ class DecodeHParams:
     def top_beams(self) -> int:
         """How many hypotheses a sentence yields."""
         return self.beam_size if self.return_beams else 1
+
+    @property
+    def shard_suffix(self) -> str:
+        """What stands behind the names of a shard's files: "002", or "" where there is one."""
+        return f"{self.shard_id:03d}" if self.shards > 1 else ""
 
     @classmethod
     def parse(cls, text: str) -> "DecodeHParams":

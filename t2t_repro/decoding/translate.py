@@ -227,6 +227,11 @@ def translate_file(
     Returns:
         The number of lines.
     """
+    if translator.settings.num_samples >= 0:
+        raise UserError(
+            "Decode hparam num_samples counts the examples of a dataset; a file is translated "
+            f"whole. Received: num_samples={translator.settings.num_samples}. Leave it out."
+        )
     total = sum(1 for _ in raw.lines(source))
     if not total:
         raise UserError(f"Expected sentences in {source}. Received: an empty file.")

@@ -22,6 +22,27 @@ def test_parse():
     assert DecodeHParams.parse("shards=1,log_results=True") == DecodeHParams()
 
 
+def test_shards():
+    assert DecodeHParams().shard_suffix == ""
+    assert DecodeHParams.parse("shards=20,shard_id=12").shard_suffix == "012"
+
+
+def test_every_name_of_tensor2tensors_is_known():
+    """Each is ours, or refused with a reason: none is an unknown name."""
+    names = (
+        "save_images log_results extra_length min_length_ratio batch_size beam_size alpha "
+        "eos_penalty block_size guess_and_check_top_k guess_and_check_epsilon insertion_parallel "
+        "return_beams write_beam_scores max_input_size identity_output num_samples delimiter "
+        "decode_to_file decode_reference decode_in_memory decode_timeout_mins summaries_log_dir "
+        "shards shard_id shards_start_offset shard_google_format num_decodes force_decode_length "
+        "display_decoded_images multiproblem_task_id skip_eos_postprocess border_percent "
+        "export_extra_infer_outputs"
+    )
+    for name in names.split():
+        with pytest.raises(UserError, match=f"ecode hparam {name}"):
+            DecodeHParams.parse(f"{name}=-7")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -32,7 +53,10 @@ def test_parse():
         ("alpha=nan", "Expected decode hparam alpha to be at least 0.0. Received: nan."),
         ("max_input_size=1", "to leave room for a token and the end: at least 2"),
         ("write_beam_scores=true", "write_beam_scores has no effect without return_beams"),
-        ("shards=2", "Decode hparam shards is not supported: split the file instead."),
+        ("shard_id=1", "shard_id to be smaller than shards. Received: shard_id=1, shards=1."),
+        ("shards=0", "Expected decode hparam shards to be at least 1. Received: 0."),
+        ("shards_start_offset=3", "shards_start_offset is not supported: the first shard is 000."),
+        ("force_decode_length=True", "is not supported: what follows the end of a sentence"),
         ("eos_penalty=0.5", "eos_penalty is not supported: tensor2tensor never reads it."),
     ],
 )

@@ -1,0 +1,210 @@
+"""How probable a model finds given translations: the log-probability of targets.
+
+`score_pairs` scores ids in batches, `score_file` a file of lines "source TAB target". The end of
+the sentence counts as a token, as in tensor2tensor's `t2t-decoder --score_file`.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.decoding.translate import WINDOW, Progress, Report
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
+
+BATCH_PAIRS, BATCH_TOKENS = 64, 2048
+
+Pair = tuple[list[int], list[int]]
+
+
+class Score(NamedTuple):
+    """What a target got: the sum over its tokens, its end included, and how many they are."""
+
+    log_prob: float
+    tokens: int
+
+    @property
+    def mean(self) -> float:
+        """The mean negative log-likelihood of a token: tensor2tensor's score."""
+        return -self.log_prob / self.tokens
+
+
+class Scorer:
+    """Scores pairs of ids.
+
+    Args:
+        model: a `Transformer`.
+        batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
+    """
+
+    def __init__(self, model: keras.Model, batch_size: int = 0):
+        self.batch_size = batch_size
+        self._program = _LogProbs(model)
+        self._most = _positions(model)
+
+    def score_pairs(
+        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
+    ) -> list[Score]:
+        """The score of each (inputs, targets), both ended by 1, in their order.
+
+        Args:
+            pairs: the ids.
+            progress: is told how many pairs each finished batch had.
+        """
+        scores = [Score(0.0, 1)] * len(pairs)
+        order = sorted(range(len(pairs)), key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
+        for batch in self._batches(order, pairs):
+            rows = few_row_counts(len(batch))
+            inputs, targets = (
+                _padded([pairs[i][side] for i in batch], rows, self._most) for side in (0, 1)
+            )
+            sums = np.asarray(self._program.run({"inputs": inputs, "targets": targets}))
+            for i, log_prob in zip(batch, sums, strict=False):
+                scores[i] = Score(float(log_prob), len(pairs[i][1]))
+            progress(len(batch))
+        return scores
+
+    def _batches(self, order: list[int], pairs: list[Pair]) -> Iterator[list[int]]:
+        batch: list[int] = []
+        longest = 0
+        for i in order:
+            longest = max(longest, *map(len, pairs[i]))
+            room = self.batch_size or min(BATCH_PAIRS, BATCH_TOKENS // longest)
+            if batch and len(batch) >= room:
+                yield batch
+                batch, longest = [], max(map(len, pairs[i]))
+            batch.append(i)
+        if batch:
+            yield batch
+
+
+class _LogProbs(Program):
+    """The log-probability of each target: (B,)."""
+
+    def call(self, data):
+        targets = data["targets"]
+        logits = ops.cast(self.model(data, training=False), "float32")
+        of_target = ops.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+        log_probs = of_target - ops.logsumexp(logits, axis=-1)  # (B, T)
+        return ops.sum(ops.where(targets != 0, log_probs, 0.0), axis=-1)
+
+
+def score_file(
+    model: keras.Model,
+    encoders: dict[str, Any],
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    *,
+    json_file: str | os.PathLike | None = None,
+    batch_size: int = 0,
+    t2t_exact: bool = False,
+    report: Report = print,
+) -> Score:
+    """Scores a file of lines "source TAB target".
+
+    Args:
+        model: a `Transformer`.
+        encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
+        source: UTF-8 text, plain or `.gz`.
+        target: gets a line for each pair: the mean negative log-likelihood of a token, a tab, and
+            the sum. It appears when all is done.
+        json_file: gets, for each pair, an object with its texts and scores.
+        batch_size: as `Scorer`'s.
+        t2t_exact: write the mean alone, as tensor2tensor does.
+        report: receives the progress.
+
+    Returns:
+        The sum over all pairs.
+
+    Raises:
+        UserError: on a line that is not two texts with a tab between, one that cannot be encoded,
+            or one of more tokens than the model has positions.
+    """
+    scorer = Scorer(model, batch_size)
+    total = sum(1 for _ in raw.lines(source))
+    if not total:
+        raise UserError(f"Expected pairs of sentences in {source}. Received: an empty file.")
+    progress = Progress(total, report)
+    log_prob, tokens = 0.0, 0
+    with contextlib.ExitStack() as files:
+        output = files.enter_context(writing(target))
+        details = files.enter_context(writing(json_file)) if json_file else None
+        texts = _texts(source)
+        while window := list(islice(texts, WINDOW)):
+            pairs = [_encoded(text, encoders, model, where) for where, text in window]
+            for (_, text), score in zip(window, scorer.score_pairs(pairs, progress), strict=True):
+                log_prob, tokens = log_prob + score.log_prob, tokens + score.tokens
+                beside = "" if t2t_exact else f"\t{-score.log_prob:.6f}"
+                output.write(f"{score.mean:.6f}{beside}\n")
+                if details:
+                    details.write(_as_json(text, score) + "\n")
+    progress.done()
+    return Score(log_prob, tokens)
+
+
+def _texts(source: str | os.PathLike) -> Iterator[tuple[str, tuple[str, str]]]:
+    for number, line in enumerate(raw.lines(source), start=1):
+        where = f"Line {number} of {os.fspath(source)}"
+        parts = line.split("\t")
+        if len(parts) != 2:
+            raise UserError(
+                f"{where}: expected a source and a target with one tab between. Received: "
+                f"{len(parts) - 1} tabs in {line[:60]!r}. Join two files: paste SOURCES TARGETS."
+            )
+        yield where, (parts[0].strip(), parts[1].strip())
+
+
+def _encoded(text: tuple[str, str], encoders: dict, model: keras.Model, where: str) -> Pair:
+    ids = []
+    for name, part in zip(("inputs", "targets"), text, strict=True):
+        try:
+            ids.append([*encoders[name].encode(part), EOS_ID])
+        except (ValueError, KeyError) as error:
+            raise UserError(
+                f"{where}: expected text that the vocabulary of the {name} can encode. "
+                f"Received: {part!r} ({error}). Mend the line."
+            ) from error
+    longest, most = max(map(len, ids)), _positions(model)
+    if most and longest > most:
+        raise UserError(
+            f"{where}: expected at most {most} tokens a side, for which the model has learned "
+            f"positions (hparam max_length). Received: {longest}. Leave the line out."
+        )
+    return ids[0], ids[1]
+
+
+def _positions(model: keras.Model) -> int | None:
+    """How many tokens the model has learned positions for; None where they are computed."""
+    hparams = getattr(model, "hparams", None)
+    return hparams.max_length if hparams is not None and hparams.pos == "emb" else None
+
+
+def _padded(sentences: list[list[int]], rows: int, most: int | None) -> np.ndarray:
+    """The sentences as rows; 0 pads to `most` or to a multiple of 8, so that lengths are few."""
+    length = max(map(len, sentences))
+    array = np.zeros((rows, min(-(-length // 8) * 8, most or length + 8)), "int32")
+    array[len(sentences) :, 0] = EOS_ID
+    for row, sentence in zip(array, sentences, strict=False):
+        row[: len(sentence)] = sentence
+    return array
+
+
+def _as_json(text: tuple[str, str], score: Score) -> str:
+    values = {
+        "source": text[0],
+        "target": text[1],
+        "log_prob": score.log_prob,
+        "tokens": score.tokens,
+        "mean_negative_log_likelihood": score.mean,
+    }
+    return json.dumps(values, ensure_ascii=False)
