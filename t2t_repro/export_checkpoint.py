@@ -41,7 +41,9 @@ def main(args: flags.FlagValues) -> None:
     if not args.t2t_dir:
         raise UserError("Expected --t2t_dir, the folder to write. Received: none.")
     if args.t2t_usr_dir:
-        registry.load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     export_checkpoint(args.output_dir, args.t2t_dir, checkpoint=args.checkpoint_path)
 

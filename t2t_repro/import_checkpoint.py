@@ -9,6 +9,7 @@ where they are missing, --hparams_set, --hparams and --problem say it. Weights, 
 step are carried over. Import further checkpoints into the same --output_dir to average them.
 """
 
+import dataclasses
 import os
 import pathlib
 import sys
@@ -39,7 +40,9 @@ def main(args: flags.FlagValues) -> None:
         if not getattr(args, name):
             raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
     if args.t2t_usr_dir:
-        registry.load_usr_dir(args.t2t_usr_dir)
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import_checkpoint(
         args.checkpoint,
@@ -139,28 +142,23 @@ def _hparams(
     hparams_set: str | None,
     overrides: str,
     ignored: Collection[str],
-) -> tuple[Any, str, set[str]]:
-    """Returns the hparams (None if nothing says them), the set's name, and what was given."""
-    from t2t_repro.config import HParams
+) -> tuple[dict[str, Any] | None, str, set[str]]:
+    """Returns {hparam: value} (None if nothing says them), the set's name, and what was given."""
     from t2t_repro.interop import t2t_files
 
     name = hparams_set or said.get("hparams_set") or ""
-    file, given = folder / "hparams.json", set()
-    base = None
-    if name in registry.list_hparams():
-        base = registry.get_hparams(name)
-    elif hparams_set or (name and not file.is_file()):
-        base = registry.get_hparams(name)  # an error that names the nearest sets
+    file = folder / "hparams.json"
+    values: dict[str, Any] = {}
+    if hparams_set or name in registry.list_hparams() or (name and not file.is_file()):
+        values = dataclasses.asdict(registry.get_hparams(name))
+    elif not file.is_file():
+        return None, name, set()
     if file.is_file():
-        base, values = t2t_files.read_hparams(file, base or HParams(), ignored)
-        given |= set(values)
-    elif base and said.get("hparams"):
-        base, values = t2t_files.override(base, said["hparams"])
-        given |= set(values)
-    if base and overrides:
-        base, values = t2t_files.override(base, overrides)
-        given |= set(values)
-    return base, name or "transformer_base_v1", given
+        given = t2t_files.read_hparams(file, ignored)
+    else:
+        given = t2t_files.read_overrides(said.get("hparams", ""))
+    given |= t2t_files.read_overrides(overrides)
+    return values | given, name or "transformer_base_v1", set(given)
 
 
 def _problem(name: str, folder: pathlib.Path):

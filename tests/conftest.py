@@ -87,3 +87,67 @@ def dropout_off() -> dict[str, float]:
 def golden_case():
     """The case of a name: golden_case("base_v1")."""
     return GoldenCase
+
+
+class T2TRun:
+    """The folder of a run as tensor2tensor leaves it, with one of its models and made-up slots."""
+
+    PROBLEM = "text2text_tmpdir"
+    VOCABULARY = "vocab.text2text_tmpdir.32768.subwords"
+
+    def __init__(self, folder: pathlib.Path, case: GoldenCase):
+        self.folder = folder
+        self.variables = case.group("var")
+        self.hparams = json.loads(str(case["hparams"]))
+        folder.mkdir(parents=True, exist_ok=True)
+        letters = "0123456789;\\_uabcdefghijklmnopqrstv"
+        subwords = ["<pad>_", "<EOS>_", *letters]
+        assert len(subwords) == GOLDEN_VOCAB_SIZE
+        lines = "".join(f"'{subword}'\n" for subword in subwords)
+        (folder / self.VOCABULARY).write_text(lines, encoding="utf-8")
+
+    def slots(self) -> dict[str, np.ndarray]:
+        """Returns what the optimizer would have made of each variable."""
+        rng = np.random.default_rng(5)
+        arrays = {}
+        kind = {"adafactor": "Adafactor", "adam_w": "AdamW"}.get(self.hparams["optimizer"], "Adam")
+        for name, value in self.variables.items():
+            shapes = [value.shape] * (3 if self.hparams["optimizer"] == "multistep_adam" else 2)
+            if kind == "Adafactor":
+                matrix = value.ndim >= 2
+                factors = [value.shape[:-1], value.shape[:-2] + value.shape[-1:]]
+                shapes = factors if matrix else [value.shape]
+                if self.hparams["optimizer_adafactor_beta1"]:
+                    shapes.insert(0, value.shape)
+            for i, shape in enumerate(shapes):
+                slot = f"training/{name}/{kind}" + (f"_{i}" if i else "")
+                arrays[slot] = rng.random(shape, dtype="float32")
+        return arrays
+
+    def write(
+        self, step: int = 7, *, slots: bool = True, hparams: bool = True, flags: bool = True
+    ) -> pathlib.Path:
+        """Writes model.ckpt-STEP and what belongs beside it; returns the folder."""
+        from t2t_repro.interop import t2t_checkpoint
+
+        arrays = self.variables | t2t_checkpoint.BOOKKEEPING
+        arrays["global_step"] = np.array(step, "int64")
+        if slots:
+            arrays |= self.slots()
+            updates = step // (self.hparams["optimizer_multistep_accumulate_steps"] or 1)
+            for number in (1, 2):
+                beta = self.hparams[f"optimizer_adam_beta{number}"]
+                arrays[f"training/beta{number}_power"] = np.array(beta ** (updates + 1), "float32")
+        t2t_checkpoint.write(self.folder, step, arrays)
+        if hparams:
+            (self.folder / "hparams.json").write_text(json.dumps(self.hparams))
+        if flags:
+            lines = ("--notfdbg", f"--problem={self.PROBLEM}", "--model=transformer")
+            (self.folder / "flags.txt").write_text("\n".join(lines))
+        return self.folder
+
+
+@pytest.fixture
+def t2t_run(tmp_path):
+    """tensor2tensor's run of a golden case: t2t_run("base_v1").write()."""
+    return lambda name: T2TRun(tmp_path / "t2t", GoldenCase(name))

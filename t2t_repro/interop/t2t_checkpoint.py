@@ -26,7 +26,8 @@ BOOKKEEPING: dict[str, np.ndarray] = {
 _BOOKKEEPING_SCOPES = ("training/", "losses_avg/", "train_stats/")
 _PARTS = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _OBJECT_BASED = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_NO_CODE = {
+_UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError)  # what TensorFlow raises
+_OTHER_KINDS = {
     b"\x80": "a Python pickle",
     b"PK": "a zip archive, as PyTorch and Keras write",
     b"\x89HDF": "an HDF5 file, as Keras writes",
@@ -52,7 +53,7 @@ class Checkpoint:
         try:
             self._reader = tf.train.load_checkpoint(os.fspath(self.prefix))
             shapes = self._reader.get_variable_to_shape_map()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise _not_whole(self.prefix, error) from error
         self.shapes = {name: tuple(shape) for name, shape in sorted(shapes.items())}
         if _OBJECT_BASED in self.shapes:
@@ -66,7 +67,7 @@ class Checkpoint:
         """Returns one array; its checksum is checked."""
         try:
             return self._reader.get_tensor(name)
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise _not_whole(self.prefix, error) from error
 
     def step(self) -> int:
@@ -195,7 +196,7 @@ def _there_are(folder: pathlib.Path) -> str:
 def _kind(path: pathlib.Path) -> str:
     with open(path, "rb") as file:
         start = file.read(8)
-    kinds: Iterable[str] = (kind for magic, kind in _NO_CODE.items() if start.startswith(magic))
+    kinds: Iterable[str] = (kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic))
     kind = next(iter(kinds), None)
     return f"{kind}, which is never loaded" if kind else "a file of another kind"
 

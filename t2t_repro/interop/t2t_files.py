@@ -24,22 +24,16 @@ _BEFORE_1_15: dict[str, Any] = {
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
 
-def read_hparams(
-    path: pathlib.Path, base: HParams, ignored: Collection[str] = ()
-) -> tuple[HParams, dict[str, Any]]:
-    """Reads T2T's hparams.json.
+def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str, Any]:
+    """Returns {name: value} of T2T's hparams.json for the hparams that are ours.
 
     Args:
         path: the file.
-        base: what a field that the file lacks is.
         ignored: fields of the file to leave out.
-
-    Returns:
-        The hparams, and those of the file's values that are ours.
 
     Raises:
         UserError: if it is not readable, or holds a field that we lack at another value than T2T's
-            default: all of them are named. Also if a value is not possible here.
+            default: all of them are named.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -60,11 +54,7 @@ def read_hparams(
         )
     if "learning_rate_decay_scheme" in own:  # of a version that knew the legacy schedule alone?
         own.setdefault("learning_rate_schedule", "legacy")
-    own = {name: value for name, value in own.items() if name not in ignored}
-    try:
-        return dataclasses.replace(base, **own), own
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+    return {name: value for name, value in own.items() if name not in ignored}
 
 
 def _complaint(name: str, value: Any) -> str:
@@ -80,10 +70,8 @@ def _complaint(name: str, value: Any) -> str:
     return ""
 
 
-def override(hparams: HParams, text: str) -> tuple[HParams, dict[str, Any]]:
-    """Applies T2T's --hparams; returns the result, and the values that are ours.
-
-    A value that T2T's schedule or optimizer does not read is applied all the same: the run had it.
+def read_overrides(text: str) -> dict[str, Any]:
+    """Returns {name: value} of T2T's --hparams for the hparams that are ours.
 
     Raises:
         UserError: on a name that we lack at another value than T2T's default, or a wrong value.
@@ -94,7 +82,7 @@ def override(hparams: HParams, text: str) -> tuple[HParams, dict[str, Any]]:
             own[name] = parse_value(field_named(name), value)
         elif complaint := _complaint(name, _literal(value)):
             raise UserError(f"--hparams: {complaint}")
-    return dataclasses.replace(hparams, **own), own
+    return own
 
 
 def _literal(text: str) -> Any:
@@ -111,7 +99,7 @@ def write_hparams(hparams: HParams) -> str:
         for name, (accepted, _) in foreign_hparams.FOREIGN.items()
         if accepted
     }
-    values |= dataclasses.asdict(hparams)
+    values |= dataclasses.asdict(hparams) | {"warm_start_from_second": ""}
     return json.dumps(values, indent=0, sort_keys=True)
 
 

@@ -90,12 +90,12 @@ def _norm_facts(shapes: Shapes, side: str) -> dict[str, Any]:
 
 
 def reconcile(
-    hparams: HParams | None, shapes: Shapes, given: Collection[str] = ()
+    values: dict[str, Any] | None, shapes: Shapes, given: Collection[str] = ()
 ) -> tuple[HParams, list[str]]:
     """Takes from the variables what they prove.
 
     Args:
-        hparams: what is known of the model; None: nothing.
+        values: {hparam: value} as far as they are known; None: not at all.
         shapes: {T2T's variable name: shape}.
         given: the hparams that hparams.json or the user gave. The variables must agree with them;
             others, of the named set, give way.
@@ -105,32 +105,33 @@ def reconcile(
 
     Raises:
         UserError: if a given hparam and the variables contradict each other: all are named. Also
-            if `hparams` is None: what the variables say helps to choose.
+            if nothing is known: what the variables say helps to choose.
     """
     found = facts(shapes)
     before, after = found.pop("norm_before"), found.pop("norm_after")
-    if hparams is None:
+    if values is None:
         said = ", ".join(f"{name}={value!r}" for name, value in found.items())
         raise UserError(
             "Expected to learn the hparams from hparams.json or flags.txt beside the checkpoint, "
             "or from --hparams_set. Received: none of them. Give --hparams_set (and --hparams). "
             f"The variables say: {said}."
         )
+    values = dataclasses.asdict(HParams()) | values
     changes, wrong = {}, []
     for name, value in found.items():
-        there = _effective(hparams, name)
+        there = _effective(values, name, found["hidden_size"])
         if there == value:
             continue
         if name in given and name != "symbol_modality_num_shards":
             wrong.append(f"{name}={there!r}, where the variables have {value!r}")
         changes[name] = value
     for name, has in (("layer_preprocess_sequence", before), ("layer_postprocess_sequence", after)):
-        value = getattr(hparams, name)
-        if ("n" in value.replace("none", "") and hparams.norm_type != "none") == has:
+        sequence = str(values[name])
+        if ("n" in sequence.replace("none", "") and values["norm_type"] != "none") == has:
             continue
         if name in given or before == after:
             number = "norms" if has else "no norms"
-            wrong.append(f"{name}={value!r}, where the variables have {number} there")
+            wrong.append(f"{name}={sequence!r}, where the variables have {number} there")
         pre_norm = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
         post_norm = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
         changes |= pre_norm if before else post_norm
@@ -139,7 +140,7 @@ def reconcile(
             f"Expected hparams that fit the checkpoint's variables. Received: {'; '.join(wrong)}. "
             "Give the hparams.json, --hparams_set and --hparams with which it was trained."
         )
-    return dataclasses.replace(hparams, **changes), [f"{n}={v!r}" for n, v in changes.items()]
+    return HParams(**values | changes), [f"{name}={value!r}" for name, value in changes.items()]
 
 
 def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], source: str):
@@ -167,13 +168,13 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
     )
 
 
-def _effective(hparams: HParams, name: str) -> Any:
+def _effective(values: dict[str, Any], name: str, hidden_size: int) -> Any:
     """Returns an hparam as it works: 0 may mean another one."""
     if name in ("attention_key_channels", "attention_value_channels"):
-        return getattr(hparams, name) or hparams.hidden_size
+        return values[name] or hidden_size
     if name in ("num_encoder_layers", "num_decoder_layers"):
-        return getattr(hparams, name.removeprefix("num_"))
-    return getattr(hparams, name)
+        return values[name] or values["num_hidden_layers"]
+    return values[name]
 
 
 def _tables(shapes: Shapes) -> set[tuple[int, str]]:

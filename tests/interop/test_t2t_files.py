@@ -1,0 +1,109 @@
+"""hparams.json and flags.txt of tensor2tensor."""
+
+import json
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.interop import t2t_files
+
+T2T_1_5 = {  # what versions 1.4 to 1.6 had besides, or otherwise
+    "input_modalities": "default",
+    "target_modality": "default",
+    "symbol_modality_skip_top": False,
+    "problem_choice": "adaptive",
+    "moe_loss_coef": 0.01,
+    "moe_num_experts": 64,
+    "learning_rate_decay_scheme": "noam",
+    "learning_rate": 0.2,
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(values):
+        path = tmp_path / "hparams.json"
+        path.write_text(values if isinstance(values, str) else json.dumps(values))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", sorted(n for n in registry.list_hparams() if "paper_" not in n))
+def test_every_set_of_t2t_is_read_as_ours(file, golden_path, name):
+    sets = json.loads((golden_path / "hparams.json").read_text())
+    if name in sets:
+        run = {"data_dir": "d", "model_dir": "m", "schedule": "train", "eval_steps": 10}
+        empty = {"bottom": {}, "top": {}, "loss": {}, "name": {}, "weights_fn": {}}
+        own = t2t_files.read_hparams(file(sets[name] | run | empty))
+        assert HParams(**own) == registry.get_hparams(name)
+
+
+def test_a_file_of_an_old_version(file):
+    own = t2t_files.read_hparams(file(T2T_1_5))
+    assert own == {
+        "learning_rate_decay_scheme": "noam",
+        "learning_rate": 0.2,
+        "learning_rate_schedule": "legacy",  # there was no other, and no name for it
+    }
+    assert t2t_files.read_hparams(file({"hidden_size": 48, "moe_k": 2})) == {"hidden_size": 48}
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("ffn_layer", "local_moe"),
+        ("proximity_bias", True),
+        ("moe_k", 3),
+        ("bottom", {"targets": "f"}),
+        ("target_modality", "symbol:ctc"),
+    ],
+)
+def test_a_field_that_we_lack_at_another_value(file, name, value):
+    with pytest.raises(
+        UserError, match=rf"{name}={value!r}.*--ignore_hparams={name}\.".replace("{", r"\{")
+    ):
+        t2t_files.read_hparams(file({name: value}))
+    t2t_files.read_hparams(file({name: value}), [name])
+
+
+def test_a_field_that_nobody_knows(file):
+    with pytest.raises(UserError, match=r"Unknown hparam. Received: my_gate=3.*=my_gate,moe_k\."):
+        t2t_files.read_hparams(file({"my_gate": 3, "moe_k": 5}))
+
+
+def test_a_field_of_ours_can_be_left_out_too(file):
+    path = file({"self_attention_type": "local_mask_right", "num_heads": 3})
+    assert t2t_files.read_hparams(path, ["self_attention_type"]) == {"num_heads": 3}
+
+
+@pytest.mark.parametrize("text", ['{"hidden_size": 1', "[1]", "\x80\x04"])
+def test_no_json(file, text):
+    with pytest.raises(UserError, match=r"hparams.json to be tensor2tensor's JSON of hparams"):
+        t2t_files.read_hparams(file(text))
+
+
+def test_overrides():
+    text = "learning_rate=0.3,hidden_size=32,moe_k=2,daisy_chain_variables=True"
+    assert t2t_files.read_overrides(text) == {"learning_rate": 0.3, "hidden_size": 32}
+    with pytest.raises(UserError, match="--hparams: .*daisy_chain_variables=False"):
+        t2t_files.read_overrides("daisy_chain_variables=False")
+
+
+def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
+    sets = json.loads((golden_path / "hparams.json").read_text())
+    written = json.loads(t2t_files.write_hparams(registry.get_hparams("transformer_base_v1")))
+    theirs = sets["transformer_base_v1"]
+    assert {name: written[name] for name in theirs} == theirs
+    hparams = registry.get_hparams("transformer_big")
+    assert HParams(**t2t_files.read_hparams(file(t2t_files.write_hparams(hparams)))) == hparams
+
+
+def test_flags(tmp_path):
+    assert t2t_files.read_flags(tmp_path / "flags.txt") == {}
+    text = "--nohelp\n" + t2t_files.write_flags(problem="p", hparams="a=1,b=2", model="")
+    (tmp_path / "flags.txt").write_text(text)
+    expected = {"problem": "p", "hparams": "a=1,b=2", "model": ""}
+    assert t2t_files.read_flags(tmp_path / "flags.txt") == expected

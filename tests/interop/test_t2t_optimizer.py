@@ -1,0 +1,134 @@
+"""Optimizer state in tensor2tensor's checkpoints."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from t2t_repro import Transformer
+from t2t_repro.errors import UserError
+from t2t_repro.interop import t2t_checkpoint, t2t_optimizer, tensor2tensor
+from t2t_repro.training import optimizers
+
+
+def compiled(hparams):
+    model = Transformer.from_hparams(
+        hparams, inputs_vocab_size=37, targets_vocab_size=37, target_space_id=4
+    )
+    model.compile(optimizer=optimizers.from_hparams(hparams))
+    return model
+
+
+@pytest.mark.parametrize("name", ["base_v1", "multistep", "adafactor", "clip_and_decay"])
+def test_slots_come_back_as_they_were(t2t_run, golden_case, name):
+    run = t2t_run(name)
+    model = compiled(golden_case(name).hparams)
+    t2t_optimizer.load(model, t2t_checkpoint.Checkpoint(run.write(step=9)))
+    assert int(model.optimizer.iterations) == 9
+    again = t2t_optimizer.export(model)
+    slots = run.slots()
+    counters = set(again) - set(slots)
+    powers = {"training/beta1_power", "training/beta2_power"}
+    expected = {"adafactor": set(), "multistep": powers | {"training/iter"}}.get(name, powers)
+    assert counters == expected
+    for slot, value in slots.items():
+        np.testing.assert_array_equal(again[slot], value, err_msg=slot)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "adam_w"},
+        {"optimizer": "true_adam"},
+        {"optimizer": "adafactor", "optimizer_adafactor_beta1": 0.9},
+        {"optimizer": "adafactor", "optimizer_adafactor_factored": False},
+    ],
+)
+def test_other_optimizers(t2t_run, golden_case, changes):
+    hparams = dataclasses.replace(golden_case("base_v1").hparams, **changes)
+    exported = t2t_optimizer.export(compiled(hparams))
+    if changes.get("optimizer_adafactor_factored", True):
+        run = t2t_run("base_v1")
+        run.hparams |= changes
+        slots = run.slots()
+        assert {n: a.shape for n, a in slots.items()} == {
+            n: a.shape for n, a in exported.items() if not n.endswith("_power")
+        }
+    else:
+        kernel = "training/transformer/body/encoder/layer_0/ffn/conv1/kernel"
+        assert exported[f"{kernel}/Adafactor"].shape == (24, 40)
+        assert f"{kernel}/Adafactor_1" not in exported
+
+
+def test_powers_are_products_of_float32(golden_case):
+    model = compiled(golden_case("base_v1").hparams)
+    model.optimizer.iterations.assign(3)
+    beta = np.float32(0.9)
+    assert t2t_optimizer.export(model)["training/beta1_power"] == beta * beta * beta * beta
+    model.optimizer.iterations.assign(1000000)
+    assert t2t_optimizer.export(model)["training/beta1_power"] == 0
+
+
+def test_three_dimensions_and_adafactor(golden_case):
+    hparams = dataclasses.replace(golden_case("adafactor").hparams, attention_variables_3d=True)
+    with pytest.raises(
+        UserError, match="Received: attention_variables_3d=True, whose .*/q of shap"
+    ):
+        t2t_optimizer.export(compiled(hparams))
+
+
+def test_another_optimizer_is_named(t2t_run, golden_case):
+    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
+    with pytest.raises(
+        UserError, match=r"slots called Adafactor, as optimizer=ada.*Received: Adam"
+    ):
+        t2t_optimizer.load(compiled(golden_case("adafactor").hparams), checkpoint)
+    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write(8, slots=False))
+    with pytest.raises(UserError, match=r"Received: none in .*--nooptimizer_state"):
+        t2t_optimizer.load(compiled(golden_case("base_v1").hparams), checkpoint)
+
+
+def test_another_step_or_beta_is_named(t2t_run, golden_case):
+    hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer_adam_beta2=0.5)
+    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
+    with pytest.raises(
+        UserError, match=r"beta2_power of about 0.003906: step 7 and optimizer_adam"
+    ):
+        t2t_optimizer.load(compiled(hparams), checkpoint)
+
+
+def test_missing_and_misshapen_slots_are_all_listed(t2t_run, golden_case):
+    run = t2t_run("base_v1")
+    slots = run.slots()
+    kernel = "transformer/body/target_space_embedding/kernel"
+    bias = "transformer/body/encoder/layer_0/ffn/conv1/bias"
+    del slots[f"training/{kernel}/Adam_1"]
+    slots[f"training/{bias}/Adam"] = np.zeros(3, "float32")
+    arrays = run.variables | slots | {"global_step": np.array(7, "int64")}
+    t2t_checkpoint.write(run.folder, 7, arrays)
+    model = compiled(golden_case("base_v1").hparams)
+    with pytest.raises(UserError, match="exactly the slots of this model") as caught:
+        t2t_optimizer.load(model, t2t_checkpoint.Checkpoint(run.folder))
+    assert f"missing training/{kernel}/Adam_1 (32, 24)" in str(caught.value)
+    assert f"training/{bias}/Adam: expected shape (40,), received (3,)" in str(caught.value)
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_training_goes_on_as_if_nothing_had_happened(golden_case, dropout_off, tmp_path):
+    case = golden_case("base_v1")
+    hparams = dataclasses.replace(case.hparams, **dropout_off)
+    here = compiled(hparams)
+    tensor2tensor.load_variables(here, case.group("var"))
+    for _ in range(3):
+        here.train_on_batch(case.batch)
+    arrays = tensor2tensor.export_variables(here) | t2t_optimizer.export(here)
+    arrays["global_step"] = np.array(3, "int64")
+    checkpoint = t2t_checkpoint.Checkpoint(t2t_checkpoint.write(tmp_path, 3, arrays))
+    there = compiled(hparams)
+    tensor2tensor.load_variables(there, checkpoint.variables())
+    t2t_optimizer.load(there, checkpoint)
+    losses = [[m.train_on_batch(case.batch) for _ in range(3)] for m in (here, there)]
+    np.testing.assert_array_equal(*losses)
+    for name, value in tensor2tensor.export_variables(here).items():
+        np.testing.assert_array_equal(value, tensor2tensor.export_variables(there)[name])
+    np.testing.assert_allclose(losses[0], case["train_loss"][3:6], rtol=3e-4)

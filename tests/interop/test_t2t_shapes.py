@@ -1,0 +1,95 @@
+"""What variables say about their model."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro import Transformer, registry
+from t2t_repro.errors import UserError
+from t2t_repro.interop import t2t_shapes, tensor2tensor
+
+
+def shapes_of(case):
+    return {name: value.shape for name, value in case.group("var").items()}
+
+
+def test_the_hparams_agree_with_the_variables(golden):
+    values = dataclasses.asdict(golden.hparams)
+    hparams, notes = t2t_shapes.reconcile(values, shapes_of(golden), values)
+    assert (hparams, notes) == (golden.hparams, [])
+
+
+def test_another_set_gives_way_to_the_variables(golden):
+    """All that decides shapes comes from the variables; what does not, from the set."""
+    base = registry.get_hparams("transformer_test", "norm_epsilon=0.1")
+    if golden.name == "both_norms":
+        return  # no set but its own says where its norms are
+    values = dataclasses.asdict(base) | {"num_heads": 3}
+    hparams, notes = t2t_shapes.reconcile(values, shapes_of(golden))
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=37, targets_vocab_size=37)
+    tensor2tensor.load_variables(model, golden.group("var"))
+    assert hparams.norm_epsilon == 0.1
+    assert "hidden_size=24" in notes
+
+
+def test_three_dimensions(golden_case):
+    case = golden_case("base_v1")
+    hparams = dataclasses.replace(case.hparams, attention_variables_3d=True)
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=37, targets_vocab_size=37)
+    shapes = {n: a.shape for n, a in tensor2tensor.export_variables(model).items()}
+    values = dataclasses.asdict(case.hparams) | {"num_heads": 5}
+    assert t2t_shapes.reconcile(values, shapes)[0] == hparams
+
+
+def test_contradictions_are_all_named(golden_case):
+    case = golden_case("base_v1")
+    wrong = dataclasses.asdict(case.hparams) | {
+        "hidden_size": 48,
+        "num_hidden_layers": 6,
+        "layer_preprocess_sequence": "n",
+        "symbol_modality_num_shards": 16,
+    }
+    with pytest.raises(UserError, match="Expected hparams that fit the checkpoint's") as caught:
+        t2t_shapes.reconcile(wrong, shapes_of(case), wrong)
+    message = str(caught.value)
+    assert "hidden_size=48, where the variables have 24" in message
+    assert "num_encoder_layers=6, where the variables have 2" in message
+    assert "layer_preprocess_sequence='n', where the variables have no norms there" in message
+    assert "num_shards" not in message
+
+
+def test_norms_on_both_sides_need_to_be_said(golden_case):
+    case = golden_case("both_norms")
+    base = dataclasses.asdict(case.hparams) | {"layer_preprocess_sequence": "none"}
+    with pytest.raises(
+        UserError, match="preprocess_sequence='none', where the variables have norm"
+    ):
+        t2t_shapes.reconcile(base, shapes_of(case))
+
+
+def test_no_hparams(golden_case):
+    with pytest.raises(UserError, match="Give --hparams_set.*say: hidden_size=24, symbol_modality"):
+        t2t_shapes.reconcile(None, shapes_of(golden_case("base_v1")))
+
+
+def test_other_models_and_older_versions(golden_case):
+    t2t_shapes.check_names(shapes_of(golden_case("base_v1")), "a")
+    old = ["body/model/parallel_0/body/encoder/layer_0/ffn/conv1/single/kernel", "z"]
+    with pytest.raises(UserError, match=r"of tensor2tensor 1.0 to 1.3, such as 'body/model/paral"):
+        t2t_shapes.check_names(old, "a")
+    with pytest.raises(UserError, match="a, with variables of lstm_seq2seq. Other models are not"):
+        t2t_shapes.check_names(["lstm_seq2seq/body/kernel"], "a")
+    with pytest.raises(UserError, match="a, with variables of nothing"):
+        t2t_shapes.check_names([], "a")
+
+
+def test_vocabularies(golden_case):
+    case = golden_case("base_v1")
+    shapes = shapes_of(case)
+    t2t_shapes.check_vocabularies(shapes, case.hparams, {"inputs": 37, "targets": 37}, "d")
+    with pytest.raises(
+        UserError, match="tables have 37 rows. Received: 37 inputs, 36 targets in d"
+    ):
+        t2t_shapes.check_vocabularies(shapes, case.hparams, {"inputs": 37, "targets": 36}, "d")
+    divided = dataclasses.replace(case.hparams, vocab_divisor=37)
+    t2t_shapes.check_vocabularies(shapes, divided, {"inputs": 12, "targets": 37}, "d")
