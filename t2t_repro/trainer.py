@@ -9,7 +9,7 @@ shows what it has learned. Your own training needs a problem, a configuration an
       --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
 
 --registry_help lists problems and configurations. The same command continues a run that stopped,
-from its newest checkpoint, as if it had not stopped.
+from its newest checkpoint, as if it had not stopped; --output_dir alone is enough to say which.
 """
 
 import dataclasses
@@ -68,15 +68,34 @@ def main(args: flags.FlagValues) -> None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     command = ["t2t-trainer", *sys.argv[1:]]
-    if not args.problem and not args.data_dir:
+    before = begun(args)
+    if before:
+        take_over(args, before)
+    elif not args.problem and not args.data_dir:
         from t2t_repro import quickstart
 
         quickstart.run(with_defaults(args, quickstart), command)
         return
     for name in ("problem", "hparams_set", "data_dir", "output_dir"):
-        if not getattr(args, name):
+        if not getattr(args, name) and not (before and name == "hparams_set"):
             raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
     run_experiment(args, command)
+
+
+def begun(args: flags.FlagValues) -> RunConfig | None:
+    """Returns the run in --output_dir, if there is one that is not the embedded default's."""
+    from t2t_repro import quickstart
+
+    run = RunDirectory(args.output_dir) if args.output_dir else None
+    config = run.config() if run and run.exists() else None
+    return config if config and config.problem != quickstart.PROBLEM else None
+
+
+def take_over(args: flags.FlagValues, before: RunConfig) -> None:
+    """Fills in what the run says, where the flags do not: --output_dir alone continues a run."""
+    for name in ("problem", "data_dir", "random_seed"):
+        if not args[name].present:
+            args[name].value = getattr(before, name)
 
 
 _HINTS = {
@@ -106,7 +125,11 @@ def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
 
 def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
     """Runs the experiment that complete flags describe; returns the last evaluation."""
-    hparams = registry.get_hparams(args.hparams_set, args.hparams)
+    before = begun(args)
+    if before and not args.hparams_set:  # those of the run, which may be of a set of its own
+        set_name, hparams = before.hparams_set, before.hparams.override(args.hparams)
+    else:
+        set_name, hparams = args.hparams_set, registry.get_hparams(args.hparams_set, args.hparams)
     if args.train_steps is not None:
         hparams = dataclasses.replace(hparams, train_steps=args.train_steps)
     problem = registry.get_problem(args.problem)
@@ -133,7 +156,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
     if args.generate_data:
         generate(problem, data_dir, args.tmp_dir)
     config = RunConfig(
-        hparams_set=args.hparams_set,
+        hparams_set=set_name,
         hparams=hparams,
         problem=args.problem,
         data_dir=os.path.abspath(data_dir),

@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from t2t_repro import cli, export_checkpoint
+from t2t_repro import cli, export_checkpoint, trainer
 from t2t_repro.errors import UserError
 from t2t_repro.export_checkpoint import export_checkpoint as export_it
 from t2t_repro.import_checkpoint import import_checkpoint as import_it
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 
 
@@ -66,3 +67,29 @@ def test_what_is_missing_is_named(t2t_run, tmp_path, capsys):
         export_it(tmp_path / "run", tmp_path / "run")
     with pytest.raises(UserError, match="Expected a run directory"):
         export_it(tmp_path, tmp_path / "back")
+
+
+def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
+    flags = [
+        "--problem=algorithmic_reverse_binary40_test",
+        "--hparams_set=transformer_test",
+        "--hparams=num_hidden_layers=1,batch_size=256",
+        f"--data_dir={tmp_path / 'data'}",
+        "--schedule=train",
+        "--train_steps=3",
+    ]
+
+    def train(name, *more):
+        argv = [*more, f"--output_dir={tmp_path / name}"]
+        cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
+
+    train("run", *flags, "--generate_data")
+    export_it(tmp_path / "run", tmp_path / "t2t")
+    import_it(tmp_path / "t2t", tmp_path / "again")
+    assert RunDirectory(tmp_path / "again").config().hparams == (
+        RunDirectory(tmp_path / "run").config().hparams
+    )
+    capsys.readouterr()
+    train("again", "--train_steps=4", f"--data_dir={tmp_path / 'data'}", "--schedule=train")
+    out = capsys.readouterr().out
+    assert "(step 3)" in out and "step 4/4" in out

@@ -117,3 +117,14 @@ def test_the_embedded_default_runs_through(tmp_path, capsys, monkeypatch):
     assert "Accuracy per sequence, decoded with beam 4: 0." in said and "of 6 held-out" in said
     assert f"t2t-decoder --output_dir={out} --decode_interactive" in said
     assert RunDirectory(out).config().hparams_set == quickstart.HPARAMS_SET
+
+
+def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
+    run(*flags, "--generate_data", "--schedule=train", "--random_seed=5")
+    output_dir = f"--output_dir={tmp_path / 'run'}"
+    run(output_dir, "--train_steps=4", "--schedule=train")
+    out = capsys.readouterr().out
+    assert "(step 3)" in out and "step 4/4" in out
+    with pytest.raises(SystemExit):
+        run(output_dir, "--hparams=hidden_size=32", "--train_steps=5")
+    assert "hidden_size was 16, now 32" in capsys.readouterr().err
