@@ -37,7 +37,6 @@ _UNREAD_MEMBERS = {
     "serving_input_fn": _NO_PIPELINE,
     "filepattern": "its files are those of dataset_filename",
     "max_length": "set the hparam max_length",
-    "get_or_create_vocab": "override prepare_vocabulary and feature_encoders",
     "decode_hooks": _NO_HOOKS,
     "eval_hooks": _NO_HOOKS,
     "eval_metric_fns": "name metrics in eval_metrics",
@@ -59,11 +58,37 @@ class Text2TextProblem(problem.Text2TextProblem):
     packed_length = None
     batch_size_means_tokens = True
 
-    def get_or_create_vocab(self, data_dir: str, tmp_dir: str, force_get: bool = False) -> Any:
-        """Returns the encoder; makes its file first, unless `force_get`."""
+    def get_or_create_vocab(
+        self, data_dir: str, tmp_dir: str | None, force_get: bool = False
+    ) -> encoders.TextEncoder:
+        """Returns the encoder of both sides; makes its file first, unless `force_get`."""
+        other = self.use_vocab_from_other_problem
+        if isinstance(other, Text2TextProblem):
+            return other.get_or_create_vocab(data_dir, tmp_dir, force_get)
         if not force_get:
-            self.prepare_vocabulary(data_dir, tmp_dir)
-        return problem.Text2TextProblem.feature_encoders(self, data_dir)["targets"]
+            super().prepare_vocabulary(data_dir, tmp_dir or "")
+        return super()._read_vocabulary(data_dir)
+
+    def prepare_vocabulary(
+        self, data_dir: str, tmp_dir: str, track: problem.Track = lambda texts, total: texts
+    ) -> None:
+        """As T2T: who encodes the samples, or gets the vocabulary, also makes it."""
+        if _defined_by_user(type(self), "generate_encoded_samples"):
+            return
+        if _defined_by_user(type(self), "get_or_create_vocab"):
+            self.get_or_create_vocab(data_dir, tmp_dir)
+        else:
+            super().prepare_vocabulary(data_dir, tmp_dir, track)
+
+    @property
+    def vocab_filenames(self) -> list[str]:
+        names = [getattr(self, f"{side}_vocab_name", None) for side in ("source", "target")]
+        if all(names) and _defined_by_user(type(self), "feature_encoders"):
+            return [str(name) for name in names]
+        return super().vocab_filenames
+
+    def _read_vocabulary(self, data_dir: str) -> encoders.TextEncoder:
+        return self.get_or_create_vocab(data_dir, None, force_get=True)
 
 
 class TranslateProblem(Text2TextProblem):
@@ -259,8 +284,20 @@ def _register_problem(cls: type, name: str, warn: Warn) -> None:
     registry.register_problem(cls, name=name, take_over=True)
 
 
+def _defined_by_user(cls: type, name: str) -> bool:
+    return any(name in vars(c) for c in cls.__mro__ if not c.__module__.startswith("t2t_repro."))
+
+
 def _check_members(cls: type) -> None:
-    """Refuses what T2T would call and nothing here does."""
+    """Refuses what T2T would call and nothing here does, and files that nobody names."""
+    own = [n for n in ("feature_encoders", "get_or_create_vocab") if _defined_by_user(cls, n)]
+    two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
+    if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):
+        raise UserError(
+            f"problem {cls.__name__}: expected vocab_filenames, for its {own[0]} may read any "
+            'file. Received: none. Write vocab_filenames = ["vocab.mine"], the files in data_dir '
+            "that its encoders read; [] where they read none."
+        )
     for base in cls.__mro__:
         if base.__module__.startswith("t2t_repro."):
             continue

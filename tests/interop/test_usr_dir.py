@@ -60,40 +60,6 @@ def another_name():
 """
 
 
-@pytest.fixture(autouse=True)
-def restored():
-    """The registry and the modules are as they were after each test."""
-    registry.list_hparams(), registry.list_problems()
-    tables = [(table, dict(table)) for table in (registry._HPARAMS, registry._PROBLEMS)]
-    modules, path = set(sys.modules), list(sys.meta_path)
-    yield
-    for table, before in tables:
-        table.clear()
-        table.update(before)
-    assert sys.meta_path == path
-    assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]
-    for name in set(sys.modules) - modules:
-        if name.startswith(registry.USR_DIR_PREFIX):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def load(tmp_path):
-    """Writes a package and loads it; returns the warnings."""
-
-    def load(init, name="mine", **modules):
-        folder = tmp_path / name
-        folder.mkdir()
-        for file, text in {"__init__": init, **modules}.items():
-            (folder / f"{file}.py").write_text(text)
-        said: list[str] = []
-        usr_dir.load(str(folder), said.append)
-        usr_dir.load(str(folder), said.append)
-        return said
-
-    return load
-
-
 def test_a_usual_package(load):
     said = load(PACKAGE)
     assert said == ["problem translate_ende_multi30k: yours is used, not t2t_repro's own."]
@@ -182,25 +148,6 @@ def shim_basic():
     assert registry.get_hparams("shim_basic").filter_size == 77
 
 
-def test_encoded_samples_of_ones_own(load, tmp_path):
-    load(
-        """
-from tensor2tensor.data_generators import text_encoder, text_problems
-from tensor2tensor.utils import registry
-
-@registry.register_problem
-class ShimEncoded(text_problems.Text2TextProblem):
-  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
-    encoder = text_encoder.ByteTextEncoder()
-    samples = iter([{"inputs": "a", "targets": "b"}])
-    return text_problems.text2text_generate_encoded(samples, encoder, inputs_prefix="x")
-"""
-    )
-    problem = registry.get_problem("shim_encoded")
-    (sample,) = problem.generate_encoded_samples("", "", "train")
-    assert sample == {"inputs": [122, 99, 1], "targets": [100, 1]}
-
-
 TOP = "from tensor2tensor.utils import registry\n"
 PROBLEM = (
     "from tensor2tensor.data_generators import text_problems\n"
@@ -240,6 +187,10 @@ PROBLEM = (
         (
             f"{PROBLEM}def generate_data(self, data_dir, tmp_dir, task_id=-1): pass",
             "problem ShimRefused: t2t_repro never calls generate_data, which ShimRefused defines",
+        ),
+        (
+            f"{PROBLEM}def feature_encoders(self, data_dir): pass",
+            "problem ShimRefused: expected vocab_filenames, for its feature_encoders may read any",
         ),
         (f"{PROBLEM}has_inputs = False", "expected has_inputs=True. Received: False. Take it out"),
         (
@@ -324,7 +275,7 @@ def test_an_installed_tensor2tensor_is_not_shadowed(load, tmp_path, monkeypatch)
     assert not isinstance(sys.modules.pop("tensor2tensor"), usr_dir._Module)
 
 
-def test_a_package_that_needs_nothing_of_it_and_the_default_warning(tmp_path, capsys):
+def test_the_default_warning(tmp_path, capsys, restored):
     (tmp_path / "__init__.py").write_text("def f():\n  import tensor2tensor\n")
     usr_dir.load(str(tmp_path))
     assert capsys.readouterr().err.startswith("t2t_usr_dir: warning: ")

@@ -1,0 +1,42 @@
+"""What the tests of packages written for tensor2tensor share."""
+
+import sys
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.interop import usr_dir
+
+
+@pytest.fixture
+def restored():
+    """The registry and the modules are as they were after each test."""
+    registry.list_hparams(), registry.list_problems()
+    tables = [(table, dict(table)) for table in (registry._HPARAMS, registry._PROBLEMS)]
+    modules, path = set(sys.modules), list(sys.meta_path)
+    yield
+    for table, before in tables:
+        table.clear()
+        table.update(before)
+    assert sys.meta_path == path
+    assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]
+    for name in set(sys.modules) - modules:
+        if name.startswith(registry.USR_DIR_PREFIX):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def load(tmp_path, restored):
+    """Writes a package and loads it; returns the warnings."""
+
+    def load(init, name="mine", **modules):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in {"__init__": init, **modules}.items():
+            (folder / f"{file}.py").write_text(text)
+        said: list[str] = []
+        usr_dir.load(str(folder), said.append)
+        usr_dir.load(str(folder), said.append)
+        return said
+
+    return load

@@ -1,0 +1,104 @@
+"""Problems written for tensor2tensor that make their samples and vocabularies themselves."""
+
+from t2t_repro import registry
+
+SHARED = """
+import os
+from tensor2tensor.data_generators import text_problems
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimShared(text_problems.Text2TextProblem):
+  approx_vocab_size = 128
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    name = os.path.join(tmp_dir, dataset_split)
+    return text_problems.text2text_txt_iterator(name + ".en", name + ".de")
+"""
+
+
+def test_encoded_samples_of_ones_own(load, tmp_path):
+    load(
+        """
+from tensor2tensor.data_generators import text_encoder, text_problems
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimEncoded(text_problems.Text2TextProblem):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = text_encoder.ByteTextEncoder()
+    samples = iter([{"inputs": "a", "targets": "b"}])
+    return text_problems.text2text_generate_encoded(samples, encoder, inputs_prefix="x")
+"""
+    )
+    problem = registry.get_problem("shim_encoded")
+    (sample,) = problem.generate_encoded_samples("", "", "train")
+    assert sample == {"inputs": [122, 99, 1], "targets": [100, 1]}
+
+
+def test_two_vocabularies_of_ones_own(load, tmp_path):
+    """The way of T2T's translate_enzh.py."""
+    load(
+        """
+import os
+from tensor2tensor.data_generators import generator_utils, text_encoder, text_problems, translate
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimTwo(translate.TranslateProblem):
+  source_vocab_name = "vocab.en"
+  @property
+  def target_vocab_name(self):
+    return "vocab.de"
+  def source_data_files(self, dataset_split):
+    return [["x", ("a.en", "a.de")]]
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    sides = [["x", ["a.en"]]], [["x", ["a.de"]]]
+    names = self.source_vocab_name, self.target_vocab_name
+    both = [generator_utils.get_or_generate_vocab(data_dir, tmp_dir, name, 40, files)
+            for name, files in zip(names, sides)]
+    return text_problems.text2text_generate_encoded(
+        self.generate_samples(data_dir, tmp_dir, dataset_split), *both, has_inputs=self.has_inputs)
+  def feature_encoders(self, data_dir):
+    return {"inputs": text_encoder.SubwordTextEncoder(os.path.join(data_dir, "vocab.en")),
+            "targets": text_encoder.SubwordTextEncoder(os.path.join(data_dir, "vocab.de"))}
+"""
+    )
+    (tmp_path / "a.en").write_text("a cat on a mat\n" * 20)
+    (tmp_path / "a.de").write_text("die Katze\n" * 20)
+    problem, folder = registry.get_problem("shim_two"), str(tmp_path)
+    assert problem.vocab_filenames == ["vocab.en", "vocab.de"]
+    problem.prepare_vocabulary(folder, folder)
+    (first, *_) = problem.generate_encoded_samples(folder, folder, "train")
+    encoders = problem.feature_encoders(folder)
+    assert encoders["targets"].decode(first["targets"][:-1]) == "die Katze"
+    reverse = registry.get_problem("shim_two_rev")
+    assert reverse.feature_encoders(folder)["inputs"].vocab_size == encoders["targets"].vocab_size
+    assert sorted(p.name for p in tmp_path.glob("vocab*")) == ["vocab.de", "vocab.en"]
+
+
+def test_vocabularies_from_another_problem_in_both_ways(load, tmp_path):
+    load(
+        SHARED
+        + """
+@registry.register_problem
+class ShimShares(ShimShared):
+  vocab_filenames = ["vocab.shim_shared.128.subwords"]
+  def get_or_create_vocab(self, data_dir, tmp_dir, force_get=False):
+    return ShimShared().get_or_create_vocab(data_dir, tmp_dir, force_get=force_get)
+
+@registry.register_problem
+class ShimSharesToo(ShimShared):
+  @property
+  def use_vocab_from_other_problem(self):
+    return ShimShared()
+"""
+    )
+    (tmp_path / "train.en").write_text("a cat sat\nthe mat\n" * 40)
+    (tmp_path / "train.de").write_text("eine Katze\ndie Matte\n" * 40)
+    for name in ("shim_shares", "shim_shares_too"):
+        problem, data = registry.get_problem(name), str(tmp_path / name)
+        problem.prepare_vocabulary(data, str(tmp_path))
+        assert problem.vocab_filenames == ["vocab.shim_shared.128.subwords"]
+        assert [p.name for p in (tmp_path / name).iterdir()] == problem.vocab_filenames
+        encoder = problem.feature_encoders(data)["inputs"]
+        assert problem.get_or_create_vocab(data, None, True).vocab_size == encoder.vocab_size
