@@ -1,0 +1,103 @@
+"""Every program takes a package that was written for tensor2tensor."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from t2t_repro import (
+    cli,
+    datagen,
+    decoder,
+    evaluator,
+    export_checkpoint,
+    import_checkpoint,
+    registry,
+    trainer,
+)
+
+PACKAGE = """
+from tensor2tensor.data_generators import problem, text_problems
+from tensor2tensor.models import transformer
+from tensor2tensor.utils import registry
+
+
+@registry.register_problem
+class ShimTiny(text_problems.Text2TextProblem):
+  @property
+  def vocab_type(self):
+    return text_problems.VocabType.CHARACTER
+
+  @property
+  def dataset_splits(self):
+    return [{"split": problem.DatasetSplit.TRAIN, "shards": 1},
+            {"split": problem.DatasetSplit.EVAL, "shards": 1}]
+
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    for word in ("eins", "zwei", "drei", "vier"):
+      yield {"inputs": word, "targets": word[::-1]}
+
+
+@registry.register_hparams
+def transformer_shim_tiny():
+  hparams = transformer.transformer_tiny()
+  hparams.hidden_size = 8
+  hparams.filter_size = 8
+  hparams.num_heads = 2
+  hparams.num_hidden_layers = 1
+  hparams.batch_size = 64
+  return hparams
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "__init__.py").write_text(PACKAGE)
+    return tmp_path / "usr"
+
+
+def test_datagen_trainer_and_decoder(package, tmp_path):
+    (tmp_path / "pairs").write_text("eins\tsnie\n")
+    shared = [f"--t2t_usr_dir={package}", f"--data_dir={tmp_path}/data"]
+    run = [*shared, f"--output_dir={tmp_path}/run"]
+    commands = {
+        "datagen": [*shared, "--problem=shim_tiny"],
+        "trainer": [
+            *(*run, "--problem=shim_tiny", "--hparams_set=transformer_shim_tiny"),
+            *("--train_steps=2", "--eval_steps=1"),
+        ],
+        "decoder": [*run, f"--score_file={tmp_path}/pairs", f"--decode_to_file={tmp_path}/out"],
+    }
+    program = "import sys, runpy\n" + "\n".join(
+        f"sys.argv = {[name, *flags]!r}; runpy.run_module('t2t_repro.{name}', run_name='__main__')"
+        for name, flags in commands.items()
+    )
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "shim_tiny: vocabulary of 258" in done.stdout
+    assert len((tmp_path / "out").read_text().split()) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "flags"),
+    [
+        (datagen, []),
+        (trainer, ["--problem=shim_tiny"]),
+        (decoder, []),
+        (evaluator, []),
+        (import_checkpoint, ["--checkpoint=nowhere", "--output_dir=nowhere"]),
+        (export_checkpoint, ["--output_dir=nowhere", "--t2t_dir=nowhere"]),
+    ],
+)
+def test_each_program_loads_it(program, flags, package, restored, capsys):
+    """What else is wrong with the flags is found only after the package is loaded."""
+    flags = [f"--t2t_usr_dir={package}", *flags]
+    with pytest.raises(SystemExit):
+        cli.run("t2t-program", "", program.define_flags, program.main, flags)
+    assert "error: Expected " in capsys.readouterr().err
+    assert "shim_tiny" in registry.list_problems()
