@@ -24,7 +24,13 @@ PROGRAMS = {
     "t2t-export-checkpoint": "export_checkpoint",
 }
 
-TEST_REQUIREMENTS = ["pytest>=8,<10", "hypothesis>=6.100,<7", "ruff>=0.17,<0.18", "mypy>=2.4,<3"]
+TEST_REQUIREMENTS = [
+    "pytest>=8,<10",
+    "pytest-xdist>=3.6,<4",
+    "hypothesis>=6.100,<7",
+    "ruff>=0.17,<0.18",
+    "mypy>=2.4,<3",
+]
 
 
 def version() -> str:
