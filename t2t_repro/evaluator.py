@@ -14,8 +14,8 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, registry
-from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory, write_text_atomic
+from t2t_repro.files import write_text_atomic
+from t2t_repro.run_directory import RunDirectory
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -36,22 +36,8 @@ def main(args: flags.FlagValues) -> None:
         from t2t_repro.interop import usr_dir
 
         usr_dir.load(args.t2t_usr_dir)
-    if not args.output_dir:
-        raise UserError("Expected --output_dir, the run to evaluate. Received: none.")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    run = RunDirectory(args.output_dir)
-    config = run.config()
-    for name in ("problem", "hparams_set"):
-        given, there = getattr(args, name), getattr(config, name)
-        if given and given != there:
-            raise UserError(
-                f"Expected --{name}={there}, with which {run.path} was trained. "
-                f"Received: {given!r}. Leave the flag out."
-            )
-    if args.hparams:
-        raise UserError(
-            f"Expected no --hparams: they are those of the run. Received: {args.hparams!r}."
-        )
+    run, _ = cli.trained_run(args)
     result = evaluate(
         run,
         data_dir=args.data_dir,

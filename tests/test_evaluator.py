@@ -53,7 +53,12 @@ def test_every_metric_as_a_table_and_as_json(trained, capsys):
 
 def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
     checkpoint = trained.checkpoints_dir / "ckpt-3"
-    run(f"--output_dir={trained.path}", f"--checkpoint_path={checkpoint}", "--eval_steps=1")
+    run(
+        f"--output_dir={trained.path}",
+        f"--checkpoint_path={checkpoint}",
+        "--eval_steps=1",
+        "--hparams=num_hidden_layers=1",
+    )
     assert "dev (1 batches)" in capsys.readouterr().out
     assert json.loads((trained.path / "eval-dev-3.json").read_text())["step"] == 3
 
@@ -61,10 +66,13 @@ def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ([], "Expected --output_dir, the run to evaluate. Received: none."),
+        ([], "Expected --output_dir, the directory of a trained run. Received: none."),
         (["RUN", "--problem=x"], f"Expected --problem={PROBLEM}, with which .*: 'x'"),
         (["RUN", "--hparams_set=x"], "Expected --hparams_set=transformer_test"),
-        (["RUN", "--hparams=hidden_size=3"], "Expected no --hparams: they are those of the run"),
+        (
+            ["RUN", "--hparams=hidden_size=4"],
+            "Expected no --hparams but those with which .* was made",
+        ),
         (["RUN", "--eval_use_test_set"], "one of the splits of .*: train, dev. Received: 'test'"),
         (["RUN", "--checkpoint_path=/nothing"], "Expected a checkpoint in /nothing"),
         (["RUN", "--data_dir=/nothing"], "t2t-datagen"),
