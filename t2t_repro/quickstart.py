@@ -16,8 +16,6 @@ OUTPUT_DIR = "t2t_runs/quickstart"
 LOCAL_EVAL_FREQUENCY = 600
 EVAL_STEPS = 10
 SHOWN = 4  # samples
-ALPHA = 0.6
-BEAM_SIZE = 4
 
 
 def run(args: flags.FlagValues, command: list[str]) -> float:
@@ -43,8 +41,10 @@ def run(args: flags.FlagValues, command: list[str]) -> float:
 def show(run: RunDirectory) -> float:
     """Decodes held-out sentences of a run, prints samples, and returns the share that is right."""
     from t2t_repro.decoding.decode import decode
+    from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.training import checkpoints, experiment
 
+    settings = DecodeHParams()
     config = run.config()
     problem = registry.get_problem(config.problem)
     model = experiment.build_model(config, problem)
@@ -52,15 +52,15 @@ def show(run: RunDirectory) -> float:
     encoder = problem.feature_encoders(config.data_dir)["targets"]
     lines = []
     for batch in experiment.evaluation_data(problem, "dev", config).as_numpy_iterator():
-        ids, _ = decode(model, batch["inputs"], beam_size=BEAM_SIZE, alpha=ALPHA)
+        ids, _ = decode(model, batch["inputs"], beam_size=settings.beam_size, alpha=settings.alpha)
         for sides in zip(batch["inputs"], batch["targets"], ids[:, 0], strict=True):
             lines.append([_words(side, encoder) for side in sides])
     for source, reference, decoded in lines[:: -(-len(lines) // SHOWN)]:
         print(f"\ninput      {source}\nreference  {reference}\ndecoded    {decoded}")
     right = sum(reference == decoded for _, reference, decoded in lines)
     print(
-        f"\nAccuracy per sequence, decoded with beam {BEAM_SIZE}: {right / len(lines):.4f} "
-        f"({right} of {len(lines)} held-out sentences)."
+        f"\nAccuracy per sequence, decoded with beam {settings.beam_size}: "
+        f"{right / len(lines):.4f} ({right} of {len(lines)} held-out sentences)."
     )
     return right / len(lines)
 
