@@ -15,7 +15,7 @@ PAD = "<pad>"
 EOS = "<EOS>"
 RESERVED_TOKENS = (PAD, EOS)
 NUM_RESERVED_TOKENS = len(RESERVED_TOKENS)
-EOS_ID = 1
+PAD_ID, EOS_ID = 0, 1
 
 
 class TextEncoder:

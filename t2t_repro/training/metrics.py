@@ -7,18 +7,16 @@ each prediction sees the reference before it. None is a number to publish.
 `B` batch, `T` target length, `V` vocabulary.
 """
 
-import collections
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from keras import ops
 
 from t2t_repro.errors import unknown
+from t2t_repro.scoring.bleu import token_bleu
+from t2t_repro.text.encoders import PAD_ID
 
-PAD = 0
 TOP = 5
-_BLEU_ORDER = 4
 _ROUGE_ORDER = 2
 
 
@@ -43,24 +41,24 @@ def token_statistics(logits, labels) -> dict:
 
 def accuracy(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """The share of tokens predicted; weighs the tokens."""
-    real = labels != PAD
+    real = labels != PAD_ID
     return _mean((statistics["predictions"] == labels)[real])
 
 
 def accuracy_top5(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """The share of tokens among the five most likely; weighs the tokens."""
-    return _mean(statistics["in_top5"][labels != PAD])
+    return _mean(statistics["in_top5"][labels != PAD_ID])
 
 
 def accuracy_per_sequence(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """The share of sentences whose every token is predicted; weighs the sentences."""
-    wrong = (statistics["predictions"] != labels) & (labels != PAD)
+    wrong = (statistics["predictions"] != labels) & (labels != PAD_ID)
     return _mean(~wrong.any(axis=1))
 
 
 def neg_log_perplexity(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Minus the mean cross entropy of a token; weighs the tokens."""
-    return _mean(-statistics["cross_entropy"][labels != PAD])
+    return _mean(-statistics["cross_entropy"][labels != PAD_ID])
 
 
 def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
@@ -68,22 +66,8 @@ def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, floa
 
     An n-gram order without a match counts as half a match, the next as a quarter, and so on.
     """
-    predictions = statistics["predictions"]
-    matches, possible = [0] * _BLEU_ORDER, [0] * _BLEU_ORDER
-    for hypothesis, reference in zip(predictions.tolist(), labels.tolist(), strict=True):
-        for order in range(1, _BLEU_ORDER + 1):
-            found = collections.Counter(_ngrams(hypothesis, order))
-            wanted = collections.Counter(_ngrams(reference, order))
-            matches[order - 1] += (found & wanted).total()
-            possible[order - 1] += found.total()
-    log_precisions, smooth = [], 1.0
-    for hits, total in zip(matches, possible, strict=True):
-        if total and not hits:
-            smooth *= 2
-        if total:
-            log_precisions.append(math.log((hits or 1 / smooth) / total))
-    # The two lengths are equal, so there is no brevity penalty; an order without n-grams counts 1.
-    return (math.exp(sum(log_precisions) / _BLEU_ORDER) if log_precisions else 0.0), 1.0
+    hypotheses, references = statistics["predictions"].tolist(), labels.tolist()
+    return token_bleu(hypotheses, references), 1.0
 
 
 def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
@@ -128,7 +112,7 @@ def edit_distance(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
 
 def loss(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """The batch's cross entropy a token, no label smoothing; weighs batches alike, as T2T."""
-    return _mean(statistics["cross_entropy"][labels != PAD])[0], 1.0
+    return _mean(statistics["cross_entropy"][labels != PAD_ID])[0], 1.0
 
 
 Metric = Callable[[dict, np.ndarray], tuple[float, float]]
