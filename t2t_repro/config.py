@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adn"
 
@@ -151,7 +152,8 @@ class HParams:
             )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
-        if (self.optimizer == "multistep_adam") != bool(self.optimizer_multistep_accumulate_steps):
+        multistep = snake_case(self.optimizer) == "multistep_adam"
+        if multistep != bool(self.optimizer_multistep_accumulate_steps):
             raise UserError(
                 "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong "
                 f"together. Received: optimizer={self.optimizer}, "
@@ -326,7 +328,7 @@ def _unread_reasons(hp: HParams) -> dict[str, str]:
     factors = {name.strip() for name in schedule.split("*")}
     scheme = hp.learning_rate_decay_scheme
     legacy = "legacy" in factors
-    adafactor = hp.optimizer.lower() == "adafactor"
+    adafactor = snake_case(hp.optimizer) == "adafactor"
     reasons = {}
 
     def unless(read: bool, reason: str, *names: str) -> None:

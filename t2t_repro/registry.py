@@ -8,13 +8,13 @@ import importlib
 import importlib.util
 import pathlib
 import pkgutil
-import re
 import sys
 import traceback
 from collections.abc import Callable
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.names import snake_case
 
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
 _PROBLEMS: dict[str, type] = {}
@@ -134,12 +134,6 @@ def _line_in(folder: pathlib.Path, error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     mine = [f for f in frames if pathlib.Path(f.filename).is_relative_to(folder)]
     return f", at {mine[-1].filename} line {mine[-1].lineno}" if mine else ""
-
-
-def snake_case(name: str) -> str:
-    """Returns "TranslateEndeWmt32k" as "translate_ende_wmt32k" (T2T's camelcase_to_snakecase)."""
-    name = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
 
 
 def _register(table: dict, kind: str, name: str, value, take_over: bool):

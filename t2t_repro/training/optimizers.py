@@ -12,8 +12,8 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError, unknown
-from t2t_repro.registry import snake_case
+from t2t_repro.errors import unknown
+from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
 
 OPTIMIZERS = ("adam", "true_adam", "multistep_adam", "adam_w", "adafactor")
@@ -33,12 +33,6 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     name = snake_case(hparams.optimizer)
     if name not in OPTIMIZERS:
         raise unknown("optimizer", hparams.optimizer, OPTIMIZERS)
-    if hparams.optimizer_multistep_accumulate_steps and name != "multistep_adam":
-        raise UserError(
-            "Only optimizer=multistep_adam accumulates gradients. Received: "
-            f"optimizer={hparams.optimizer}, optimizer_multistep_accumulate_steps="
-            f"{hparams.optimizer_multistep_accumulate_steps}."
-        )
     common: dict[str, Any] = {
         "learning_rate": learning_rates.schedule(hparams),
         "l2": hparams.weight_decay,

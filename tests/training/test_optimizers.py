@@ -149,6 +149,7 @@ MULTISTEP = dict(optimizer="multistep_adam", optimizer_multistep_accumulate_step
         dict(optimizer="adam", **CLIP_AND_DECAY),
         MULTISTEP,
         MULTISTEP | CLIP_AND_DECAY,
+        MULTISTEP | dict(optimizer="MultistepAdam"),
         dict(optimizer="multistep_adam", optimizer_multistep_accumulate_steps=1),
     ],
     ids=str,
@@ -263,10 +264,3 @@ def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
 def test_refuses_an_unknown_optimizer():
     with pytest.raises(UserError, match="Unknown optimizer. Received: 'adamm'.*Did you mean 'adam"):
         optimizers.from_hparams(make_hparams(optimizer="adamm"))
-
-
-def test_refuses_accumulation_by_an_optimizer_that_does_not_accumulate():
-    hp = make_hparams(optimizer="adam")
-    object.__setattr__(hp, "optimizer_multistep_accumulate_steps", 8)  # HParams refuses it too
-    with pytest.raises(UserError, match="Only optimizer=multistep_adam accumulates"):
-        optimizers.from_hparams(hp)
