@@ -90,9 +90,9 @@ def decode_batch(
             "decode expects a positive number of tokens as the limit of each sentence. "
             f"Received: {limits.tolist()} for {len(inputs)} sentences. Give a larger decode_length."
         )
-    hparams = getattr(model, "hparams", None)
-    if hparams is not None and hparams.pos == "emb":
-        limits = np.minimum(limits, hparams.max_length)
+    most = getattr(model, "learned_positions", None)
+    if most is not None:
+        limits = np.minimum(limits, most)
     rules = Rules(beam_size, beam_size == 1, top_beams == 1, per_sentence)
     if not len(inputs):
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")

@@ -50,7 +50,7 @@ class Scorer:
     def __init__(self, model: keras.Model, batch_size: int = 0):
         self.batch_size = batch_size
         self._program = _LogProbs(model)
-        self._most = _positions(model)
+        self._most = getattr(model, "learned_positions", None)
 
     def score_pairs(
         self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
@@ -174,19 +174,13 @@ def _encoded(text: tuple[str, str], encoders: dict, model: keras.Model, where: s
                 f"{where}: expected text that the vocabulary of the {name} can encode. "
                 f"Received: {part!r} ({error}). Mend the line."
             ) from error
-    longest, most = max(map(len, ids)), _positions(model)
+    longest, most = max(map(len, ids)), getattr(model, "learned_positions", None)
     if most and longest > most:
         raise UserError(
             f"{where}: expected at most {most} tokens a side, for which the model has learned "
             f"positions (hparam max_length). Received: {longest}. Leave the line out."
         )
     return ids[0], ids[1]
-
-
-def _positions(model: keras.Model) -> int | None:
-    """How many tokens the model has learned positions for; None where they are computed."""
-    hparams = getattr(model, "hparams", None)
-    return hparams.max_length if hparams is not None and hparams.pos == "emb" else None
 
 
 def _padded(sentences: list[list[int]], rows: int, most: int | None) -> np.ndarray:

@@ -75,10 +75,8 @@ class Translator:
     def _longest_input(self) -> int | None:
         asked = self.settings.max_input_size
         limit = asked if asked > 0 else (None if self.t2t_exact else LONGEST_INPUT)
-        hparams = getattr(self.model, "hparams", None)
-        if hparams is not None and hparams.pos == "emb":  # there are no more positions than these
-            limit = min(limit or hparams.max_length, hparams.max_length)
-        return limit
+        most = getattr(self.model, "learned_positions", None)
+        return limit if most is None else min(limit or most, most)
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """The ids of a line, its end included; cut where it is too long."""

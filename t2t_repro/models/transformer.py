@@ -46,8 +46,8 @@ class Transformer(keras.Model):
     ):
         kwargs.setdefault("dtype", _POLICIES[hparams.activation_dtype])
         super().__init__(name=name, **kwargs)
-        # Under TensorFlow, XLA would compile anew for every shape of a batch, and gains nothing on a
-        # CPU: `compile` asks for it only when told to.
+        # Under TensorFlow, XLA would compile anew for every shape of a batch, and gains nothing on
+        # a CPU: `compile` asks for it only when told to.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         self.hparams = hparams
         self.inputs_vocab_size = inputs_vocab_size
@@ -90,6 +90,11 @@ class Transformer(keras.Model):
         model = cls(hparams, inputs_vocab_size, targets_vocab_size, target_space_id)
         model.build()
         return model
+
+    @property
+    def learned_positions(self) -> int | None:
+        """How many positions the model has learned, and no more; None where they are computed."""
+        return self.hparams.max_length if self.hparams.pos == "emb" else None
 
     def build(self, input_shape=None):
         parts = (
