@@ -42,6 +42,8 @@ _UNREAD_MEMBERS = {
     "eval_metric_fns": "name metrics in eval_metrics",
     "all_metrics_fns": "name metrics in eval_metrics",
 }
+# Members that T2T 1.4 read: their names since.
+_OLD_NAMES = {"targeted_vocab_size": "approx_vocab_size", "is_character_level": "vocab_type"}
 # Properties that are accepted while they say what T2T's text problems say.
 _FIXED_PROPERTIES: dict[str, tuple[Any, str]] = {
     "has_inputs": (True, "there are no language models; give each sample its inputs"),
@@ -278,6 +280,8 @@ class _Register:
 
 def _register_problem(cls: type, name: str, warn: Warn) -> None:
     _check_members(cls)
+    for old in filter(lambda member: _defined_by_user(cls, member), _OLD_NAMES):
+        warn(f"problem {cls.__name__}: nothing reads {old} since T2T 1.5; it is {_OLD_NAMES[old]}.")
     name = name or registry.snake_case(cls.__name__)
     if name in registry.list_problems():
         warn(f"problem {name}: yours is used, not t2t_repro's own.")

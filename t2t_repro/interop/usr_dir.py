@@ -125,7 +125,10 @@ class _Shim:
             instead += f".{suggest(name, names)}".rstrip(".")
         elif instead is None:
             have = sorted(name.removeprefix(f"{_TOP}.") for name in self.contents)
-            instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
+            instead = (
+                "take the import out if nothing uses it; of tensor2tensor, a --t2t_usr_dir may "
+                f"import {', '.join(have)}"
+            )
         return Unsupported(f"{full} is not supported by t2t_repro: {instead}.")
 
 

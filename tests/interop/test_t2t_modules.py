@@ -102,3 +102,11 @@ class ShimSharesToo(ShimShared):
         assert [p.name for p in (tmp_path / name).iterdir()] == problem.vocab_filenames
         encoder = problem.feature_encoders(data)["inputs"]
         assert problem.get_or_create_vocab(data, None, True).vocab_size == encoder.vocab_size
+
+
+def test_names_of_older_versions_are_told(load):
+    said = load(SHARED + "  targeted_vocab_size = 99\n")
+    assert said == [
+        "problem ShimShared: nothing reads targeted_vocab_size since T2T 1.5; it is "
+        "approx_vocab_size."
+    ]

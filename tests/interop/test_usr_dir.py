@@ -165,7 +165,7 @@ PROBLEM = (
         ),
         (
             "import tensor2tensor.bin.t2t_trainer",
-            "tensor2tensor.bin is not supported.*may import data_generators.generator_utils, ",
+            "bin is not supported.*take the import out if.* may import data_generators.generator",
         ),
         (
             "from tensor2tensor.data_generators.text_problems import Text2SelfProblem",
