@@ -143,6 +143,14 @@ class RunDirectory:
                 continue
         return rows
 
+    def cut_metrics(self, step: int) -> None:
+        """Leaves out the lines of metrics.jsonl that are of later steps than `step`."""
+        rows = self.read_metrics()
+        kept = [row for row in rows if row.get("step", 0) <= step]
+        if len(kept) < len(rows):
+            text = "".join(json.dumps(row) + "\n" for row in kept)
+            write_text_atomic(self.metrics_path, text)
+
 
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     old = {**dataclasses.asdict(before.hparams), "problem": before.problem}

@@ -131,3 +131,17 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match="Expected readable run.json and hparams.json"):
         run.config()
+
+
+def test_metrics_are_cut_behind_a_step(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.cut_metrics(0)
+    assert not run.metrics_path.exists()
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step})
+    run.cut_metrics(2)
+    assert run.read_metrics() == [{"step": 1}, {"step": 2}]
+    before = run.metrics_path.stat().st_mtime_ns
+    run.cut_metrics(2)
+    assert run.metrics_path.stat().st_mtime_ns == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl"]

@@ -139,7 +139,9 @@ def save(
     return path
 
 
-def write(folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State):
+def write(
+    folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State
+) -> pathlib.Path:
     """Writes {file: {name: array}} and `state` as `folder/ckpt-STEP`, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"{_INCOMPLETE}*"):

@@ -1,16 +1,20 @@
 """Which devices a run trains on, and the compiled step that runs on all of them.
 
-The training step is Keras's own (`Trainer.train_step`: forward, the model's loss, gradients, the
-optimizer). Here it becomes one function of a batch, traced once for every batch shape.
+The training step does what Keras's `train_step` does (forward, the model's loss, gradients, the
+optimizer), but for this: a loss that is not finite stops it before the optimizer. Here it becomes
+one function of a batch, traced once for all batch shapes.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
+
+_NOT_FINITE = "The loss of this step is not finite"
 
 
 def strategy(num_replicas: int = 1):
@@ -53,7 +57,12 @@ def batches(dataset, strategy=None) -> Iterator:
 def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
     """Returns a function that trains `model` on one batch of `batches` and returns its loss.
 
-    The loss is that of this batch before the update. `model` is built and compiled.
+    The loss is that of this batch before the update. Where it is not finite there is no update; but
+    under the JAX backend, and where XLA compiles, which has no assertions, there is one.
+
+    Args:
+        model: built and compiled.
+        strategy: what `strategy` returned.
     """
     if keras.backend.backend() != "tensorflow":
         return lambda batch: float(model.train_on_batch(batch, return_dict=True)["loss"])
@@ -64,22 +73,39 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
             model.optimizer.build(model.trainable_variables)
 
     def replica_step(batch):
-        for metric in model.metrics:  # Keras averages them over an epoch; a step stands alone here
-            metric.reset_state()
-        return model.train_step(batch)["loss"]
+        with tf.GradientTape() as tape:
+            logits = model(batch, training=True)
+            loss = model.compute_loss(x=batch, y_pred=logits, training=True)
+            scaled = model.optimizer.scale_loss(loss)
+        weights = [variable.value for variable in model.trainable_weights]
+        gradients = tape.gradient(scaled, weights)
+        # The optimizer waits for the check, the gradients do not: a device need not idle for it.
+        check = [] if model.jit_compile else [tf.debugging.check_numerics(loss, _NOT_FINITE)]
+        with tf.control_dependencies(check):
+            model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return loss
 
     def step(batch):
         if strategy is None:
             return replica_step(batch)
-        loss = strategy.run(replica_step, args=(batch,))
-        return strategy.reduce(tf.distribute.ReduceOp.MEAN, loss, axis=None)
+        shares = strategy.run(replica_step, args=(batch,))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
 
     # One trace for all the buckets' shapes; without a signature there would be three or four.
     ids = tf.TensorSpec([None, None], tf.int32)
     signature = [{"inputs": ids, "targets": ids}] if strategy is None else None
     options = {"reduce_retracing": True, "jit_compile": model.jit_compile or None}
     compiled = tf.function(step, input_signature=signature, **options)
-    return lambda batch: float(compiled(batch))
+
+    def run(batch) -> float:
+        try:
+            return float(compiled(batch))
+        except tf.errors.InvalidArgumentError as error:
+            if _NOT_FINITE not in error.message:
+                raise
+            return math.nan if "NaN" in error.message else math.inf
+
+    return run
 
 
 def count_tokens(batch: dict) -> int:

@@ -1,9 +1,9 @@
 """The training loop: step, report, save, evaluate, until `train_steps`; continues where it stopped.
 
-It is a loop of our own around Keras's train_step, not Model.fit: fit reports the loss averaged
-over an epoch where T2T reports the step's, and hands its callbacks no batch, which the token rate
-and the message about a bad batch need. All that is public of fit is kept: compile, train_step, the
-optimizer, and JAX through train_on_batch.
+It is a loop of our own, not Model.fit: fit reports the loss averaged over an epoch where T2T
+reports the step's, hands its callbacks no batch, which the token rate and the message about a bad
+batch need, and applies a step whose loss is not a number. All that is public of fit is kept:
+compile, the model's compute_loss, the optimizer, and JAX through train_on_batch.
 """
 
 import dataclasses
@@ -86,7 +86,14 @@ def train(
         return state
     try:
         return _steps(
-            model, make_dataset(state.batches), run, plan, state, progress, evaluate, strategy
+            model,
+            make_dataset(state.batches),
+            run,
+            plan,
+            state,
+            progress=progress,
+            evaluate=evaluate,
+            strategy=strategy,
         )
     finally:
         progress.close()
@@ -119,16 +126,31 @@ def tensorboard(folder: pathlib.Path) -> Callable[[str, int, dict[str, float]], 
 
 
 def resume(model: keras.Model, run: RunDirectory, progress: Progress) -> checkpoints.State:
-    """Restores the newest whole checkpoint of `run`; State(step=0) if there is none."""
+    """Restores the newest whole checkpoint of `run`; State(step=0) if there is none.
+
+    Metrics of the steps after it are left out: these steps will be made again.
+    """
     newest = checkpoints.latest(run.checkpoints_dir, progress.say)
     if newest is None:
+        run.cut_metrics(0)
         return checkpoints.State(step=0)
     state = checkpoints.restore(model, newest)
+    run.cut_metrics(state.step)
     progress.say(f"Continuing from {newest} (step {state.step}).")
     return state
 
 
-def _steps(model, dataset, run, plan, state, progress, evaluate, strategy) -> checkpoints.State:
+def _steps(
+    model: keras.Model,
+    dataset: Any,
+    run: RunDirectory,
+    plan: Plan,
+    state: checkpoints.State,
+    *,
+    progress: Progress,
+    evaluate: Callable[[int], None] | None,
+    strategy: Any,
+) -> checkpoints.State:
     step, batches = state.step, state.batches
     train_step = distribution.step_function(model, strategy)
     saved_at = time.monotonic()

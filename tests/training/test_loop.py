@@ -131,6 +131,50 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(run, make_mo
     assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-1"]
 
 
+@pytest.mark.parametrize("value, name", [(np.nan, "nan"), (np.inf, "inf")])
+def test_a_loss_that_is_not_finite_is_not_applied(run, make_model, make_batches, value, name):
+    model = make_model(dropout=0.0)
+    compute_loss, batches = model.compute_loss, make_batches()
+    shapes = [tuple(batch["inputs"].shape) for batch in batches.take(3)]
+
+    def bad_at_the_third_shape(x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = compute_loss(x=x, y_pred=y_pred)
+        third = tf.reduce_all(tf.shape(x["inputs"]) == shapes[2])
+        return loss + tf.where(third, tf.constant(value, "float32"), 0.0)
+
+    model.compute_loss = bad_at_the_third_shape
+    assert shapes[2] not in shapes[:2]
+    shape = re.escape(str(shapes[2]))
+    with pytest.raises(UserError, match=f"Received: {name} at step 3, on a batch of .*{shape}"):
+        train(model, batches, run)
+    straight = make_model(dropout=0.0)
+    two = RunDirectory(run.path / "two")
+    two.path.mkdir()
+    train(straight, batches, two, train_steps=2)
+    for path, array in weights(straight).items():
+        np.testing.assert_array_equal(array, weights(model)[path], path)
+    assert int(model.optimizer.iterations) == 2
+
+
+def test_another_error_of_a_step_is_not_taken_for_it(make_model, make_batches):
+    model = make_model()
+    step = distribution.step_function(model)
+    ids = tf.constant([[99]])  # the vocabulary has 11
+    with pytest.raises(tf.errors.InvalidArgumentError, match="99"):
+        step({"inputs": ids, "targets": ids})
+
+
+def test_what_is_done_again_is_not_in_the_metrics_twice(run, make_model, make_batches):
+    train(make_model(), make_batches(), run, train_steps=9, log_step_count_steps=1)
+    (run.checkpoints_dir / "ckpt-9" / "state.json").unlink()
+    train(make_model(), make_batches(), run, train_steps=10, log_step_count_steps=1)
+    assert [row["step"] for row in run.read_metrics()] == list(range(1, 11))
+    for path in checkpoints.list_checkpoints(run.path):
+        (path / "state.json").unlink(missing_ok=True)
+    train(make_model(), make_batches(), run, train_steps=2, log_step_count_steps=1)
+    assert [row["step"] for row in run.read_metrics()] == [1, 2]
+
+
 def test_data_that_ends_is_an_error(run, make_model, make_batches):
     with pytest.raises(UserError, match="training data without end. Received: 3 batches"):
         train(make_model(), make_batches().take(3), run)
@@ -138,8 +182,8 @@ def test_data_that_ends_is_an_error(run, make_model, make_batches):
 
 def test_one_trace_serves_every_shape(run, make_model, make_batches):
     model, calls = make_model(), []
-    original = model.train_step
-    model.train_step = lambda batch: calls.append(1) or original(batch)
+    original = model.compute_loss
+    model.compute_loss = lambda **arguments: calls.append(1) or original(**arguments)
     train(model, make_batches(), run)
     assert len(calls) == 1
 
