@@ -174,7 +174,7 @@ def load(
         data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
         checkpoint_path: a checkpoint or a run; None: the newest of `run`.
     """
-    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.models.build import transformer_for
     from t2t_repro.training import checkpoints
 
     problem = get_problem(config.problem)
@@ -182,17 +182,11 @@ def load(
     if data_dir:
         files = (os.path.join(data_dir, name) for name in problem.vocab_filenames)
         run.check_vocabularies(filter(os.path.isfile, files))
-    encoders = problem.feature_encoders(data_dir or (str(run.path) if own else config.data_dir))
-    # Not training's build_model: translating needs no optimizer and, on JAX, no TensorFlow.
-    model = Transformer.from_hparams(
-        config.hparams,
-        inputs_vocab_size=encoders["inputs"].vocab_size,
-        targets_vocab_size=encoders["targets"].vocab_size,
-        target_space_id=problem.target_space_id,
-    )
+    folder = data_dir or (str(run.path) if own else config.data_dir)
+    model = transformer_for(problem, config.hparams, folder)
     state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
     _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
-    return model, encoders
+    return model, problem.feature_encoders(folder)
 
 
 def _say(text: str) -> None:
