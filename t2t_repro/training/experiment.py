@@ -1,20 +1,22 @@
 """One run as a whole: its model, its data, and tensor2tensor's schedules over them."""
 
 import dataclasses
+import json
 import os
 import time
 from collections.abc import Sequence
 
 import keras
 
-from t2t_repro.data.pipeline import make_dataset
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.models.transformer import Transformer
+from t2t_repro.files import write_text_atomic
+from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, distribution, optimizers
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.loop import Plan, make_progress, train
+from t2t_repro.training.progress import Progress
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,8 @@ class Experiment:
         return self._evaluation(model, progress)(state.step)
 
     def _train(self, with_evaluation: bool) -> dict[str, float]:
+        from t2t_repro.data.pipeline import make_dataset
+
         files = [os.path.join(self.config.data_dir, n) for n in self.problem.vocab_filenames]
         strategy = distribution.strategy(self.num_replicas)
         with distribution.scope(strategy):
@@ -87,6 +91,7 @@ class Experiment:
         if with_evaluation:
             evaluation_data(self.problem, self.eval_split, self.config)
         self.run.begin(self.config, self.command, files)
+        self._say_what_the_data_are(progress)
         if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
             state = checkpoints.load_weights(model, self.warm_start_from)
             progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
@@ -109,6 +114,32 @@ class Experiment:
         if with_evaluation and not results:
             evaluate(checkpoints.load_weights(model, self.run.path).step)
         return results
+
+    def _say_what_the_data_are(self, progress: Progress) -> None:
+        """Says what the split holds and what a batch is, and writes it into the run."""
+        from t2t_repro.data.pipeline import describe
+
+        hparams, replicas = self.config.hparams, self.num_replicas
+        data = describe(
+            self.problem,
+            Split.TRAIN,
+            hparams,
+            self.config.data_dir,
+            training=True,
+            replicas=replicas,
+        )
+        unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
+        progress.say(
+            f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
+            f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
+            f"{data.padding:.1%} padding, {data.batches:,} batches an epoch; a batch of "
+            f"{hparams.batch_size:,} {unit} x {replicas} "
+            f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target "
+            "tokens)"
+        )
+        statistics = {"kept": data.kept, **dataclasses.asdict(data)}
+        text = json.dumps(statistics, indent=1) + "\n"
+        write_text_atomic(self.run.path / "training-data.json", text)
 
     def _evaluation(self, model, progress):
         """Returns a function that evaluates `model` as it stands at a step, and reports."""
@@ -150,18 +181,15 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig):
             f"Expected one of the splits of {problem.name}: {', '.join(splits)}. "
             f"Received: {split!r}."
         )
+    from t2t_repro.data.pipeline import make_dataset
+
     return make_dataset(problem, split, config.hparams, config.data_dir, training=False)
 
 
 def build_model(config: RunConfig, problem: Problem, *, xla_compile: bool = False) -> keras.Model:
     """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
     keras.utils.set_random_seed(config.random_seed)
-    model = Transformer.from_hparams(
-        config.hparams,
-        inputs_vocab_size=problem.inputs_vocab_size(config.data_dir),
-        targets_vocab_size=problem.targets_vocab_size(config.data_dir),
-        target_space_id=problem.target_space_id,
-    )
+    model = transformer_for(problem, config.hparams, config.data_dir)
     xla = xla_compile or keras.backend.backend() == "jax"
     model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
     return model

@@ -1,4 +1,8 @@
 import dataclasses
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -70,6 +74,40 @@ def test_it_learns_to_reverse(make):
     experiment = dataclasses.replace(experiment, plan=Plan(train_steps=300))
     result = run_schedule(experiment, "continuous_train_and_eval")
     assert result["accuracy"] > 0.88  # 0.92 when it was written; 0.55 without a way to look back
+
+
+def test_a_model_is_made_without_tensorflow(data_dir):
+    """Under the JAX backend; only the data need TensorFlow."""
+    code = f"""
+import sys
+from t2t_repro import registry
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.training import experiment
+hparams = registry.get_hparams("transformer_test")
+problem = registry.get_problem("{PROBLEM}")
+config = RunConfig(
+    hparams_set="x", hparams=hparams, problem=problem.name, data_dir={data_dir!r}, version="0"
+)
+experiment.transformer_for(problem, hparams, config.data_dir)
+assert "tensorflow" not in sys.modules
+"""
+    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_it_says_what_the_data_are(make, capsys):
+    experiment = make(steps=1)
+    experiment.train()
+    data = json.loads((experiment.run.path / "training-data.json").read_text())
+    expected = (
+        f"{data['kept']:,} examples of {data['examples']:,} (0 too long, 0 too short), "
+        f"{data['targets_tokens']:,} target tokens, {data['padding']:.1%} padding, "
+        f"{data['batches']:,} batches an epoch; a batch of 256 tokens, padding included, x 1 "
+        "replica (the paper's: 25,000 target tokens)\n"
+    )
+    assert expected in capsys.readouterr().out
+    assert data["kept"] > 0 and data["batches"] > 0
 
 
 def test_schedules(make):
