@@ -204,6 +204,6 @@ def _kind(path: pathlib.Path) -> str:
 def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:
     text = " ".join(str(getattr(error, "message", error)).split())
     return UserError(
-        f"Expected a whole checkpoint {prefix}. Received: {text.rstrip('.')}. Copy its files again: "
-        ".index and every .data."
+        f"Expected a whole checkpoint {prefix}. Received: {text.rstrip('.')}. Copy its files "
+        "again: .index and every .data."
     )
