@@ -28,6 +28,7 @@ TEST_REQUIREMENTS = [
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "hypothesis>=6.100,<7",
+    "jax>=0.10,<0.11",  # the second backend
     "ruff>=0.17,<0.18",
     "mypy>=2.4,<3",
 ]
