@@ -1,0 +1,168 @@
+r"""tensor2tensor's subword encoding inside a TensorFlow graph: text to ids and back.
+
+The same steps as subword.py, tokenizer.py and escaping.py, and the same ids, in operations of
+TensorFlow and tensorflow-text alone. A graph that holds them needs nothing else where it is loaded.
+"""
+
+import functools
+import sys
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from t2t_repro.errors import UserError
+from t2t_repro.text.escaping import UNKNOWN, escape_character, escape_token
+from t2t_repro.text.subword import SubwordTextEncoder
+
+# What str.strip() takes away.
+_BLANK = (
+    r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+)
+_ESCAPE = r"(\\u|\\\\|\\[0-9]+;)"
+_NUMBER = r"\\[0-9]+;"
+_LONGEST_WORD = 2**30  # bytes; the tokenizer's own default of 100 would give up on longer ones
+
+
+def strip(texts: tf.Tensor) -> tf.Tensor:
+    """Each of the strings (B,) as Python's str.strip() leaves it."""
+    return tf.strings.regex_replace(texts, f"^{_BLANK}+|{_BLANK}+$", "")
+
+
+def one_line(texts: tf.Tensor) -> tf.Tensor:
+    """Each of the strings with a blank for every run of line ends."""
+    return tf.strings.regex_replace(texts, r"[\r\n]+", " ")
+
+
+class GraphSubwords(tf.Module):
+    """A `SubwordTextEncoder` as operations of a graph.
+
+    Args:
+        encoder: whose ids these are.
+    """
+
+    def __init__(self, encoder: SubwordTextEncoder):
+        super().__init__(name="subwords")
+        if type(encoder).encode is not SubwordTextEncoder.encode:
+            raise UserError(
+                "Expected a SubwordTextEncoder, the one that is known inside a graph. Received: a "
+                f"{type(encoder).__name__}. Serve a problem whose vocabulary is of subwords."
+            )
+        subtokens = encoder.all_subtoken_strings
+        # The matcher's strings end at a zero: a character that no escaped token has stands for it.
+        self._zero = next(c for c in map(chr, range(0xE000, 0xF900)) if c not in encoder.alphabet)
+        # In a file that tensor2tensor did not write a character may be part of longer subtokens
+        # alone: it is matched as a further entry, and that stands for the ids of its escape.
+        alone = sorted(encoder.alphabet - set(subtokens) - {"\n"})
+        known, entries = set(subtokens) | set(alone), []
+        for i, subtoken in enumerate([*subtokens, "", *alone]):
+            # An empty entry needs a string that no escaped token has: their `_` is the last sign.
+            entry = subtoken or f"__{i}"
+            while not subtoken and entry in known:
+                entry += "_"
+            entries.append(entry.replace("\0", self._zero))
+        self._subtokens = tf.constant(subtokens)
+        codes = [ord(c) for c in encoder.alphabet if c != "\n"]
+        self._alphabet = tf.constant(sorted(codes), tf.int32)
+        self._blank = escape_token(" ", encoder.alphabet)
+        self._meaning = None
+        if alone:
+            own = [[i] for i in range(len(subtokens))]
+            spelled = [encoder._match(escape_character(c)) for c in alone]
+            self._meaning = tf.ragged.constant([*own, [], *spelled], dtype=tf.int32)
+        self._matcher = tf_text.FastWordpieceTokenizer(
+            entries,
+            suffix_indicator="",
+            max_bytes_per_word=_LONGEST_WORD,
+            token_out_type=tf.int32,
+            unknown_token=entries[len(subtokens)],
+            no_pretokenization=True,
+        )
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The ids int32 (B, tokens) of strings (B,), as the encoder's `encode`."""
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
+        row, position = codes.value_rowids(), tf.ragged.range(codes.row_lengths()).values
+        # A token begins with the text, and where words and what is between them meet.
+        word = _is_word(codes.values)
+        begins = tf.concat([[True], word[1:] != word[:-1]], axis=0)[: tf.size(word)]
+        begins = begins | (position == 0)
+        token = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        tokens = tf.RaggedTensor.from_value_rowids(self._spelled(codes.values), token)
+        spelled = tf.strings.reduce_join(tokens, axis=1) + "_"
+        # A lone blank inside the text is implied: its token is left out.
+        row, position = tf.boolean_mask(row, begins), tf.boolean_mask(position, begins)
+        inside = (position > 0) & (position < tf.gather(codes.row_lengths(), row) - 1)
+        kept = ~(inside & (spelled == self._blank))
+        ids = self._matcher.tokenize(tf.boolean_mask(spelled, kept))
+        if self._meaning is not None:
+            ids = ids.with_values(tf.gather(self._meaning, ids.values)).merge_dims(1, 2)
+        rows = tf.RaggedTensor.from_value_rowids(ids, tf.boolean_mask(row, kept), codes.nrows())
+        return rows.merge_dims(1, 2)
+
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """The strings (B,) of ids int32 (B, tokens), as the encoder's `decode`."""
+        size = tf.shape(self._subtokens)[0]
+        known = (ids.values >= 0) & (ids.values < size)
+        subtokens = tf.gather(self._subtokens, tf.where(known, ids.values, 0))
+        subtokens = ids.with_values(tf.where(known, subtokens, ""))
+        spelled = tf.strings.reduce_join(subtokens, axis=1)
+        parts = tf.strings.split(spelled, "_")
+        tokens = parts.with_values(self._unescape(parts.values))
+        tokens = tf.ragged.boolean_mask(tokens, tokens.with_values(tokens.values != ""))
+        # Between two words of one text stands a blank.
+        first = tf.strings.unicode_decode(
+            tf.strings.substr(tokens.values, 0, 1, unit="UTF8_CHAR"), "UTF-8", errors="replace"
+        )
+        word = _is_word(first.values)
+        row = tokens.value_rowids()
+        blank = word[1:] & word[:-1] & (row[1:] == row[:-1])
+        blank = tf.concat([tf.zeros(tf.minimum(tf.size(word), 1), tf.bool), blank], axis=0)
+        pieces = tf.where(blank, " ", "") + tokens.values
+        return tf.strings.reduce_join(tokens.with_values(pieces), axis=1)
+
+    def _spelled(self, codes: tf.Tensor) -> tf.Tensor:
+        """Code points int32 (N,) spelled in the alphabet."""
+        place = tf.searchsorted(self._alphabet, codes)
+        known = tf.gather(self._alphabet, tf.minimum(place, tf.size(self._alphabet) - 1)) == codes
+        number = tf.strings.join(["\\", tf.strings.as_string(codes), ";"])
+        spelled = tf.where(known, _characters(tf.where(codes == 0, ord(self._zero), codes)), number)
+        spelled = tf.where(codes == ord("\\"), "\\\\", spelled)
+        return tf.where(codes == ord("_"), "\\u", spelled)
+
+    def _unescape(self, spelled: tf.Tensor) -> tf.Tensor:
+        """Strings (N,) that were escaped, without their final `_`, as they were before."""
+        pieces = tf.strings.split(tf.strings.regex_replace(spelled, _ESCAPE, r"_\1_"), "_")
+        piece = pieces.values
+        piece = tf.where(tf.strings.regex_full_match(piece, _NUMBER), _numbered(piece), piece)
+        piece = tf.where(pieces.values == "\\u", "_", piece)
+        piece = tf.where(pieces.values == "\\\\", "\\", piece)
+        return tf.strings.reduce_join(pieces.with_values(piece), axis=1)
+
+
+@functools.cache
+def _word_bounds() -> np.ndarray:
+    """The code points at which letters and digits begin and end, in turn: this Python's Unicode."""
+    points = range(sys.maxunicode + 2)
+    words = [False, *(chr(i).isalnum() for i in points[:-1]), False]
+    return np.array([i for i in points if words[i] != words[i + 1]], "int32")
+
+
+def _is_word(codes: tf.Tensor) -> tf.Tensor:
+    """Whether code points int32 (N,) are letters or digits, bool (N,)."""
+    return tf.searchsorted(_word_bounds(), codes, side="right") % 2 == 1
+
+
+def _characters(codes: tf.Tensor) -> tf.Tensor:
+    """The characters (N,) with the code points int32 (N,)."""
+    return tf.strings.unicode_encode(codes[:, None], "UTF-8")
+
+
+def _numbered(escapes: tf.Tensor) -> tf.Tensor:
+    r"""The characters of strings (N,) such as `\8364;`; what other strings give has no meaning."""
+    digits = tf.strings.regex_replace(escapes, r"^\\0*([0-9]{1,7});$", r"\1")
+    is_number = tf.strings.regex_full_match(digits, "[0-9]{1,7}")
+    codes = tf.strings.to_number(tf.where(is_number, digits, "0"), tf.int32)
+    is_character = (codes < 0xD800) | (codes > 0xDFFF) & (codes <= 0x10FFFF)
+    real = is_number & is_character
+    return tf.where(real, _characters(tf.where(real, codes, 0)), UNKNOWN)
