@@ -1,0 +1,200 @@
+"""A SavedModel says what the decoder says, in a process that has none of our code."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro import Transformer, get_hparams
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import FILLER, Translator, one_line
+from t2t_repro.errors import UserError
+from t2t_repro.interop import saved_model
+from t2t_repro.text import SubwordTextEncoder
+from t2t_repro.text.encoders import ByteTextEncoder
+
+SUBTOKENS = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". "]
+TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 30, "\u00a0gab\n", "f_\\u"]
+LOAD = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+path, batches = json.loads(sys.stdin.read())
+call = tf.saved_model.load(path).signatures["serving_default"]
+assert not any(name.partition(".")[0] == "t2t_repro" for name in sys.modules)
+results = [call(inputs=tf.constant(batch, tf.string)) for batch in batches]
+print(json.dumps([{k: tf.strings.as_string(v).numpy().astype(str).tolist()
+                   if v.dtype != tf.string else
+                   [x.decode() for x in tf.reshape(v, [-1]).numpy().tolist()]
+                   for k, v in r.items()} for r in results]))
+"""
+
+
+@pytest.fixture(scope="module")
+def encoders():
+    return {name: SubwordTextEncoder.from_subtokens(SUBTOKENS) for name in ("inputs", "targets")}
+
+
+def make_model(overrides=""):
+    """A model that was not trained, with an end that is likely enough to come."""
+    keras.utils.set_random_seed(3)
+    size = len(SUBTOKENS)
+    hparams = get_hparams(
+        "transformer_test",
+        f"hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1{overrides}",
+    )
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
+    for variable in model.variables:
+        variable.assign(3 * variable)
+    return model
+
+
+def expected(model, encoders, settings, texts):
+    """Every hypothesis of the decoder, fillers left out."""
+    settings = DecodeHParams(**settings, return_beams=True)
+    results = Translator(model, encoders, settings).translate_lines(texts)
+    return [[(one_line(h.text), h.score) for h in row if h.score > FILLER] for row in results]
+
+
+def check(result, rows, beam_size):
+    beams = np.reshape(result["beams"], (-1, beam_size))
+    scores = np.reshape(result["beam_scores"], (-1, beam_size)).astype(float)
+    assert len(beams) == len(rows)
+    assert list(beams[:, 0]) == list(result["outputs"])
+    np.testing.assert_array_equal(scores[:, 0], np.array(result["scores"], float))
+    for texts, values, row in zip(beams, scores, rows, strict=True):
+        real = [(text, value) for text, value in zip(texts, values, strict=True) if value > FILLER]
+        assert [text for text, _ in real] == [text for text, _ in row]
+        np.testing.assert_allclose([v for _, v in real], [v for _, v in row], rtol=2e-4, atol=2e-4)
+
+
+def run(served, texts):
+    result = served.signatures["serving_default"](inputs=tf.constant(texts, tf.string))
+    return {
+        k: [x.decode() for x in v.numpy().ravel()] if v.dtype == tf.string else v.numpy()
+        for k, v in result.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "overrides, settings",
+    [
+        ("", {"beam_size": 3, "alpha": 0.6, "extra_length": 20}),
+        (",pos=emb,max_length=24", {"beam_size": 2, "extra_length": 50}),
+        (",self_attention_type=dot_product_relative,max_relative_position=4", {"beam_size": 2}),
+        (",shared_embedding_and_softmax_weights=false,layer_preprocess_sequence=n", {}),
+        ("", {"beam_size": 1, "extra_length": 30, "max_input_size": 9}),
+    ],
+)
+def test_it_equals_the_decoder(tmp_path, encoders, overrides, settings):
+    model = make_model(overrides)
+    rows = expected(model, encoders, settings, TEXTS)
+    assert any(text for row in rows for text, _ in row)
+    saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings))
+    served = tf.saved_model.load(tmp_path / "7")
+    beam_size = settings.get("beam_size", 4)
+    check(run(served, TEXTS), rows, beam_size)
+    for text, row in zip(TEXTS[:3], rows, strict=False):
+        check(run(served, [text]), [row], beam_size)
+    check(run(served, []), [], beam_size)
+
+
+def test_a_process_that_has_tensorflow_and_tensorflow_text_alone(tmp_path, encoders):
+    model, settings = make_model(), {"beam_size": 2, "extra_length": 9}
+    saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings))
+    asked = json.dumps([str(tmp_path / "7"), [TEXTS, TEXTS[:1], []]])
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", LOAD],
+        input=asked,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    whole, single, empty = json.loads(done.stdout.splitlines()[-1])
+    rows = expected(model, encoders, settings, TEXTS)
+    check(whole, rows, 2)
+    check(single, rows[:1], 2)
+    assert empty == {"outputs": [], "scores": [], "beams": [], "beam_scores": []}
+
+
+def test_line_ends_that_a_model_writes_become_blanks():
+    class Echo(saved_model.Served):
+        def _search(self, inputs, limits, rules):
+            return inputs[:, None, :], tf.zeros([tf.shape(inputs)[0], 1])
+
+    encoder = SubwordTextEncoder.from_subtokens(SUBTOKENS)
+    both = {"inputs": encoder, "targets": encoder}
+    served = Echo(make_model(), both, DecodeHParams(beam_size=1))
+    texts = ["a\r\nb", "a  b", "é_\\", "", "<pad>"]
+    outputs = served.translate(tf.constant(texts))["outputs"].numpy()
+    assert [x.decode() for x in outputs] == ["a b", *texts[1:]]
+
+
+def test_what_lies_in_the_folder(tmp_path, encoders):
+    model = make_model()
+    vocabulary = tmp_path / "vocab.x.subwords"
+    encoders["inputs"].store_to_file(vocabulary)
+    (tmp_path / "served" / "12").mkdir(parents=True)
+    path = saved_model.export(
+        model, encoders, tmp_path / "served" / "12", DecodeHParams(alpha=0.7), [vocabulary]
+    )
+    assert [p.name for p in path.parent.iterdir()] == ["12"]
+    assert (path / vocabulary.name).read_bytes() == vocabulary.read_bytes()
+    assert type(model.hparams).from_json((path / "hparams.json").read_text()) == model.hparams
+    fixed = json.loads((path / "decode_hparams.json").read_text())
+    assert fixed == {"beam_size": 4, "alpha": 0.7, "extra_length": 100, "max_input_size": -1}
+    readme = (path / "README.md").read_text()
+    for text in (f'load("{path}")', "/models/translate/12 -e", ":predict", "alpha=0.7", "1024 tok"):
+        assert text in readme
+    assert """-d '{"inputs": ["A man is sleeping."]}'""" in readme
+    weights = tf.saved_model.load(path).weights
+    assert len(weights) == len(model.variables)
+
+
+def test_the_python_call_of_the_readme_runs(tmp_path, encoders):
+    path = saved_model.export(make_model(), encoders, tmp_path / "a b")
+    readme = (path / "README.md").read_text()
+    assert "/models/translate/1 -e" in readme
+    code = readme.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize(
+    "settings, received",
+    [
+        ({"batch_size": 8}, "batch_size=8"),
+        ({"return_beams": True, "shards": 2}, "return_beams=True, shards=2"),
+        ({"identity_output": True}, "identity_output=True"),
+    ],
+)
+def test_settings_that_mean_nothing_here(tmp_path, settings, received):
+    message = f"reads the decode hparams beam_size, alpha, .* Received: {received}. Leave that out"
+    with pytest.raises(UserError, match=message):
+        saved_model.export(None, {}, tmp_path / "new", DecodeHParams(**settings))
+
+
+def test_folders_that_are_taken(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="Received: .*, which holds files. Remove it, or name"):
+        saved_model.export(None, {}, tmp_path)
+    with pytest.raises(UserError, match="Expected a folder for the SavedModel. Received: the file"):
+        saved_model.export(None, {}, tmp_path / "file")
+
+
+def test_another_backend_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(UserError, match="Received: KERAS_BACKEND=jax. Leave it out"):
+        saved_model.export(None, {}, tmp_path / "new")
+
+
+def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path):
+    byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
+    with pytest.raises(UserError, match="Expected a SubwordTextEncoder"):
+        saved_model.export(make_model(), byte, tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
