@@ -22,6 +22,7 @@ PROGRAMS = {
     "t2t-score-trees": "score_trees",
     "t2t-import-checkpoint": "import_checkpoint",
     "t2t-export-checkpoint": "export_checkpoint",
+    "t2t-exporter": "exporter",
 }
 
 TEST_REQUIREMENTS = [

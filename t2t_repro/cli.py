@@ -46,7 +46,7 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "eval_early_stopping_metric_minimize": ("true", _NO_STOP),
     "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
     "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
-    "export_saved_model": ("false", "there is no export yet"),
+    "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),
     "hparams_range": ("", _NO_TUNE),
     "autotune_objective": ("", _NO_TUNE),
     "autotune_maximize": ("true", _NO_TUNE),

@@ -235,7 +235,8 @@ print(result["outputs"][0].numpy().decode())
 
 ## TensorFlow Serving
 
-In this folder; the number is the version that is served:
+In this folder; the number is the version that is served. The image must have TensorFlow
+{tensorflow} or later.
 
 ```bash
 docker run --rm -p 8501:8501 -v "$PWD":/models/translate/{version} -e MODEL_NAME=translate \\
@@ -257,5 +258,6 @@ def _readme(path: pathlib.Path, fixed: dict[str, Any]) -> str:
         beam_size=fixed["beam_size"],
         longest=fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT,
         path=path.resolve(),
+        tensorflow=tf.__version__,
         version=path.name if path.name.isdecimal() else 1,
     )
