@@ -212,8 +212,8 @@ _README = """\
 # A translator
 
 A SavedModel of tensor2tensor's Transformer: text in, text out. `hparams.json` says what the model
-is, `decode_hparams.json` how it searches ({fixed}); the vocabulary lies beside them for reference:
-the graph holds its own copy.
+is, `decode_hparams.json` how it searches; both, and the vocabulary beside them, are for reference:
+all of it is in the graph.
 
 Signature `serving_default`: `inputs`, a batch of strings, gives for each its translation
 (`outputs`), that one's score (`scores`), and all {beam_size} beams, best first, with theirs
@@ -222,7 +222,7 @@ which there is none is empty and scores -1e7. A text of more than {longest} toke
 
 ## Python
 
-Needs tensorflow and tensorflow-text, of the same version as each other:
+Needs tensorflow and tensorflow-text of one minor version, {tensorflow} or later:
 
 ```python
 import tensorflow as tf
@@ -254,7 +254,6 @@ curl http://localhost:8501/v1/models/translate:predict \\
 
 def _readme(path: pathlib.Path, fixed: dict[str, Any]) -> str:
     return _README.format(
-        fixed=", ".join(f"{name}={value}" for name, value in fixed.items()),
         beam_size=fixed["beam_size"],
         longest=fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT,
         path=path.resolve(),

@@ -150,7 +150,13 @@ def test_what_lies_in_the_folder(tmp_path, encoders):
     fixed = json.loads((path / "decode_hparams.json").read_text())
     assert fixed == {"beam_size": 4, "alpha": 0.7, "extra_length": 100, "max_input_size": -1}
     readme = (path / "README.md").read_text()
-    for text in (f'load("{path}")', "/models/translate/12 -e", ":predict", "alpha=0.7", "1024 tok"):
+    for text in (
+        f'load("{path}")',
+        "/models/translate/12 -e",
+        ":predict",
+        "all 4 beams",
+        "1024 tok",
+    ):
         assert text in readme
     assert """-d '{"inputs": ["A man is sleeping."]}'""" in readme
     weights = tf.saved_model.load(path).weights
