@@ -46,7 +46,7 @@ class StepFile:
 
 def score_files(translation: str | os.PathLike, reference: str | os.PathLike) -> bleu.BleuScores:
     """Scores a translated file against a reference file of equally many lines."""
-    pairs = list(raw.parallel_lines(translation, reference))
+    pairs = list(raw.parallel_lines(translation, reference, may_be_blank=True))
     return bleu.score([pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs])
 
 

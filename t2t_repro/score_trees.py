@@ -57,7 +57,7 @@ def score_files(
         gold_parts_of_speech: write the gold parts of speech at the leaves of trees made of tags.
         cutoff: see `parseval.score`.
     """
-    pairs = list(raw.parallel_lines(gold, predicted))
+    pairs = list(raw.parallel_lines(gold, predicted, may_be_blank=True))
     gold_trees = [pair["inputs"] for pair in pairs]
     predicted_trees = [pair["targets"] for pair in pairs]
     repairs: dict[str, int] = {}

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -22,6 +24,13 @@ DROPOUT_OFF = {
     "relu_dropout": 0.0,
     "symbol_dropout": 0.0,
 }
+
+
+def pytest_runtest_setup(item):
+    """Gives every test the same random numbers, whatever ran before it in its process."""
+    random.seed(7)  # keras, where it is not loaded yet, draws its first seed from here
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.set_random_seed(7)
 
 
 class GoldenCase:

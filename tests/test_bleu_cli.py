@@ -168,3 +168,9 @@ def test_wrong_files(files, capsys):
     hypothesis.write_bytes(b"fine\nM\xe4rz\n")
     error = refused(capsys, *arguments)
     assert str(hypothesis) in error and "line 2" in error and "UTF-8" in error
+
+
+def test_a_translation_of_nothing_scores_nothing(tmp_path):
+    (tmp_path / "out").write_text("\n\n")
+    (tmp_path / "reference").write_text("A dog .\nA cat .\n")
+    assert program.score_files(tmp_path / "out", tmp_path / "reference").sacrebleu.score == 0

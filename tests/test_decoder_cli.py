@@ -1,6 +1,7 @@
 import dataclasses
 import re
 
+import keras
 import pytest
 
 from t2t_repro import cli, decoder
@@ -25,6 +26,7 @@ def run(tmp_path_factory):
     )
     directory = RunDirectory(path)
     directory.begin(config, ["t2t-trainer"], [])
+    keras.utils.set_random_seed(1)
     model = Transformer.from_hparams(
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(str(path)),

@@ -66,8 +66,12 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
         yield text.removesuffix("\n").removesuffix("\r")
 
 
-def stripped_lines(path: str | os.PathLike) -> Iterator[str]:
+def stripped_lines(path: str | os.PathLike, *, may_be_blank: bool = False) -> Iterator[str]:
     """Yields a file's lines as T2T reads samples: stripped. Empty lines are kept.
+
+    Args:
+        path: the file.
+        may_be_blank: accept empty lines alone, which is what a model writes that has not learned.
 
     Raises:
         UserError: as `lines` does, or if the file has no line, or empty ones alone.
@@ -77,23 +81,28 @@ def stripped_lines(path: str | os.PathLike) -> Iterator[str]:
         text = line.strip()
         count, found = count + 1, found or bool(text)
         yield text
-    if not found:
+    if not found and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
 
 
 def parallel_lines(
-    inputs_path: str | os.PathLike, targets_path: str | os.PathLike
+    inputs_path: str | os.PathLike, targets_path: str | os.PathLike, *, may_be_blank: bool = False
 ) -> Iterator[dict[str, str]]:
     """Yields {"inputs": line, "targets": line} of two files of equally many lines.
 
     An empty line is a sample like any other, as in T2T: nothing but the end of sentence.
 
+    Args:
+        inputs_path, targets_path: the files.
+        may_be_blank: see `stripped_lines`.
+
     Raises:
         UserError: if the counts differ: both counts, and the first line without a partner; or as
             `stripped_lines` does.
     """
-    sources, targets = stripped_lines(inputs_path), stripped_lines(targets_path)
+    sources = stripped_lines(inputs_path, may_be_blank=may_be_blank)
+    targets = stripped_lines(targets_path, may_be_blank=may_be_blank)
     count = 0
     while True:
         source, target = next(sources, None), next(targets, None)

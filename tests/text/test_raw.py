@@ -120,3 +120,14 @@ def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, answer):
     with pytest.raises(UserError, match="to have SHA-256 abc. Received: [0-9a-f]{64}"):
         raw.download("https://h/f", tmp_path / "f", "abc")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):
+    path = tmp_path / "out"
+    path.write_text("\n \n")
+    assert list(raw.stripped_lines(path, may_be_blank=True)) == ["", ""]
+    with pytest.raises(UserError, match="Received: 2 empty lines"):
+        list(raw.stripped_lines(path))
+    path.write_text("")
+    with pytest.raises(UserError, match="Received: an empty file"):
+        list(raw.stripped_lines(path, may_be_blank=True))
