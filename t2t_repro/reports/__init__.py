@@ -1,0 +1,1 @@
+"""What the paper reports, counted, computed and measured again."""
