@@ -156,10 +156,6 @@ def test_interactive(run, monkeypatch, capsys):
         (["--worker_id=1"], "shard_id to be smaller than shards. Received: shard_id=1, shards=1"),
         (["--decode_shards=2", "--worker_id=1"], "one of the 1 files of algorithmic_identity_deci"),
         (["--decode_shards=2", "--decode_from_file=a"], "No such file: 'a000'."),
-        (
-            ["--decode_hparams=num_samples=1", "--decode_from_file=HERE"],
-            "num_samples counts the examples of a dataset; a file is translated whole.",
-        ),
         (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
         (["--decode_from_fil=x"], "Unknown flag. Received: '--decode_from_fil'. Did you mean"),
         (["--eval_use_test_set"], "Expected files"),

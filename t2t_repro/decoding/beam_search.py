@@ -42,6 +42,8 @@ class Rules:
     stop_early: stop when the best hypothesis is certain, not when all K are.
     per_sentence: each sentence stops by itself. If not, all go on until all may stop, as in
         tensor2tensor, where a sentence's later hypotheses hence depend on its neighbours.
+    force_length: greedy search goes on behind the end of a sentence, up to its limit; what follows
+        the end does not count for the score.
     """
 
     beam_size: int
@@ -49,6 +51,7 @@ class Rules:
     stop_early: bool = True
     per_sentence: bool = False
     eos_id: int = EOS_ID
+    force_length: bool = False
 
 
 class Beams(NamedTuple):
@@ -108,7 +111,7 @@ def beam_search(
     limits = ops.broadcast_to(limits, (batch_size,))
     beams = begin(initial_state, batch_size, beam_size, max_length)
     beams = advance(step_fn, beams, limits, alpha, max_length, rules)
-    return result(beams, eos_id)
+    return result(beams, rules)
 
 
 def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tensor) -> Beams:
@@ -168,6 +171,8 @@ def advance(
 def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Tensor:
     """bool (B,): the sentences that another step could still change."""
     within = ops.less(beams.step, limits)
+    if rules.greedy and rules.force_length:
+        return within
     if rules.greedy:
         return ops.logical_and(within, ops.logical_not(beams.finished_flags[:, 0]))
     # The best score that the best living beam can still reach, if everything to come is certain.
@@ -208,12 +213,17 @@ def extend(beams: Beams, length: Tensor, state: State) -> Beams:
     )
 
 
-def result(beams: Beams, eos_id: int = EOS_ID) -> tuple[Tensor, Tensor]:
-    """ids (B, K, L) and scores (B, K); the living beams where nothing has finished."""
+def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
+    """ids (B, K, L) and scores (B, K); the living beams where nothing has finished.
+
+    The ids are 0 behind the end of a sentence, unless the rules force the length.
+    """
     any_finished = ops.any(beams.finished_flags, axis=1, keepdims=True)
     ids = ops.where(any_finished[..., None], beams.finished_ids, beams.alive_ids)
     scores = ops.where(any_finished, beams.finished_scores, beams.alive_log_probs)
-    ends = ops.cast(ops.equal(ids, eos_id), "int32")
+    if rules.force_length:
+        return ids, scores
+    ends = ops.cast(ops.equal(ids, rules.eos_id), "int32")
     after_end = ops.cumsum(ends, axis=2) - ends > 0
     return ops.where(after_end, 0, ids), scores
 
@@ -264,7 +274,9 @@ def _grow_greedily(
     ids = ops.cast(ops.argmax(logits, axis=2), "int32")  # (B, 1)
     log_prob = ops.max(logits, axis=2) - ops.logsumexp(logits, axis=2)
     sequences = _write(beams.alive_ids, ids, beams.step)
-    total = beams.alive_log_probs + log_prob
+    # Only where the length is forced, something is added behind an end; it does not count.
+    total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
+    ended = ops.logical_or(beams.finished_flags, ops.equal(ids, rules.eos_id))
     return Beams(
         step=beams.step + 1,
         last_ids=ids,
@@ -272,7 +284,7 @@ def _grow_greedily(
         alive_log_probs=total,
         finished_ids=sequences,
         finished_scores=total,
-        finished_flags=ops.equal(ids, rules.eos_id),
+        finished_flags=ended,
         state=state,
     )
 

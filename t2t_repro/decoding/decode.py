@@ -62,6 +62,7 @@ def decode_batch(
     *,
     top_beams: int = 1,
     per_sentence: bool = True,
+    force_length: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode a batch with a limit for each sentence.
 
@@ -74,6 +75,7 @@ def decode_batch(
         alpha: exponent of the length penalty.
         top_beams: how many hypotheses to return.
         per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
+        force_length: greedy search goes on to the limit, and the ids behind the end are returned.
 
     Returns:
         As `decode`.
@@ -93,7 +95,13 @@ def decode_batch(
     most = getattr(model, "learned_positions", None)
     if most is not None:
         limits = np.minimum(limits, most)
-    rules = Rules(beam_size, beam_size == 1, top_beams == 1, per_sentence)
+    greedy = beam_size == 1
+    if force_length and not greedy:
+        raise UserError(
+            "decode_batch expects beam_size=1 where it forces the length. "
+            f"Received: beam_size={beam_size}. Leave force_length out."
+        )
+    rules = Rules(beam_size, greedy, top_beams == 1, per_sentence, force_length=force_length)
     if not len(inputs):
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
     ids, scores = _search(_programs(model, rules), inputs, limits, alpha, rules)
@@ -129,20 +137,27 @@ def _search(
         if not live.any():
             break
         if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
-            _store(beams, rows[~live], np.flatnonzero(~live), ids, scores)
+            _store(beams, rows[~live], np.flatnonzero(~live), ids, scores, rules)
             index = np.flatnonzero(live)
             rows = rows[live]
             index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
             memory, beams = _take((memory, beams), index.astype("int32"))
             limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0).astype("int32")
         room = _more_room(room, most)
-    _store(beams, rows, np.arange(len(rows)), ids, scores)
+    _store(beams, rows, np.arange(len(rows)), ids, scores, rules)
     return ids[:, :, : int(beams.step)], scores
 
 
-def _store(beams: Beams, rows: np.ndarray, index: np.ndarray, ids: np.ndarray, scores: np.ndarray):
+def _store(
+    beams: Beams,
+    rows: np.ndarray,
+    index: np.ndarray,
+    ids: np.ndarray,
+    scores: np.ndarray,
+    rules: Rules,
+) -> None:
     """Write the results of `beams` at `index` into the rows `rows` of `ids` and `scores`."""
-    some_ids, some_scores = beam_search.result(beams)
+    some_ids, some_scores = beam_search.result(beams, rules)
     some_ids = np.asarray(some_ids)[index, :, : ids.shape[2]]
     ids[rows, :, : some_ids.shape[2]] = some_ids
     scores[rows] = np.asarray(some_scores)[index]

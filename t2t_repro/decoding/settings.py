@@ -20,7 +20,6 @@ _INERT: dict[str, tuple[str, str]] = {
     "display_decoded_images": ("false", "there are no images"),
     "eos_penalty": ("0.0", "tensor2tensor never reads it"),
     "export_extra_infer_outputs": ("", "t2t-decoder writes translations and their scores"),
-    "force_decode_length": ("false", "what follows the end of a sentence is never shown"),
     "guess_and_check_epsilon": ("-1", "there is no blockwise parallel decoding"),
     "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
     "insertion_parallel": ("false", "tensor2tensor never reads it"),
@@ -31,7 +30,6 @@ _INERT: dict[str, tuple[str, str]] = {
     "save_images": ("false", "there are no images"),
     "shard_google_format": ("false", "the number of a shard is three digits behind the name"),
     "shards_start_offset": ("0", "the first shard is 000"),
-    "skip_eos_postprocess": ("false", "what follows the end of a sentence is never shown"),
     "summaries_log_dir": ("decode", "nothing is written there"),
 }
 
@@ -48,7 +46,10 @@ class DecodeHParams:
     return_beams: write all beams, separated by tabs.
     write_beam_scores: with return_beams, write each beam's score behind it.
     max_input_size: cut longer inputs, which warns. -1: 1,024 tokens; no limit under --t2t_exact.
-    num_samples: from a dataset, decode this many only; -1 is all.
+    num_samples: decode this many lines or examples only, the first; -1 is all.
+    force_decode_length: greedy search goes on behind the end, to the limit of a sentence. What
+        follows the end counts neither for the score nor for the text, but
+    skip_eos_postprocess: with force_decode_length, it is written, the end mark included.
     identity_output: write ids instead of text.
     shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
@@ -62,6 +63,8 @@ class DecodeHParams:
     write_beam_scores: bool = False
     max_input_size: int = -1
     num_samples: int = -1
+    force_decode_length: bool = False
+    skip_eos_postprocess: bool = False
     identity_output: bool = False
     shards: int = 1
     shard_id: int = 0
@@ -96,6 +99,17 @@ class DecodeHParams:
             raise UserError(
                 "Decode hparam write_beam_scores has no effect without return_beams. "
                 "Received: return_beams=False. Add return_beams=True."
+            )
+
+        if self.force_decode_length and self.beam_size > 1:
+            raise UserError(
+                "Decode hparam force_decode_length has no effect on beam search. "
+                f"Received: beam_size={self.beam_size}. Add beam_size=1, or leave it out."
+            )
+        if self.skip_eos_postprocess and not self.force_decode_length:
+            raise UserError(
+                "Decode hparam skip_eos_postprocess has no effect without force_decode_length: "
+                "nothing follows the end of a sentence. Add force_decode_length=True."
             )
 
     @property

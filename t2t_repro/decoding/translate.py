@@ -165,6 +165,7 @@ class Translator:
             settings.alpha,
             top_beams=settings.top_beams,
             per_sentence=not self.t2t_exact,
+            force_length=settings.force_decode_length,
         )
         return [
             [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
@@ -175,7 +176,11 @@ class Translator:
         finished = EOS_ID in ids
         length = ids.index(EOS_ID) if finished else len(ids)
         kept, log_prob = ids[:length], score
-        if not finished:  # 0 pads behind the tokens of a beam that met its own limit
+        if self.settings.skip_eos_postprocess:
+            kept = list(ids)
+        if (
+            not finished or self.settings.skip_eos_postprocess
+        ):  # 0 pads behind the tokens of a beam that met its own limit
             while kept and kept[-1] == 0:
                 kept.pop()
         elif self.settings.beam_size > 1:
@@ -223,23 +228,20 @@ def translate_file(
         report: receives the progress.
 
     Returns:
-        The number of lines.
+        The number of lines that were translated.
     """
-    if translator.settings.num_samples >= 0:
-        raise UserError(
-            "Decode hparam num_samples counts the examples of a dataset; a file is translated "
-            f"whole. Received: num_samples={translator.settings.num_samples}. Leave it out."
-        )
-    total = sum(1 for _ in raw.lines(source))
-    if not total:
+    most = translator.settings.num_samples
+    stop = most if most >= 0 else None
+    total = sum(1 for _ in islice(raw.lines(source), stop))
+    if not total and most != 0:
         raise UserError(f"Expected sentences in {source}. Received: an empty file.")
     progress = Progress(total, report)
     with contextlib.ExitStack() as files:
         # Remains are kept: they may be hours of work.
         output = files.enter_context(writing(target, keep_remains=True))
         details = files.enter_context(writing(json_file)) if json_file else None
-        results = translator.translate_lines(raw.lines(source), progress)
-        for line, hypotheses in zip(raw.lines(source), results, strict=True):
+        results = translator.translate_lines(islice(raw.lines(source), stop), progress)
+        for line, hypotheses in zip(islice(raw.lines(source), stop), results, strict=True):
             output.write(translator.format(hypotheses) + "\n")
             if details:
                 details.write(_as_json(line, hypotheses) + "\n")

@@ -166,7 +166,7 @@ class Served(tf.Module):
                 return self._step(ids, position, state, memory)
 
             beams = beam_search.advance(step, beams, limits, alpha, room, rules)
-            ids, scores = beam_search.result(beams)
+            ids, scores = beam_search.result(beams, rules)
             ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
             all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
             all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)

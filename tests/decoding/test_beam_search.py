@@ -163,7 +163,7 @@ def test_stretches_with_more_room_each_equal_one_search():
     for length in (2, 5, 9):
         beams_now = search.extend(beams_now, length, automaton.initial_state(beams))
         beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, rules)
-    ids, scores = search.result(beams_now)
+    ids, scores = search.result(beams_now, rules)
     assert np.asarray(ids).tolist() == whole_ids.tolist()
     np.testing.assert_array_equal(np.asarray(scores), whole_scores)
 
@@ -185,7 +185,7 @@ def test_rows_with_limit_0_do_not_hold_the_others_up():
         beams = search.begin(state, rows, 4, 9)
         rules = search.Rules(4, stop_early=False)
         beams = search.advance(automaton.step, beams, limits, 0.6, 9, rules)
-        steps.append((int(beams.step), np.asarray(search.result(beams)[0])[:2].tolist()))
+        steps.append((int(beams.step), np.asarray(search.result(beams, rules)[0])[:2].tolist()))
     assert steps[0] == steps[1]
 
 

@@ -50,6 +50,28 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
         np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
 
 
+def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
+    """Each sentence's ids are the argmax of the model's own logits up to its limit."""
+    monkeypatch.setattr(decode, "FIRST_ROOM", 4)
+    inputs, limits = base.inputs, np.array([6, 13, 9, 11], "int32")
+    short, scores = decode.decode_batch(base.model, inputs, limits, 1)
+    ids, forced_scores = decode.decode_batch(base.model, inputs, limits, 1, force_length=True)
+    np.testing.assert_allclose(forced_scores, scores, atol=1e-4)
+    logits = base.model({"inputs": inputs, "targets": ids[:, 0]}, training=False)
+    best = np.asarray(ops.argmax(logits, axis=2))
+    for b, limit in enumerate(limits):
+        assert ids[b, 0, :limit].tolist() == best[b, :limit].tolist()
+        assert not ids[b, 0, limit:].any()
+        row = real(short[b, 0].tolist())
+        assert ids[b, 0, : len(row)].tolist() == row
+    assert any(1 in row[0, : limit - 1] for row, limit in zip(ids, limits, strict=True))
+
+
+def test_a_forced_length_is_of_greedy_search(base):
+    with pytest.raises(UserError, match="expects beam_size=1 where it forces the length"):
+        decode.decode_batch(base.model, base.inputs, np.full(4, 3), 2, force_length=True)
+
+
 def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
     inputs = mixed_inputs(5, 9, seed=1)
     whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)

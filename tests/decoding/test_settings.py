@@ -56,7 +56,11 @@ def test_every_name_of_tensor2tensors_is_known():
         ("shard_id=1", "shard_id to be smaller than shards. Received: shard_id=1, shards=1."),
         ("shards=0", "Expected decode hparam shards to be at least 1. Received: 0."),
         ("shards_start_offset=3", "shards_start_offset is not supported: the first shard is 000."),
-        ("force_decode_length=True", "is not supported: what follows the end of a sentence"),
+        ("force_decode_length=True", "force_decode_length has no effect on beam search"),
+        (
+            "skip_eos_postprocess=True,beam_size=1",
+            "skip_eos_postprocess has no effect without force_decode_length",
+        ),
         ("eos_penalty=0.5", "eos_penalty is not supported: tensor2tensor never reads it."),
     ],
 )

@@ -183,6 +183,34 @@ def test_examples(translator, tmp_path):
     assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw5 w7\n"
 
 
+def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("w5 w7\nw9\nw11 w3\n")
+    assert translate.translate_file(translator(), source, target, report=lambda text: None) == 3
+    whole = target.read_text().splitlines()
+    some = translator("num_samples=2")
+    assert translate.translate_file(some, source, target, report=lambda text: None) == 2
+    assert target.read_text().splitlines() == whole[:2]
+
+
+def test_what_follows_the_end_is_written_on_request(base, translator):
+    lines = [" ".join(f"w{i}" for i in row if i > 1) for row in base.inputs]
+
+    def hypotheses(settings):
+        results = translator(f"beam_size=1,extra_length=7{settings}").translate_lines(lines)
+        return [result[0] for result in results]
+
+    plain, forced = hypotheses(""), hypotheses(",force_decode_length=1")
+    assert any(h.finished for h in plain)
+    assert [h.text for h in forced] == [h.text for h in plain]
+    np.testing.assert_allclose([h.score for h in forced], [h.score for h in plain], atol=1e-4)
+    shown = hypotheses(",force_decode_length=1,skip_eos_postprocess=1")
+    for line, short, whole in zip(lines, plain, shown, strict=True):
+        known = short.ids + [1] * short.finished
+        assert whole.ids[: len(known)] == known
+        assert len(whole.ids) == len(line.split()) + 1 + 7
+
+
 def test_interactive(translator):
     typed, said = iter(["w5 w7", "", " q "]), []
     translate.interact(translator("return_beams=1"), lambda prompt: next(typed), said.append)
