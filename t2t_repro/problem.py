@@ -113,6 +113,19 @@ class Problem:
         """Whether the training samples come in random order already."""
         return False
 
+    @property
+    def packed_length(self) -> int | None:
+        """Packs sentences into examples of at most so many ids a side; None: one an example.
+
+        `data/packing.py` says how. Only the files and training are packed, never decoding.
+        """
+        return None
+
+    @property
+    def packed_spacing(self) -> int:
+        """How many zeros go between the sentences of a packed example."""
+        return 0
+
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterable[Sample]:
@@ -161,7 +174,7 @@ class Problem:
         return self
 
     def stored_feature(self, name: str) -> str:
-        """Returns under which name the files hold "inputs" or "targets"."""
+        """Returns under which name the files hold "inputs", "targets_position" and the like."""
         return name
 
     def dataset_filename(self) -> str:
@@ -198,7 +211,8 @@ class _Reversed(Problem):
         return self.forward_class()
 
     def stored_feature(self, name: str) -> str:
-        return {"inputs": "targets", "targets": "inputs"}[name]
+        side, *kind = name.split("_")
+        return "_".join([{"inputs": "targets", "targets": "inputs"}[side], *kind])
 
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         encoders = super().feature_encoders(data_dir)
