@@ -20,6 +20,7 @@ from typing import Any
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS, ByteTextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.vocabulary import count_tokens
 
 Sample = dict[str, Any]
 Track = Callable[[Iterable[str], int | None], Iterable[str]]
@@ -135,6 +136,25 @@ class Problem:
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         """Returns the text encoders of "inputs" and "targets"."""
         raise NotImplementedError
+
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, str]) -> None:
+        """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.
+
+        Called once, before everything else; whatever it decides must be in the files it writes.
+
+        Args:
+            tmp_dir: the folder of raw files.
+            options: the flags that were given, by name, such as {"treebank_dir": "/data/ptb"}.
+
+        Raises:
+            UserError: on a flag that is not for this problem.
+        """
+        if options:
+            flags = " and ".join(f"--{name}" for name in options)
+            raise UserError(
+                f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
+                "Leave it out, or take a problem that reads it."
+            )
 
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
@@ -312,6 +332,9 @@ class Text2TextProblem(Problem):
         encoder = self._read_vocabulary(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
+    # Counts the tokens of texts for `prepare_vocabulary`; t2t-datagen puts one for all cores here.
+    count_tokens: Callable[[Iterable[str]], dict[str, int]] = staticmethod(count_tokens)
+
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the text that the subwords are built from."""
         samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
@@ -325,6 +348,7 @@ class Text2TextProblem(Problem):
         """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
         if other:
+            other.count_tokens = self.count_tokens
             other.prepare_vocabulary(data_dir, tmp_dir, track)
             return
         path = pathlib.Path(data_dir, self.vocab_filename)
@@ -339,17 +363,30 @@ class Text2TextProblem(Problem):
             self.approx_vocab_size,
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
+            count=self.count_tokens,
         )
         encoder.store_to_file(path)
 
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterator[Sample]:
-        encoder = self._read_vocabulary(data_dir)
-        for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
-            inputs = encoder.encode(self.inputs_prefix + sample["inputs"])
-            targets = encoder.encode(self.targets_prefix + sample["targets"])
-            yield {**sample, "inputs": [*inputs, EOS_ID], "targets": [*targets, EOS_ID]}
+        return map(
+            self.sample_encoder(data_dir), self.generate_samples(data_dir, tmp_dir, dataset_split)
+        )
+
+    def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
+        """Returns the function that `generate_encoded_samples` maps over the samples.
+
+        A sample must not depend on others: t2t-datagen encodes on all cores.
+        """
+        encode = self._read_vocabulary(data_dir).encode
+
+        def encoded(sample: Sample) -> Sample:
+            inputs = encode(self.inputs_prefix + sample["inputs"])
+            targets = encode(self.targets_prefix + sample["targets"])
+            return {**sample, "inputs": [*inputs, EOS_ID], "targets": [*targets, EOS_ID]}
+
+        return encoded
 
     def _read_vocabulary(self, data_dir: str):
         if self.vocab_type == VocabType.CHARACTER:

@@ -8,7 +8,7 @@ The ids and the vocabulary files equal tensor2tensor's.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from t2t_repro.errors import UserError
 from t2t_repro.text import subword_builder, tokenizer
@@ -26,7 +26,7 @@ from t2t_repro.text.escaping import (
 )
 from t2t_repro.text.vocabulary import count_tokens
 
-_CACHE_SIZE = 2**20  # tokens whose ids are remembered
+_CACHE_SIZE = 2**18  # tokens whose ids are remembered, in some 60 MB
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -65,7 +65,7 @@ class SubwordTextEncoder(TextEncoder):
         for subtoken in self._ids:
             first = subtoken[0]
             self._longest[first] = max(self._longest.get(first, 0), len(subtoken))
-        self._cache: dict[str, list[int]] = {}
+        self._cache = _Cache(self)
 
     @property
     def vocab_size(self) -> int:
@@ -120,11 +120,15 @@ class SubwordTextEncoder(TextEncoder):
         target_size: int,
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
+        count: Callable[[Iterable[str]], Mapping[str, int]] = count_tokens,
     ) -> "SubwordTextEncoder":
-        """Build a vocabulary of about `target_size` subtokens from lines of text."""
+        """Build a vocabulary of about `target_size` subtokens from lines of text.
+
+        `count` counts the tokens of the lines.
+        """
         return cls.build_to_target_size(
             target_size,
-            count_tokens(generator),
+            count(generator),
             min_val=1,
             max_val=1000,
             max_subtoken_length=max_subtoken_length,
@@ -170,16 +174,7 @@ class SubwordTextEncoder(TextEncoder):
 
     def _encode_tokens(self, tokens: Iterable[str]) -> list[int]:
         cache = self._cache
-        ids: list[int] = []
-        for token in tokens:
-            known = cache.get(token)
-            if known is None:
-                known = self._match(escape_token(token, self._alphabet))
-                if len(cache) >= _CACHE_SIZE:
-                    cache.clear()
-                cache[token] = known
-            ids += known
-        return ids
+        return [i for token in tokens for i in cache[token]]
 
     def _match(self, escaped: str) -> list[int]:
         """Cut an escaped token into the longest subtokens, from left to right."""
@@ -198,6 +193,21 @@ class SubwordTextEncoder(TextEncoder):
                 # may occur only within longer subtokens. tensor2tensor stops here.
                 ids += self._match(escape_character(escaped[start]))
                 start += 1
+        return ids
+
+
+class _Cache(dict[str, list[int]]):
+    """The ids of the tokens seen last; looks those of another one up."""
+
+    def __init__(self, encoder: SubwordTextEncoder):
+        super().__init__()
+        self._encoder = encoder
+
+    def __missing__(self, token: str) -> list[int]:
+        encoder = self._encoder
+        if len(self) >= _CACHE_SIZE:
+            self.clear()
+        ids = self[token] = encoder._match(escape_token(token, encoder.alphabet))
         return ids
 
 
