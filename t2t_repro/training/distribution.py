@@ -1,8 +1,8 @@
 """Which devices a run trains on, and the compiled step that runs on all of them.
 
 The training step does what Keras's `train_step` does (forward, the model's loss, gradients, the
-optimizer), but for this: a loss that is not finite stops it before the optimizer. Here it becomes
-one function of a batch, traced once for all batch shapes.
+optimizer), but for this: a loss or gradient that is not finite stops it before the optimizer. Here
+it becomes one function of a batch, traced once for all batch shapes.
 """
 
 import contextlib
@@ -13,8 +13,6 @@ import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
-
-_NOT_FINITE = "The loss of this step is not finite"
 
 
 def strategy(num_replicas: int = 1):
@@ -54,42 +52,64 @@ def batches(dataset, strategy=None) -> Iterator:
     return iter(dataset if strategy is None else strategy.experimental_distribute_dataset(dataset))
 
 
+class NotFinite(Exception):
+    """A step whose loss or gradients are not finite; nothing of it was applied."""
+
+    def __init__(self, loss: float):
+        self.loss = loss
+        super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
+
+
 def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
     """Returns a function that trains `model` on one batch of `batches` and returns its loss.
 
-    The loss is that of this batch before the update. Where it is not finite there is no update; but
-    under the JAX backend, and where XLA compiles, which has no assertions, there is one.
+    The loss is that of this batch before the update. Where it or a gradient is not finite the
+    function raises NotFinite, and there was no update: of the whole state only the seeds went on,
+    so that the next step is the same whenever the run is repeated. Under float16 Keras's loss
+    scaling leaves out steps whose scaled gradients overflow, and lowers the scale; they are no
+    fault. Under the JAX backend the update has been made when the loss is found not to be finite.
 
     Args:
         model: built and compiled.
         strategy: what `strategy` returned.
     """
     if keras.backend.backend() != "tensorflow":
-        return lambda batch: float(model.train_on_batch(batch, return_dict=True)["loss"])
+        return lambda batch: _finite(float(model.train_on_batch(batch, return_dict=True)["loss"]))
     import tensorflow as tf
 
-    if not model.optimizer.built:  # variables made while tracing would cost a second trace
+    optimizer = model.optimizer
+    if not optimizer.built:  # variables made while tracing would cost a second trace
         with scope(strategy):
-            model.optimizer.build(model.trainable_variables)
+            optimizer.build(model.trainable_variables)
+    scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
-    def replica_step(batch):
+    def gradients_of(batch):
         with tf.GradientTape() as tape:
             logits = model(batch, training=True)
             loss = model.compute_loss(x=batch, y_pred=logits, training=True)
-            scaled = model.optimizer.scale_loss(loss)
+            scaled = optimizer.scale_loss(loss)
         weights = [variable.value for variable in model.trainable_weights]
         gradients = tape.gradient(scaled, weights)
-        # The optimizer waits for the check, the gradients do not: a device need not idle for it.
-        check = [] if model.jit_compile else [tf.debugging.check_numerics(loss, _NOT_FINITE)]
-        with tf.control_dependencies(check):
-            model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        return loss
+        checked = [loss] if scales_loss else [loss, *map(_values, gradients)]
+        # A sum is finite only if every part is, and needs one pass without a copy.
+        finite = tf.reduce_all(tf.math.is_finite([tf.reduce_sum(part) for part in checked]))
+        return loss, gradients, tf.cast(finite, tf.int32)
+
+    def apply(gradients):
+        gradients = tf.nest.map_structure(tf.identity, gradients)  # into the graph of the branch
+        optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
 
     def step(batch):
         if strategy is None:
-            return replica_step(batch)
-        shares = strategy.run(replica_step, args=(batch,))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
+            loss, gradients, finite = gradients_of(batch)
+            tf.cond(finite > 0, lambda: apply(gradients), lambda: None)
+            return loss, finite > 0
+        # All replicas apply or none: whether they do is decided between two runs on them.
+        losses, shares, finite = strategy.run(gradients_of, args=(batch,))
+        finite = strategy.reduce(tf.distribute.ReduceOp.SUM, finite, axis=None)
+        applied = tf.equal(finite, strategy.num_replicas_in_sync)
+        tf.cond(applied, lambda: strategy.run(apply, args=(shares,)) and None, lambda: None)
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), applied
 
     # One trace for all the buckets' shapes; without a signature there would be three or four.
     ids = tf.TensorSpec([None, None], tf.int32)
@@ -98,14 +118,22 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
     compiled = tf.function(step, input_signature=signature, **options)
 
     def run(batch) -> float:
-        try:
-            return float(compiled(batch))
-        except tf.errors.InvalidArgumentError as error:
-            if _NOT_FINITE not in error.message:
-                raise
-            return math.nan if "NaN" in error.message else math.inf
+        loss, applied = compiled(batch)
+        if not applied:
+            raise NotFinite(float(loss))
+        return float(loss)
 
     return run
+
+
+def _finite(loss: float) -> float:
+    if not math.isfinite(loss):
+        raise NotFinite(loss)
+    return loss
+
+
+def _values(gradient):
+    return getattr(gradient, "values", gradient)  # a sparse one's
 
 
 def count_tokens(batch: dict) -> int:
