@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from t2t_repro.errors import UserError, suggest
+from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 # T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
@@ -84,7 +84,8 @@ def run(
 ) -> None:
     """Parses the command line, runs `main`, and leaves with an exit code.
 
-    0: done. 2: the user can mend it; one line on stderr says how. 130: interrupted.
+    0: done. 2: the user can mend it; one line on stderr says how. 130: interrupted; 143 where a
+    program ends in order at SIGTERM (`Interrupted`).
 
     Args:
         name: the program's name, such as "t2t-trainer".
@@ -115,6 +116,10 @@ def run(
         sys.stdout.flush()
         print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
         sys.exit(2)
+    except Interrupted as stop:
+        sys.stdout.flush()
+        print(f"{name}: {stop}", file=sys.stderr)
+        sys.exit(stop.exit_code)
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -131,6 +136,25 @@ def define_run_flags(f: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def define_raw_file_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that single problems read when they prepare their raw files."""
+    for name, text in _RAW_FILE_FLAGS.items():
+        flags.DEFINE_string(name, None, text, flag_values=f)
+
+
+def raw_file_options(args: flags.FlagValues) -> dict[str, str]:
+    """Returns the flags of `define_raw_file_flags` that were given, for `prepare_raw_files`."""
+    return {name: args[name].value for name in _RAW_FILE_FLAGS if args[name].present}
+
+
+_RAW_FILE_FLAGS = {
+    "treebank_dir": "For the parsing problems: the folder of a Penn Treebank's wsj_0200.mrg and so "
+    "on; it becomes the trees files in --tmp_dir. Sections 02-21 are training, 22 dev, 23 test.",
+    "treebank_split": "With --treebank_dir: split by file instead, in these shares of training, "
+    "dev and test, such as 0.8,0.1,0.1. For a part of the treebank.",
+}
 
 
 def trained_run(args: flags.FlagValues) -> tuple[RunDirectory, RunConfig]:

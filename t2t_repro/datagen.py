@@ -34,6 +34,7 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
     flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+    cli.define_raw_file_flags(f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -61,6 +62,7 @@ def main(args: flags.FlagValues) -> None:
             overwrite=args.overwrite,
             num_shards=args.num_shards,
             max_cases=args.max_cases,
+            options=cli.raw_file_options(args),
             track=show_progress,
             report=lambda line: print(line, file=sys.stderr),
         )

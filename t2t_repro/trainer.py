@@ -26,6 +26,7 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
     cli.define_run_flags(f)
+    cli.define_raw_file_flags(f)
 
     def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
         flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
@@ -154,7 +155,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         log_step_count_steps=args.log_step_count_steps,
     )
     if args.generate_data:
-        generate(problem, data_dir, args.tmp_dir)
+        generate(problem, data_dir, args.tmp_dir, cli.raw_file_options(args))
     config = RunConfig(
         hparams_set=set_name,
         hparams=hparams,
@@ -180,7 +181,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
     )
 
 
-def generate(problem, data_dir: str, tmp_dir: str) -> None:
+def generate(problem, data_dir: str, tmp_dir: str, options: dict[str, str]) -> None:
     """Makes the problem's files that are not there yet."""
     from t2t_repro import datagen
     from t2t_repro.data.generate import generate_data
@@ -189,6 +190,7 @@ def generate(problem, data_dir: str, tmp_dir: str) -> None:
         problem,
         data_dir,
         tmp_dir,
+        options=options,
         track=datagen.show_progress,
         report=lambda line: print(line, file=sys.stderr),
     )

@@ -25,6 +25,7 @@ def generate_data(
     overwrite: bool = False,
     num_shards: int = 0,
     max_cases: int = 0,
+    options: dict[str, str] | None = None,
     track: Track = lambda samples, description, total: samples,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict:
@@ -41,6 +42,7 @@ def generate_data(
         overwrite: make files that are there already again.
         num_shards: the number of training files; 0: the problem's own.
         max_cases: stop each split after so many samples; 0: do not.
+        options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
         track: wraps the samples of each stage to show progress.
         report: receives a line for everything that is decided on the way.
 
@@ -51,6 +53,7 @@ def generate_data(
     problem.random_seed = seed
     data_dir = os.fspath(pathlib.Path(data_dir).expanduser())
     tmp_dir = os.fspath(pathlib.Path(tmp_dir).expanduser())
+    problem.prepare_raw_files(tmp_dir, options or {})
     os.makedirs(data_dir, exist_ok=True)
     _remove_remains(problem, data_dir, report)
     groups = _groups(problem, data_dir, num_shards)

@@ -17,8 +17,8 @@ from t2t_repro.errors import UserError
 
 # The Penn Treebank's phrase labels. Every other label in predicted tags is a part of speech.
 PHRASE_LABELS = frozenset(
-    "ADJP ADVP CONJP FRAG INTJ LST NAC NP NX PP PRN PRT PRT|ADVP QP RRC S SBAR SBARQ SINV SQ TOP "
-    "UCP VP WHADJP WHADVP WHNP WHPP X".split()
+    "ADJP ADVP ADVP|PRT CONJP FRAG INTJ LST NAC NP NX PP PRN PRT PRT|ADVP QP RRC S SBAR SBARQ "
+    "SINV SQ TOP UCP VP WHADJP WHADVP WHNP WHPP X".split()
 )
 
 

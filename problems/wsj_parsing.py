@@ -1,0 +1,220 @@
+"""Constituency parsing of the Wall Street Journal: words in, linearised trees out.
+
+All problems here read files of bracketed trees, one a line, from tmp_dir. `--treebank_dir` makes
+them out of a Penn Treebank folder.
+"""
+
+import collections
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Sample, SpaceID, Split, Text2TextProblem, Track
+from t2t_repro.registry import register_problem
+from t2t_repro.text import raw, treebank
+from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
+from t2t_repro.text.trees import words_and_tags_from_wsj_tree
+
+UNKNOWN_TAG = "<UNK>"
+
+
+class _TreesProblem(Text2TextProblem):
+    """A sample for each line of wsjTrain.trees, wsjEval.trees and wsjTest.trees in tmp_dir."""
+
+    TREES_FILES = {
+        Split.TRAIN: "wsjTrain.trees",
+        Split.EVAL: "wsjEval.trees",
+        Split.TEST: "wsjTest.trees",
+    }
+
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, str]) -> None:
+        """Makes the trees files out of a treebank, and beside them the words of dev and test.
+
+        Args:
+            tmp_dir: gets wsjTrain.trees, wsjEval.trees, wsjTest.trees, wsjEval.words and
+                wsjTest.words; those that are there are replaced.
+            options: treebank_dir, the folder; treebank_split, see `treebank.split`.
+        """
+        others = dict(options)
+        shares = others.pop("treebank_split", None)
+        folder = others.pop("treebank_dir", None)
+        super().prepare_raw_files(tmp_dir, others)
+        if folder is None:
+            if shares is not None:
+                raise UserError(
+                    f"--treebank_split has no effect without --treebank_dir. Received: {shares!r}. "
+                    "Add --treebank_dir, or leave it out."
+                )
+            return
+        splits = treebank.split(treebank.files(folder), shares)
+        for split, paths in zip(Split.ALL, splits, strict=True):
+            trees = [tree for path in paths for tree in treebank.read(path)]
+            if not trees:
+                raise UserError(
+                    f"Expected trees for the {split} split. Received: none in {len(paths)} files "
+                    f"from {paths[0]} on. Give another --treebank_split or --treebank_dir."
+                )
+            path = pathlib.Path(tmp_dir, self.TREES_FILES[split])
+            treebank.write(path, trees)
+            if split != Split.TRAIN:  # what to decode, and then to score against the trees
+                treebank.write_words(path.with_suffix(".words"), trees)
+
+    def trees_files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
+        """Returns the files of a split; each must be there, plain or .gz."""
+        name = self.TREES_FILES[dataset_split]
+        path = raw.find(tmp_dir, name)
+        if path is None:
+            raise UserError(
+                f"Expected {name} (or {name}.gz), bracketed trees one a line, in "
+                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, name its folder by "
+                "--tmp_dir, or have it made out of a Penn Treebank by --treebank_dir."
+            )
+        return [path]
+
+    def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[Sample]:
+        for path in self.trees_files(tmp_dir, dataset_split):
+            for number, line in enumerate(raw.stripped_lines(path), start=1):
+                words, tags = words_and_tags_from_wsj_tree(line, f"{path}, line {number}")
+                yield {"inputs": words, "targets": tags}
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
+        paths = self.trees_files(tmp_dir, dataset_split)
+        return sum(1 for path in paths for _ in raw.raw_lines(path))
+
+
+@register_problem
+class WsjParsing(_TreesProblem):
+    """tensor2tensor's: wsjTrain.trees and wsjEval.trees, and 32k subwords for words and tags.
+
+    As in T2T the subwords come from the first 1,000 lines of wsj.train.text.txt and
+    wsj.train.tags.txt; where tmp_dir does not have these, from the first 1,000 training trees.
+    """
+
+    VOCABULARY_FILES = ("wsj.train.text.txt", "wsj.train.tags.txt")
+
+    @property
+    def max_samples_for_vocab(self) -> int:
+        return 1000
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        if not any(raw.find(tmp_dir, name) for name in self.VOCABULARY_FILES):
+            yield from super().generate_text_for_vocab(data_dir, tmp_dir)
+            return
+        paths = [raw.required(tmp_dir, name) for name in self.VOCABULARY_FILES]
+        samples = raw.parallel_lines(*paths)
+        for sample in itertools.islice(samples, self.max_samples_for_vocab):
+            yield sample["inputs"]
+            yield sample["targets"]
+
+
+@register_problem
+class WsjParsing4k(WsjParsing):
+    """The same with 4k subwords: for the public sample of the treebank."""
+
+    @property
+    def approx_vocab_size(self) -> int:
+        return 2**12
+
+
+@register_problem
+class ParsingWsj16k(_TreesProblem):
+    """The paper's "WSJ only" (section 6.3): 16k subwords for the words, and every tag whole.
+
+    The tags have a vocabulary of their own, as in the parsing problems that T2T began with: the
+    model must not share its embeddings, as the parsing sets of the paper do not.
+    """
+
+    input_space_id = SpaceID.EN_TOK
+    target_space_id = SpaceID.PARSE_TOK
+
+    @property
+    def approx_vocab_size(self) -> int:
+        return 2**14
+
+    @property
+    def dataset_splits(self) -> list[dict]:
+        return [
+            {"split": Split.TRAIN, "shards": 10},
+            {"split": Split.EVAL, "shards": 1},
+            {"split": Split.TEST, "shards": 1},
+        ]
+
+    @property
+    def tags_filename(self) -> str:
+        """The vocabulary of the targets."""
+        return f"vocab.{self.dataset_filename()}.tags.tokens"
+
+    @property
+    def vocab_filenames(self) -> list[str]:
+        return [self.vocab_filename, self.tags_filename]
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
+            yield sample["inputs"]
+
+    def prepare_vocabulary(
+        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+    ) -> None:
+        super().prepare_vocabulary(data_dir, tmp_dir, track)
+        path = pathlib.Path(data_dir, self.tags_filename)
+        if path.exists():
+            return
+        samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
+        texts = track((sample["targets"] for sample in samples), None)
+        tags = collections.Counter(tag for text in texts for tag in text.split())
+        encoder = TokenTextEncoder(None, vocab_list=[UNKNOWN_TAG, *sorted(tags)])
+        encoder.store_to_file(path)
+
+    def feature_encoders(self, data_dir: str) -> dict:
+        path = pathlib.Path(data_dir, self.tags_filename)
+        words = super().feature_encoders(data_dir)["inputs"]
+        return {"inputs": words, "targets": TokenTextEncoder(path, replace_oov=UNKNOWN_TAG)}
+
+    def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
+        encoders = self.feature_encoders(data_dir)
+        return lambda sample: {
+            name: [*encoders[name].encode(text), EOS_ID] for name, text in sample.items()
+        }
+
+
+@register_problem
+class ParsingWsj4k(ParsingWsj16k):
+    """The same with 4k subwords: for the public sample of the treebank."""
+
+    @property
+    def approx_vocab_size(self) -> int:
+        return 2**12
+
+
+@register_problem
+class ParsingWsjSemi32k(ParsingWsj16k):
+    """The paper's semi-supervised setting: 32k subwords, and trees that parsers made.
+
+    Beside wsjTrain.trees it trains on high_confidence.trees and berkeley_parser.trees in tmp_dir,
+    one of which must be there.
+    """
+
+    MORE_TREES = ("high_confidence.trees", "berkeley_parser.trees")
+
+    @property
+    def approx_vocab_size(self) -> int:
+        return 2**15
+
+    @property
+    def dataset_splits(self) -> list[dict]:
+        return [{"split": Split.TRAIN, "shards": 100}, *super().dataset_splits[1:]]
+
+    def trees_files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
+        paths = super().trees_files(tmp_dir, dataset_split)
+        if dataset_split != Split.TRAIN:
+            return paths
+        more = [path for name in self.MORE_TREES if (path := raw.find(tmp_dir, name))]
+        if not more:
+            raise UserError(
+                f"Expected {' or '.join(self.MORE_TREES)} (or .gz) in {os.fspath(tmp_dir)!r}: "
+                "trees that a parser made, one bracketed tree a line. Received: neither. Put one "
+                "or both there; without them take parsing_wsj16k."
+            )
+        return paths + more
