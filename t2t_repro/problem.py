@@ -342,6 +342,13 @@ class Text2TextProblem(Problem):
             yield sample["inputs"]
             yield sample["targets"]
 
+    def num_texts_for_vocab(self, tmp_dir: str) -> int | None:
+        """Returns how many texts `generate_text_for_vocab` yields, where that is cheap to know."""
+        count = self.num_samples(tmp_dir, Split.TRAIN)
+        if count and self.max_samples_for_vocab:
+            count = min(count, self.max_samples_for_vocab)
+        return 2 * count if count else None
+
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
     ) -> None:
@@ -354,12 +361,9 @@ class Text2TextProblem(Problem):
         path = pathlib.Path(data_dir, self.vocab_filename)
         if self.vocab_type != VocabType.SUBWORD or path.exists():
             return
-        count = self.num_samples(tmp_dir, Split.TRAIN)
-        if count and self.max_samples_for_vocab:
-            count = min(count, self.max_samples_for_vocab)
         texts = self.generate_text_for_vocab(data_dir, tmp_dir)
         encoder = SubwordTextEncoder.build_from_generator(
-            track(texts, 2 * count if count else None),
+            track(texts, self.num_texts_for_vocab(tmp_dir)),
             self.approx_vocab_size,
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
