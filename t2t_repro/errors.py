@@ -5,11 +5,27 @@ line without a traceback; a library user catches it as the `ValueError` that it 
 """
 
 import difflib
+import signal
 from collections.abc import Iterable
 
 
 class UserError(ValueError):
     """Something that the user can mend: a wrong name, value, file or combination of them."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal's orderly end of a program: what is to be kept has been saved.
+
+    Args:
+        signum: the signal; the exit code is 128 more, as a shell gives it.
+        where: the state in which the program stopped, for the message.
+    """
+
+    def __init__(self, signum: int, where: str = ""):
+        name = signal.Signals(signum).name
+        self.signum = signum
+        self.exit_code = 128 + signum
+        super().__init__(f"stopped by {name}{where}. The same command continues.")
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
