@@ -20,6 +20,7 @@ PROGRAMS = {
     "t2t-avg-all": "avg_all",
     "t2t-bleu": "bleu",
     "t2t-score-trees": "score_trees",
+    "t2t-paper": "paper",
     "t2t-import-checkpoint": "import_checkpoint",
     "t2t-export-checkpoint": "export_checkpoint",
     "t2t-exporter": "exporter",

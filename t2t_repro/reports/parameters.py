@@ -1,0 +1,80 @@
+"""How many parameters a Transformer has, counted from its hparams without making it.
+
+Tests hold the counts equal to those of the models that `Transformer.from_hparams` builds.
+"""
+
+from dataclasses import dataclass
+
+from t2t_repro.config import HParams
+
+TARGET_SPACES = 32  # rows of T2T's table of kinds of target
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The variables of a model, by what they belong to."""
+
+    embeddings: int  # (V, D): inputs, targets and softmax, once where they are shared
+    attention: int  # kernels of queries, keys, values and outputs; no biases
+    feed_forward: int  # two kernels, two biases
+    norms: int  # a scale and a bias each
+    others: int  # T2T's embedding of the target space; learned positions; relative ones
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.embeddings + self.attention + self.feed_forward + self.norms + self.others
+
+
+def count(hparams: HParams, vocab_size: int) -> Parameters:
+    """Returns the parameters of the model of `hparams`.
+
+    Args:
+        hparams: the model's settings.
+        vocab_size: of inputs and targets, which have one vocabulary.
+    """
+    depth, filters = hparams.hidden_size, hparams.filter_size
+    keys, values = _widths(hparams)
+    encoder, decoder = hparams.encoder_layers, hparams.decoder_layers
+    tables = 1
+    if not hparams.shared_embedding_and_softmax_weights:
+        tables = 2 if hparams.shared_embedding else 3
+    rows = -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
+    norm = 2 * depth
+    before = hparams.layer_preprocess_sequence.count("n")  # "none" is no sequence
+    if hparams.layer_preprocess_sequence == "none":
+        before = 0
+    after = 0
+    if hparams.layer_postprocess_sequence != "none":
+        after = hparams.layer_postprocess_sequence.count("n")
+    sublayers = 2 * encoder + 3 * decoder
+    norms = sublayers * (before + after) + 2 * before  # the stacks preprocess their last sum too
+    others = TARGET_SPACES * depth * hparams.use_target_space_embedding
+    others += 2 * hparams.max_length * depth * (hparams.pos == "emb")
+    if hparams.self_attention_type == "dot_product_relative":
+        distances = 2 * hparams.max_relative_position + 1
+        others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
+    return Parameters(
+        embeddings=tables * rows * depth,
+        attention=attentions(hparams) * 2 * depth * (keys + values),
+        feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
+        norms=norms * norm * (hparams.norm_type == "layer"),
+        others=others,
+    )
+
+
+def attentions(hparams: HParams) -> int:
+    """Returns how many attention sublayers there are."""
+    return hparams.encoder_layers + 2 * hparams.decoder_layers
+
+
+def attention_biases(hparams: HParams) -> int:
+    """Returns the biases of the attention's projections, which T2T had in 2017 and then dropped."""
+    keys, values = _widths(hparams)
+    return attentions(hparams) * (2 * keys + values + hparams.hidden_size)
+
+
+def _widths(hparams: HParams) -> tuple[int, int]:
+    """The total widths of keys and of values."""
+    depth = hparams.hidden_size
+    return hparams.attention_key_channels or depth, hparams.attention_value_channels or depth
