@@ -8,7 +8,6 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
 
 import os
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -82,7 +81,7 @@ def average_all(
     Raises:
         UserError: if there are fewer than `n` checkpoints, or both runs are one.
     """
-    from t2t_repro.training import checkpoints
+    from t2t_repro.training import averaging
 
     run.config()  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
@@ -98,9 +97,9 @@ def average_all(
             seen.append(path)
             yield path
 
-    for path in checkpoints.rolling_average(counted(), out.checkpoints_dir, n):
+    for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
         if not written:
-            _copy_files(run, out)
+            run.copy_description(out)
         written.append(path)
         say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:
@@ -129,15 +128,6 @@ def _checkpoints(
         if not found:
             sleep(10)
             waited += 10
-
-
-def _copy_files(run: RunDirectory, out: RunDirectory) -> None:
-    """Copies what the decoder needs of a run: configuration and vocabularies."""
-    out.path.mkdir(parents=True, exist_ok=True)
-    for path in run.path.iterdir():
-        history = path == run.metrics_path or path.name.startswith(("events.out", "eval-"))
-        if path.is_file() and not history:
-            shutil.copy2(path, out.path / path.name)
 
 
 def console() -> None:

@@ -16,7 +16,6 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 
 # T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
-_NO_STOP = "early stopping is not there yet; look at the evaluations and stop the run"
 _NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
 INERT_FLAGS: dict[str, tuple[str, str]] = {
@@ -39,11 +38,6 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "gpu_order": ("", "the order is that of CUDA_VISIBLE_DEVICES"),
     "worker_gpu_memory_fraction": ("0.95", "memory grows as it is needed"),
     "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
-    "keep_checkpoint_every_n_hours": ("10000", "set --keep_checkpoint_max"),
-    "eval_early_stopping_steps": ("", _NO_STOP),
-    "eval_early_stopping_metric": ("loss", _NO_STOP),
-    "eval_early_stopping_metric_delta": ("0.1", _NO_STOP),
-    "eval_early_stopping_metric_minimize": ("true", _NO_STOP),
     "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
     "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
     "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),

@@ -1,22 +1,28 @@
 """The run directory: what a training run writes, and what every later program reads of it.
 
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
-data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`.
+data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`; and,
+where there is a reason for them, `best/`, `nonfinite/` and `trainer.lock`.
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import itertools
 import json
 import os
 import pathlib
 import shlex
+import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic, writing
+
+_LOCK = "trainer.lock"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,48 @@ class RunDirectory:
         del run["hparams"]
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other trainers out of the run while the block runs; readers need no lock.
+
+        The lock is the kernel's, on the file `trainer.lock`: it ends with the process, however
+        that ends.
+
+        Raises:
+            UserError: if another process trains here; it is named as far as it has said who it is.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / _LOCK, "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "a process that has just begun"
+                raise UserError(
+                    f"Expected no other trainer in {self.path}. Received: {holder} trains there. "
+                    "Wait for it or stop it, or give another --output_dir."
+                ) from error
+            except OSError as error:
+                raise UserError(
+                    f"Expected {file.name} on a file system with locks (flock). Received: "
+                    f"{error.strerror}. Give an --output_dir elsewhere."
+                ) from error
+            file.truncate(0)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
+            file.flush()
+            yield
+
+    def copy_description(self, out: "RunDirectory") -> None:
+        """Copies what a decoder needs besides checkpoints: configuration and vocabularies."""
+        out.path.mkdir(parents=True, exist_ok=True)
+        for path in self.path.iterdir():
+            history = path.name in (self.metrics_path.name, _LOCK)
+            history = history or path.name.startswith(("events.out", "eval-"))
+            if path.is_file() and not history:
+                with writing(out.path / path.name, "wb") as copy:
+                    copy.write(path.read_bytes())
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
         """Checks vocabularies that lie elsewhere against the run's own of the same names.

@@ -10,6 +10,7 @@ shows what it has learned. Your own training needs a problem, a configuration an
 
 --registry_help lists problems and configurations. The same command continues a run that stopped,
 from its newest checkpoint, as if it had not stopped; --output_dir alone is enough to say which.
+SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one leaves at once.
 """
 
 import dataclasses
@@ -34,6 +35,9 @@ def define_flags(f: flags.FlagValues) -> None:
     def boolean(name: str, text: str) -> None:
         flags.DEFINE_bool(name, False, text, flag_values=f)
 
+    def number(name: str, default: float, text: str) -> None:
+        flags.DEFINE_float(name, default, text, lower_bound=0, flag_values=f)
+
     boolean("registry_help", "List problems and hparam sets, and stop.")
     boolean("generate_data", "Make the problem's files first.")
     text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
@@ -44,6 +48,19 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "Save and evaluate every this many seconds instead; 0: by steps."
     whole("save_checkpoints_secs", 0, text)
     whole("keep_checkpoint_max", 20, "Keep the newest this many checkpoints; 0: all.")
+    text = "Keep one of the older checkpoints for each this many hours of training."
+    number("keep_checkpoint_every_n_hours", 10000, text)
+    text = "Keep this many of the best checkpoints, in the folder best of the run; 0: none."
+    whole("keep_best", 0, text)
+    text = "What --keep_best goes by: loss, or another metric of the evaluation."
+    flags.DEFINE_string("best_metric", "loss", text, flag_values=f)
+    text = "Stop when the metric has not got better for this many steps; default: never."
+    whole("eval_early_stopping_steps", None, text, 1)
+    text = "That metric: loss, or another of the evaluation."
+    flags.DEFINE_string("eval_early_stopping_metric", "loss", text, flag_values=f)
+    number("eval_early_stopping_metric_delta", 0.1, "A change of less than this is none.")
+    text = "Whether less is better; default: as it is for the metric."
+    flags.DEFINE_bool("eval_early_stopping_metric_minimize", None, text, flag_values=f)
     text = "Evaluate no sooner than this after the last time (T2T's default is 600)."
     whole("eval_throttle_seconds", 0, text)
     boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
@@ -56,10 +73,20 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
     text = "A run or checkpoint whose weights a new run begins with."
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+    text = "Leave out up to this many steps whose loss or gradients are not finite, then stop."
+    whole("max_nonfinite_steps", 0, text)
+    boolean("restart_damaged_run", "Train from step 0 where all checkpoints are damaged.")
 
 
 def main(args: flags.FlagValues) -> None:
-    """Does what the flags say."""
+    """Does what the flags say; SIGTERM and SIGINT end it in order."""
+    from t2t_repro.training import signals
+
+    with signals.watching():
+        _main(args)
+
+
+def _main(args: flags.FlagValues) -> None:
     if args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir
 
@@ -140,19 +167,21 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
 
     from t2t_repro import __version__
     from t2t_repro.training import experiment
+    from t2t_repro.training.best import KeepBest
     from t2t_repro.training.loop import Plan
 
     if args.inter_op_parallelism_threads:
         tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
     if args.intra_op_parallelism_threads:
         tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    split = "test" if args.eval_use_test_set else "dev"
     plan = Plan(
         train_steps=hparams.train_steps,
-        local_eval_frequency=args.local_eval_frequency,
-        save_checkpoints_secs=args.save_checkpoints_secs,
-        keep_checkpoint_max=args.keep_checkpoint_max,
-        eval_throttle_seconds=args.eval_throttle_seconds,
-        log_step_count_steps=args.log_step_count_steps,
+        keep_best=KeepBest(count=args.keep_best, metric=args.best_metric)
+        if args.keep_best
+        else None,
+        early_stopping=early_stopping(args, split),
+        **{name: getattr(args, name) for name in _PLAN},
     )
     if args.generate_data:
         generate(problem, data_dir, args.tmp_dir, cli.raw_file_options(args))
@@ -171,7 +200,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
             problem=problem,
             plan=plan,
             eval_steps=args.eval_steps,
-            eval_split="test" if args.eval_use_test_set else "dev",
+            eval_split=split,
             num_replicas=args.worker_gpu,
             xla_compile=args.xla_compile,
             warm_start_from=args.warm_start_from,
@@ -179,6 +208,35 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         ),
         args.schedule,
     )
+
+
+_PLAN = (
+    *("local_eval_frequency", "log_step_count_steps", "save_checkpoints_secs"),
+    *("keep_checkpoint_max", "keep_checkpoint_every_n_hours", "eval_throttle_seconds"),
+    *("max_nonfinite_steps", "restart_damaged_run"),
+)
+
+
+def early_stopping(args: flags.FlagValues, split: str):
+    """Returns the EarlyStopping that the flags describe; None: none.
+
+    Raises:
+        UserError: if it is half described.
+    """
+    from t2t_repro.training.early_stopping import EarlyStopping
+
+    start = "eval_early_stopping_"
+    names = ("metric", "metric_delta", "metric_minimize")
+    if args.eval_early_stopping_steps is None:
+        given = [f"--{start}{name}" for name in names if args[start + name].present]
+        if given:
+            raise UserError(
+                f"Expected --{start}steps with {', '.join(given)}. Received: none, and without it "
+                "nothing stops early."
+            )
+        return None
+    values = {name: getattr(args, start + name) for name in ("steps", *names)}
+    return EarlyStopping(**values, split=split)
 
 
 def generate(problem, data_dir: str, tmp_dir: str, options: dict[str, str]) -> None:

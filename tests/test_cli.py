@@ -52,7 +52,7 @@ def test_help_lists_flags_with_defaults(capsys):
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
-        (["--eval_early_stopping_steps", "9"], "early stopping is not there yet"),
+        (["--eval_timeout_mins", "9"], "evaluation follows each checkpoint in the same process"),
         (["--ps_gpu=2"], "--ps_gpu is not supported: there are no parameter servers"),
         (["--model", "lstm"], "--model is not supported: the only model is 'transformer'"),
     ],

@@ -12,7 +12,6 @@ the order in which a process made them and has no checksum; tf.train.Checkpoint 
 Everything is written under a temporary name, flushed to the disk, and renamed.
 """
 
-import collections
 import dataclasses
 import json
 import os
@@ -21,7 +20,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 
 import keras
 import ml_dtypes
@@ -32,6 +31,7 @@ from t2t_repro.files import naming
 
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 FORMAT = 1
+RANKING = "ranking.json"
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
 _SHOWN = 20  # differences that an error lists
@@ -79,8 +79,11 @@ def step_of(path: pathlib.Path) -> int:
 def latest(
     directory: str | os.PathLike, warn: Callable[[str], None] = print
 ) -> pathlib.Path | None:
-    """Returns the newest whole checkpoint, or None; names those that are not whole to `warn`."""
-    for path in reversed(list_checkpoints(directory)):
+    """Returns the newest whole checkpoint, or None; names those that are not whole to `warn`.
+
+    In a folder with a RANKING, as the `best` of a run, it is the first of that order instead.
+    """
+    for path in _by_preference(directory):
         try:
             verify(path)
         except CorruptCheckpoint as error:
@@ -88,6 +91,16 @@ def latest(
             continue
         return path
     return None
+
+
+def _by_preference(directory: str | os.PathLike) -> list[pathlib.Path]:
+    newest_first = list_checkpoints(directory)[::-1]
+    try:
+        ranking = json.loads((_folder(directory) / RANKING).read_text(encoding="utf-8"))
+        places = {entry["step"]: place for place, entry in enumerate(ranking["ranking"])}
+    except (OSError, ValueError, KeyError, TypeError):  # none, or half of one
+        return newest_first
+    return sorted(newest_first, key=lambda path: places.get(step_of(path), len(places)))
 
 
 def verify(path: pathlib.Path) -> State:
@@ -112,49 +125,67 @@ def verify(path: pathlib.Path) -> State:
     return state
 
 
-def save(
-    directory: str | os.PathLike,
-    model: keras.Model,
-    state: State,
-    *,
-    keep_max: int = 0,
-) -> pathlib.Path:
+def save(directory: str | os.PathLike, model: keras.Model, state: State) -> pathlib.Path:
     """Writes `ckpt-STEP` into a folder of checkpoints.
 
     Args:
         directory: a run directory's `checkpoints`.
         model: built; its optimizer, if it has one, is saved too.
         state: where the run stands.
-        keep_max: delete the oldest beyond this many, up to this step; 0 keeps all.
     """
+    return write(pathlib.Path(directory), snapshot(model), state)
+
+
+def snapshot(model: keras.Model) -> dict[str, dict[str, np.ndarray]]:
+    """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
     training = _training_variables(model) if getattr(model, "optimizer", None) else {}
-    arrays = {WEIGHTS: _numpy(named_weights(model))}
-    if training:
-        arrays[TRAINING] = _numpy(training)
-    path = write(pathlib.Path(directory), arrays, state)
-    if keep_max > 0:  # a later one is damaged, or the run would not be here: it does not count
-        until_now = [p for p in list_checkpoints(directory) if step_of(p) <= state.step]
-        for old in until_now[:-keep_max]:
-            _delete(old)
-    return path
+    variables = {WEIGHTS: named_weights(model), TRAINING: training}
+    return {
+        file: encode({name: np.array(variable) for name, variable in named.items()})
+        for file, named in variables.items()
+        if named
+    }
 
 
 def write(
     folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State
 ) -> pathlib.Path:
     """Writes {file: {name: array}} and `state` as `folder/ckpt-STEP`, atomically."""
+
+    def fill(temporary: pathlib.Path) -> None:
+        for name, values in arrays.items():
+            with open(temporary / name, "wb") as file:
+                np.savez(file, **values)  # type: ignore[arg-type]
+                _flush(file)
+
+    return _write(folder, state, fill)
+
+
+def copy_weights(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Puts a checkpoint's weights into another folder of checkpoints; no copy where links work."""
+
+    def fill(temporary: pathlib.Path) -> None:
+        try:
+            os.link(path / WEIGHTS, temporary / WEIGHTS)
+        except OSError:
+            shutil.copyfile(path / WEIGHTS, temporary / WEIGHTS)
+
+    return _write(folder, read_state(path), fill)
+
+
+def _write(
+    folder: pathlib.Path, state: State, fill: Callable[[pathlib.Path], None]
+) -> pathlib.Path:
+    """Makes `folder/ckpt-STEP` of the files that `fill` puts into a folder, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"{_INCOMPLETE}*"):
         shutil.rmtree(leftover, ignore_errors=True)
     temporary = folder / f"{_INCOMPLETE}{state.step}"
     temporary.mkdir()
     try:
-        files = {}
-        for name, values in arrays.items():
-            with naming(folder), open(temporary / name, "wb") as file:
-                np.savez(file, **values)  # type: ignore[arg-type]
-                _flush(file)
-            files[name] = (temporary / name).stat().st_size
+        with naming(folder):
+            fill(temporary)
+        files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
         content = {"format": FORMAT, "files": files, **dataclasses.asdict(state)}
         with naming(folder), open(temporary / STATE, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)
@@ -164,7 +195,7 @@ def write(
         raise
     final = folder / f"ckpt-{state.step}"
     if final.exists():
-        _delete(final)
+        delete(final)
     os.rename(temporary, final)
     _flush_folder(folder)
     return final
@@ -194,6 +225,11 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
 def has_training_state(path: pathlib.Path) -> bool:
     """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
     return TRAINING in _read_state(path)[1]
+
+
+def read_state(path: pathlib.Path) -> State:
+    """Returns where the run stood at a checkpoint; the arrays are not looked at."""
+    return _read_state(path)[0]
 
 
 def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
@@ -230,40 +266,6 @@ def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathli
             "Give the --output_dir of a t2t-trainer that has saved one."
         )
     return newest
-
-
-def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
-    """Averages weights in float64 and writes them as `out/ckpt-STEP`, STEP being the last one's.
-
-    Raises:
-        UserError: if there is nothing to average, or names or shapes differ.
-    """
-    if not paths:
-        raise UserError("Expected at least one checkpoint to average. Received: none.")
-    return list(rolling_average(paths, out, len(paths)))[-1]
-
-
-def rolling_average(
-    paths: Iterable[pathlib.Path], out: str | os.PathLike, window: int
-) -> Iterator[pathlib.Path]:
-    """Yields the average of each `window` successive checkpoints as it is written to `out`."""
-    sums: dict[str, np.ndarray] = {}
-    members: collections.deque[pathlib.Path] = collections.deque()
-    for path in paths:
-        values = read_arrays(path / WEIGHTS)
-        if not sums:
-            sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
-        _check({name: total.shape for name, total in sums.items()}, values, path)
-        members.append(path)
-        for name, value in values.items():
-            sums[name] += value
-        if len(members) < window:
-            continue
-        means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
-        state = State(step=step_of(path), averaged=tuple(step_of(p) for p in members))
-        yield write(pathlib.Path(out), {WEIGHTS: _encode(means)}, state)
-        for name, value in read_arrays(members.popleft() / WEIGHTS).items():
-            sums[name] -= value
 
 
 def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
@@ -305,11 +307,8 @@ def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:
     return named
 
 
-def _numpy(variables: dict[str, keras.Variable]) -> dict[str, np.ndarray]:
-    return _encode({name: np.asarray(v) for name, v in variables.items()})
-
-
-def _encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the arrays as numpy can store them: bfloat16 as uint16, with a mark on the name."""
     return {
         name + (_BFLOAT16 if a.dtype == ml_dtypes.bfloat16 else ""): (
             a.view("uint16") if a.dtype == ml_dtypes.bfloat16 else a
@@ -319,12 +318,12 @@ def _encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
-    _check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
+    check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
     for name, variable in variables.items():
         variable.assign(values[name])
 
 
-def _check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path) -> None:
+def check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path) -> None:
     """Raises a UserError that lists every name or shape in which `values` differs."""
     faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
     faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
@@ -367,7 +366,7 @@ def _folder(directory: str | os.PathLike) -> pathlib.Path:
     return inner if inner.is_dir() else directory
 
 
-def _delete(path: pathlib.Path) -> None:
+def delete(path: pathlib.Path) -> None:
     """Removes a checkpoint so that a kill leaves no half of one under its name."""
     hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
     os.rename(path, hidden)

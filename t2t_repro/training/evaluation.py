@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 
 from t2t_repro.errors import UserError
-from t2t_repro.training import metrics
+from t2t_repro.training import guards, metrics
 
 
 class Evaluator:
@@ -30,12 +30,14 @@ class Evaluator:
             steps: stop after this many batches; 0: the whole dataset.
 
         Raises:
-            UserError: if there is no batch.
+            UserError: if there is no batch, or no memory for one.
         """
         accumulator = metrics.Accumulator(self._names)
         batches = 0
         for batch in itertools.islice(dataset.as_numpy_iterator(), steps or None):
-            accumulator.update(self._statistics.predict_on_batch(batch), batch["targets"])
+            with guards.naming_the_batch("an evaluation", batch):
+                statistics = self._statistics.predict_on_batch(batch)
+            accumulator.update(statistics, batch["targets"])
             batches += 1
         if not batches:
             raise UserError("Expected at least one batch to evaluate. Received: none.")

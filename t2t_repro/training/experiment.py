@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -88,32 +88,51 @@ class Experiment:
 
         # Missing files and an empty filter are found before the run directory is made.
         data(0)
+        self._check_what_evaluations_decide(with_evaluation)
         if with_evaluation:
             evaluation_data(self.problem, self.eval_split, self.config)
-        self.run.begin(self.config, self.command, files)
-        self._say_what_the_data_are(progress)
-        if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
-            state = checkpoints.load_weights(model, self.warm_start_from)
-            progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
         evaluation = self._evaluation(model, progress)
         results: dict[str, float] = {}
 
-        def evaluate(step: int) -> None:
+        def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
             results.clear()
-            results.update(evaluation(step))
+            results.update(evaluation(step, wait))
+            return results
 
-        train(
-            model,
-            data,
-            self.run,
-            self.plan,
-            progress=progress,
-            evaluate=evaluate if with_evaluation else None,
-            strategy=strategy,
-        )
-        if with_evaluation and not results:
-            evaluate(checkpoints.load_weights(model, self.run.path).step)
+        with self.run.locked():
+            self.run.begin(self.config, self.command, files)
+            self._say_what_the_data_are(progress)
+            if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
+                state = checkpoints.load_weights(model, self.warm_start_from)
+                progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
+            train(
+                model,
+                data,
+                self.run,
+                self.plan,
+                progress=progress,
+                evaluate=evaluate if with_evaluation else None,
+                encoders=self.problem.feature_encoders(self.config.data_dir),
+                strategy=strategy,
+            )
+            if with_evaluation and not results:
+                evaluate(checkpoints.load_weights(model, self.run.path).step)
         return results
+
+    def _check_what_evaluations_decide(self, with_evaluation: bool) -> None:
+        """Raises a UserError if the plan asks for a metric that no evaluation reports."""
+        best, early = self.plan.keep_best, self.plan.early_stopping
+        flags = {"--keep_best": best, "--eval_early_stopping_steps": early}
+        for flag in (name for name, value in flags.items() if value and not with_evaluation):
+            raise UserError(
+                f"Expected a schedule that evaluates, such as {SCHEDULES[0]}, with {flag}. "
+                "Received: train."
+            )
+        metrics = {"--best_metric": best, "--eval_early_stopping_metric": early}
+        names = ("loss", *self.problem.eval_metrics())
+        for flag, value in metrics.items():
+            if value and value.metric not in names:
+                raise unknown(f"metric of {flag}", value.metric, names)
 
     def _say_what_the_data_are(self, progress: Progress) -> None:
         """Says what the split holds and what a batch is, and writes it into the run."""
@@ -142,14 +161,16 @@ class Experiment:
         write_text_atomic(self.run.path / "training-data.json", text)
 
     def _evaluation(self, model, progress):
-        """Returns a function that evaluates `model` as it stands at a step, and reports."""
+        """Returns a function that evaluates `model` as it stands at a step, waits, and reports."""
         evaluator = Evaluator(model, self.problem.eval_metrics())
 
-        def evaluate(step: int) -> dict[str, float]:
+        def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
             started = time.monotonic()
             dataset = evaluation_data(self.problem, self.eval_split, self.config)
             values = evaluator.evaluate(dataset, self.eval_steps)
-            progress.evaluation(step, values, self.eval_split, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            wait()
+            progress.evaluation(step, values, self.eval_split, seconds)
             return values
 
         return evaluate

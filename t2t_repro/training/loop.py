@@ -6,49 +6,72 @@ batch need, and applies a step whose loss is not a number. All that is public of
 compile, the model's compute_loss, the optimizer, and JAX through train_on_batch.
 """
 
+import contextlib
 import dataclasses
 import math
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, distribution
+from t2t_repro.training import checkpoints, distribution, guards, signals
+from t2t_repro.training.best import KeepBest
+from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.progress import Progress
+from t2t_repro.training.saving import PERMANENT, Saver
+
+Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
+_EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
+_NOT_FINITE = "nonfinite_steps"  # how many steps were left out since the run began
+_SECONDS = "seconds"  # how long the run has trained, all its processes together
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long to train and what to do on the way; T2T's names.
+    """How long to train and what to do on the way; T2T's names where it has them.
 
     Attributes:
         train_steps: the step at which the run ends, counted from its very start.
         local_eval_frequency: save a checkpoint and evaluate every this many steps.
         save_checkpoints_secs: save and evaluate every this many seconds instead; 0: by steps.
         keep_checkpoint_max: keep the newest this many checkpoints; 0: all.
+        keep_checkpoint_every_n_hours: of the older, keep one for this many hours of training.
         eval_throttle_seconds: do not evaluate again sooner than this after the last evaluation.
         log_step_count_steps: report every this many steps.
+        max_nonfinite_steps: leave out up to this many steps whose loss or gradients are not finite.
+        restart_damaged_run: begin anew where all checkpoints are damaged.
+        keep_best: which checkpoints to keep beside the newest; None: none.
+        early_stopping: when to stop before `train_steps`; None: never.
     """
 
     train_steps: int
     local_eval_frequency: int = 1000
     save_checkpoints_secs: int = 0
     keep_checkpoint_max: int = 20
+    keep_checkpoint_every_n_hours: float = 10000
     eval_throttle_seconds: int = 0
     log_step_count_steps: int = 100
+    max_nonfinite_steps: int = 0
+    restart_damaged_run: bool = False
+    keep_best: KeepBest | None = None
+    early_stopping: EarlyStopping | None = None
 
     def __post_init__(self):
         for name in ("train_steps", "local_eval_frequency", "log_step_count_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"Expected --{name} >= 1. Received: {getattr(self, name)}.")
-        for name in ("save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds"):
+        names = ("save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds")
+        for name in (*names, "max_nonfinite_steps"):
             if getattr(self, name) < 0:
                 raise UserError(f"Expected --{name} >= 0. Received: {getattr(self, name)}.")
+        if self.keep_checkpoint_every_n_hours <= 0:
+            hours = self.keep_checkpoint_every_n_hours
+            raise UserError(f"Expected --keep_checkpoint_every_n_hours > 0. Received: {hours}.")
 
 
 def train(
@@ -58,7 +81,8 @@ def train(
     plan: Plan,
     *,
     progress: Progress | None = None,
-    evaluate: Callable[[int], None] | None = None,
+    evaluate: Evaluate | None = None,
+    encoders: Mapping[str, Any] | None = None,
     strategy=None,
 ) -> checkpoints.State:
     """Trains `model` in `run`, from its newest whole checkpoint if there is one.
@@ -70,33 +94,33 @@ def train(
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
         progress: how to report; None: as `plan` says, to standard output.
-        evaluate: called with the step after a checkpoint is written; reports by itself.
+        evaluate: called with the step, while its checkpoint is being written, and a function that
+            waits until it is whole. Returns {metric: value}, and reports them by itself.
+        encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
         strategy: what `distribution.strategy` returned.
 
     Returns:
         Where the run stands at the end.
 
     Raises:
-        UserError: if the loss is not finite (the step is named), or the data ends.
+        UserError: if the loss or a gradient is not finite (the step is named), there is no memory,
+            all checkpoints are damaged, or the data end.
+        Interrupted: on a signal, inside `signals.watching`. The step that ran is saved.
+        OSError: if a checkpoint could not be written; the earlier ones are whole.
     """
     progress = progress or make_progress(run, plan)
-    state = resume(model, run, progress)
-    if state.step >= plan.train_steps:
-        progress.say(f"Nothing to train: the run is at step {state.step} of {plan.train_steps}.")
-        return state
-    try:
-        return _steps(
-            model,
-            make_dataset(state.batches),
-            run,
-            plan,
-            state,
-            progress=progress,
-            evaluate=evaluate,
-            strategy=strategy,
-        )
-    finally:
-        progress.close()
+    state = resume(model, run, progress, restart_damaged=plan.restart_damaged_run)
+    keeper = _Keeper(model, run, plan, state, progress, evaluate)
+    # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
+    with contextlib.closing(progress), signals.deferred(), contextlib.closing(keeper.saver):
+        keeper.finish_evaluation()
+        ended = "the run is at" if state.step >= plan.train_steps else "it stopped early at"
+        if state.step >= plan.train_steps or keeper.is_time_to_stop():
+            progress.say(f"Nothing to train: {ended} step {state.step} of {plan.train_steps}.")
+            return state
+        with signals.immediate():
+            dataset = make_dataset(state.batches)
+        return _steps(model, dataset, run, plan, keeper, progress, encoders, strategy)
 
 
 def make_progress(run: RunDirectory, plan: Plan) -> Progress:
@@ -125,13 +149,25 @@ def tensorboard(folder: pathlib.Path) -> Callable[[str, int, dict[str, float]], 
     return write
 
 
-def resume(model: keras.Model, run: RunDirectory, progress: Progress) -> checkpoints.State:
+def resume(
+    model: keras.Model, run: RunDirectory, progress: Progress, *, restart_damaged: bool = False
+) -> checkpoints.State:
     """Restores the newest whole checkpoint of `run`; State(step=0) if there is none.
 
     Metrics of the steps after it are left out: these steps will be made again.
+
+    Raises:
+        UserError: if there are checkpoints but none is whole, unless `restart_damaged`.
     """
     newest = checkpoints.latest(run.checkpoints_dir, progress.say)
     if newest is None:
+        damaged = len(checkpoints.list_checkpoints(run.checkpoints_dir))
+        if damaged and not restart_damaged:
+            raise UserError(
+                f"Expected a whole checkpoint in {run.checkpoints_dir}. Received: {damaged}, none "
+                "of them whole, as said above. Put back a copy of one, or give "
+                "--restart_damaged_run to train again from step 0."
+            )
         run.cut_metrics(0)
         return checkpoints.State(step=0)
     state = checkpoints.restore(model, newest)
@@ -145,16 +181,15 @@ def _steps(
     dataset: Any,
     run: RunDirectory,
     plan: Plan,
-    state: checkpoints.State,
-    *,
+    keeper: "_Keeper",
     progress: Progress,
-    evaluate: Callable[[int], None] | None,
+    encoders: Mapping[str, Any] | None,
     strategy: Any,
 ) -> checkpoints.State:
-    step, batches = state.step, state.batches
+    step, batches = keeper.state.step, keeper.state.batches
+    left_out = keeper.state.extra.get(_NOT_FINITE, 0)
     train_step = distribution.step_function(model, strategy)
     saved_at = time.monotonic()
-    evaluated_at = -math.inf
     iterator = distribution.batches(dataset, strategy)
     while step < plan.train_steps:
         started = time.monotonic()
@@ -164,10 +199,20 @@ def _steps(
                 f"Expected training data without end. Received: {batches} batches. Make the "
                 "dataset with training=True, or repeat it."
             )
-        loss = train_step(batch)
-        if not math.isfinite(loss):
-            raise UserError(_not_finite(loss, step + 1, batch, run))
-        step, batches = step + 1, batches + 1
+        batches += 1
+        try:
+            with guards.naming_the_batch(f"step {step + 1}", batch):
+                loss = train_step(batch)
+        except distribution.NotFinite as error:
+            left_out += 1
+            bad = {"number": batches, "step": step + 1, "loss": error.loss}
+            file = guards.write_batch(run, batch, **bad, encoders=encoders)
+            said = f"{error} at step {step + 1}, on a batch of {guards.shapes(batch)} ({file})"
+            if left_out > plan.max_nonfinite_steps:
+                raise UserError(_not_finite(said, left_out, run)) from error
+            progress.say(f"Left out a batch, {left_out} of {plan.max_nonfinite_steps}: {said}.")
+            continue
+        step += 1
         now = time.monotonic()
         progress.step(
             step,
@@ -176,25 +221,101 @@ def _steps(
             now - started,
             lambda: np.asarray(model.optimizer.learning_rate),
         )
+        keeper.saver.check()
         by_time = plan.save_checkpoints_secs
         due = now - saved_at >= by_time if by_time else step % plan.local_eval_frequency == 0
-        if not due and step < plan.train_steps:
+        due = due or step == plan.train_steps
+        signum = signals.received()
+        if not due and not signum:
             continue
-        state = checkpoints.State(step=step, batches=batches)
-        checkpoints.save(run.checkpoints_dir, model, state, keep_max=plan.keep_checkpoint_max)
+        extra = {_NOT_FINITE: left_out} if left_out else {}
+        state = checkpoints.State(step=step, batches=batches, extra=extra)
+        keeper.save(state, evaluate=due)
         saved_at = time.monotonic()
-        throttled = saved_at - evaluated_at < plan.eval_throttle_seconds
-        if evaluate is not None and (not throttled or step == plan.train_steps):
-            evaluated_at = saved_at
-            evaluate(step)
-    return state
+        if signum:
+            keeper.saver.wait()
+            raise Interrupted(signum, keeper.where())
+        if keeper.finish_evaluation() and keeper.is_time_to_stop():
+            early = plan.early_stopping
+            progress.say(
+                f"Stopping early at step {step}: {early.metric} has not got better by "
+                f"{early.metric_delta} for {early.steps} steps."
+            )
+            break
+    keeper.saver.wait()
+    return keeper.state
 
 
-def _not_finite(loss: float, step: int, batch: dict, run: RunDirectory) -> str:
-    shapes = {name: tuple(ids.shape) for name, ids in batch.items() if getattr(ids, "shape", None)}
+class _Keeper:
+    """Saves the run's state, evaluates it, and keeps the best.
+
+    Attributes:
+        state: that of the newest checkpoint, which may still be being written.
+    """
+
+    def __init__(self, model, run, plan, state, progress, evaluate):
+        self.saver = Saver(run.checkpoints_dir, plan.keep_checkpoint_max)
+        self.state = state
+        self._model, self._run, self._plan = model, run, plan
+        self._progress, self._evaluate = progress, evaluate
+        self._began = time.monotonic() - state.extra.get(_SECONDS, 0.0)
+        self._evaluated_at = -math.inf
+
+    def save(self, state: checkpoints.State, *, evaluate: bool) -> None:
+        """Begins to write a checkpoint; `evaluate`: an evaluation belongs to it."""
+        now = time.monotonic()
+        last = state.step == self._plan.train_steps
+        throttled = now - self._evaluated_at < self._plan.eval_throttle_seconds and not last
+        each = 3600 * self._plan.keep_checkpoint_every_n_hours
+        before, seconds = self.state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
+        extra = {
+            **state.extra,
+            _SECONDS: seconds,
+            _EVALUATE: evaluate and self._evaluate is not None and not throttled,
+            PERMANENT: seconds // each > before // each,
+        }
+        self.state = dataclasses.replace(state, extra=extra)
+        self.saver.save(self._model, self.state)
+
+    def finish_evaluation(self) -> bool:
+        """Evaluates the newest checkpoint if that is due and was not done; returns whether it is.
+
+        One that was evaluated before a kill is not evaluated again, but may not be among the best.
+        """
+        step = self.state.step
+        if self._evaluate is None or not self.state.extra.get(_EVALUATE):
+            return False
+        rows = [row for row in self._run.read_metrics() if row.get("kind") == "eval"]
+        done = [row for row in rows if row["step"] == step]
+        self._evaluated_at = time.monotonic()
+        try:
+            with signals.immediate():
+                values = done[-1] if done else self._evaluate(step, self.saver.wait)
+        except Interrupted as stop:
+            self.saver.wait()
+            raise Interrupted(stop.signum, self.where()) from None
+        self.saver.wait()
+        best = self._plan.keep_best
+        if best and best.add(self._run, step, values) and not done:
+            self._progress.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
+        return True
+
+    def is_time_to_stop(self) -> bool:
+        """Whether the evaluations so far end the run."""
+        early = self._plan.early_stopping
+        return early is not None and early.reached(self._run.read_metrics())
+
+    def where(self) -> str:
+        """Returns where the run stands, for the message of a signal."""
+        path = self._run.checkpoints_dir / f"ckpt-{self.state.step}"
+        return f" at step {self.state.step}, saved as {path}"
+
+
+def _not_finite(said: str, count: int, run: RunDirectory) -> str:
     newest = checkpoints.latest(run.checkpoints_dir)
     kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint yet"
     return (
-        f"Expected a finite loss. Received: {loss} at step {step}, on a batch of {shapes}; {kept}. "
-        "Lower learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm."
+        f"Expected a finite loss and gradients. Received: {said}; {kept}. Lower "
+        "learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm; "
+        f"--max_nonfinite_steps={count} leaves the step out."
     )

@@ -56,17 +56,58 @@ def test_the_checkpoint_holds_weights_slots_and_seeds(tmp_path, make_model):
     assert len(training) == 2 + 2 * 3 + 1 and "seed/0000" in training
 
 
-def test_the_oldest_are_deleted_and_steps_are_ordered_as_numbers(tmp_path, make_model):
+def test_steps_are_ordered_as_numbers(tmp_path, make_model):
     model = make_model()
     for number in (8, 9, 10, 100):
-        checkpoints.save(tmp_path, model, State(step=number), keep_max=3)
+        checkpoints.save(tmp_path, model, State(step=number))
     names = [path.name for path in checkpoints.list_checkpoints(tmp_path)]
-    assert names == ["ckpt-9", "ckpt-10", "ckpt-100"]
-    checkpoints.save(tmp_path, model, State(step=11), keep_max=1)  # 100 was damaged, say
-    names = [path.name for path in checkpoints.list_checkpoints(tmp_path)]
-    assert names == ["ckpt-11", "ckpt-100"]
+    assert names == ["ckpt-8", "ckpt-9", "ckpt-10", "ckpt-100"]
     assert checkpoints.latest(tmp_path).name == "ckpt-100"
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_snapshot_is_not_changed_by_the_next_step(make_model):
+    model = make_model()
+    taken = checkpoints.snapshot(model)
+    copies = {file: {n: a.copy() for n, a in arrays.items()} for file, arrays in taken.items()}
+    step(model, 1)
+    for file, arrays in taken.items():
+        for name, value in arrays.items():
+            np.testing.assert_array_equal(value, copies[file][name], name)
+    assert any(
+        not np.array_equal(value, taken["weights.npz"][name])
+        for name, value in checkpoints.snapshot(model)["weights.npz"].items()
+    )
+
+
+def test_a_ranking_goes_before_the_newest(tmp_path, make_model):
+    model = make_model()
+    for number in (3, 5, 7):
+        checkpoints.save(tmp_path, model, State(step=number))
+    ranking = {"ranking": [{"step": 5}, {"step": 7}, {"step": 3}]}
+    (tmp_path / "ranking.json").write_text(json.dumps(ranking))
+    assert checkpoints.find(tmp_path).name == "ckpt-5"
+    (tmp_path / "ckpt-5" / "weights.npz").unlink()
+    assert checkpoints.latest(tmp_path, lambda text: None).name == "ckpt-7"
+    (tmp_path / "ranking.json").write_text("torn")
+    assert checkpoints.latest(tmp_path).name == "ckpt-7"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_weights_alone_are_copied(tmp_path, make_model, monkeypatch, links):
+    def refuse(*paths):
+        raise OSError(errno.EXDEV, "no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    model = make_model(seed=5)
+    path = checkpoints.save(tmp_path / "run", model, State(step=9, batches=4))
+    copy = checkpoints.copy_weights(path, tmp_path / "best")
+    checkpoints.delete(path)
+    assert checkpoints.verify(copy) == State(step=9, batches=4)
+    assert sorted(file.name for file in copy.iterdir()) == ["state.json", "weights.npz"]
+    other = make_model(seed=6)
+    checkpoints.load_weights(other, copy)
+    np.testing.assert_array_equal(array(other.softmax.kernel), array(model.softmax.kernel))
 
 
 def test_a_run_directory_is_understood(tmp_path, make_model):
@@ -83,7 +124,7 @@ def test_a_run_directory_is_understood(tmp_path, make_model):
 
 
 @pytest.mark.parametrize("file", ["weights.npz", "training.npz", "state.json"])
-@pytest.mark.parametrize("damage", ["cut", "missing", "flipped"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "missing", "flipped"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     tmp_path, make_model, file, damage
 ):
@@ -92,6 +133,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     victim = checkpoints.save(tmp_path, model, State(step=2)) / file
     if damage == "cut":
         victim.write_bytes(victim.read_bytes()[:-20])
+    elif damage == "empty":
+        victim.write_bytes(b"")
     elif damage == "missing":
         victim.unlink()
     elif file == "state.json":
@@ -191,33 +234,6 @@ def test_no_checkpoint_says_what_to_give(tmp_path):
         checkpoints.step_of(checkpoints.pathlib.Path("model.ckpt-8"))
 
 
-def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_model):
-    model = make_model()
-    paths, history = [], []
-    for number in (10, 20, 30, 40):
-        step(model, number)
-        paths.append(checkpoints.save(tmp_path / "run", model, State(step=number)))
-        history.append(array(model.softmax.kernel).astype("float64"))
-    path = checkpoints.average(paths[-3:], tmp_path / "avg")
-    arrays = checkpoints.read_arrays(path / "weights.npz")
-    assert path.name == "ckpt-40" and arrays["softmax/kernel"].dtype == np.float32
-    mean = np.mean(history[-3:], axis=0).astype("float32")
-    np.testing.assert_array_equal(arrays["softmax/kernel"], mean)
-    assert checkpoints.verify(path).averaged == (20, 30, 40)
-    written = list(checkpoints.rolling_average(paths, tmp_path / "rolling", 2))
-    assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
-    middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
-    np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
-    checkpoints.load_weights(model, path)
-    with pytest.raises(UserError, match=r"holds weights only.*\[20, 30, 40\]"):
-        checkpoints.restore(model, path)
-    with pytest.raises(UserError, match="at least one checkpoint to average. Received: none"):
-        checkpoints.average([], tmp_path / "avg")
-    other = checkpoints.save(tmp_path / "other", make_model(vocab_size=13), State(step=50))
-    with pytest.raises(UserError, match="ckpt-50.*embedding/embeddings is"):
-        checkpoints.average([paths[0], other], tmp_path / "avg")
-
-
 def test_bfloat16_weights_come_back(tmp_path):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, dtype="bfloat16")])
@@ -253,5 +269,5 @@ def test_a_full_disk_leaves_no_half_of_a_checkpoint(make_model, tmp_path, monkey
 
     monkeypatch.setattr(np, "savez", fail)
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
-        checkpoints.save(tmp_path, model, checkpoints.State(step=2), keep_max=1)
+        checkpoints.save(tmp_path, model, checkpoints.State(step=2))
     assert [path.name for path in tmp_path.iterdir()] == ["ckpt-1"]

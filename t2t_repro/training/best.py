@@ -1,0 +1,74 @@
+"""The checkpoints whose evaluation was best, in the folder `best` of their run.
+
+It is a run directory of its own, as t2t-avg-all writes one: t2t-decoder, t2t-eval and t2t-avg-all
+take it for --output_dir or --model_dir. It holds weights alone, as hard links where the file system
+has them; `checkpoints/ranking.json` says which is first.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+
+from t2t_repro.errors import UserError, unknown
+from t2t_repro.files import write_text_atomic
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints
+from t2t_repro.training.metrics import LESS_IS_BETTER, METRICS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeepBest:
+    """How many checkpoints to keep in `best`, and what they are judged by.
+
+    Attributes:
+        count: this many.
+        metric: one of those that the evaluation reports; less is better of the loss, and more of
+            all others.
+    """
+
+    count: int = 1
+    metric: str = "loss"
+
+    def __post_init__(self):
+        if self.count < 1:
+            raise UserError(f"Expected --keep_best >= 1. Received: {self.count}.")
+
+    def directory(self, run: RunDirectory) -> RunDirectory:
+        """Returns the run directory of the best."""
+        return RunDirectory(run.path / "best")
+
+    def add(self, run: RunDirectory, step: int, values: Mapping[str, float]) -> bool:
+        """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
+
+        Args:
+            run: holds the whole checkpoint.
+            step: that of the checkpoint.
+            values: what its evaluation found; what is no metric is left out.
+        """
+        best = self.directory(run)
+        file = best.checkpoints_dir / checkpoints.RANKING
+        entries = json.loads(file.read_text(encoding="utf-8"))["ranking"] if file.exists() else []
+        entries = [entry for entry in entries if entry["step"] != step]
+        found = {name: str(values[name]) for name in ("loss", *METRICS) if name in values}
+        entries.append({"step": step, "values": found})
+        entries.sort(key=lambda entry: (self._cost(entry["values"]), entry["step"]))
+        entries = entries[: self.count]
+        steps = [entry["step"] for entry in entries]
+        if step in steps:
+            run.copy_description(best)
+            checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
+        ranking = {"metric": self.metric, "ranking": entries}
+        write_text_atomic(file, json.dumps(ranking, indent=1) + "\n")
+        for path in checkpoints.list_checkpoints(best.checkpoints_dir):
+            if checkpoints.step_of(path) not in steps:
+                checkpoints.delete(path)
+        return step in steps
+
+    def _cost(self, values: Mapping[str, str]) -> float:
+        if self.metric not in values:
+            raise unknown("metric of --best_metric", self.metric, values)
+        value = float(values[self.metric])
+        if math.isnan(value):
+            return math.inf
+        return value if self.metric in LESS_IS_BETTER else -value

@@ -1,0 +1,104 @@
+"""When a step cannot be made: its batch is written down, or the flag to lower is named."""
+
+import contextlib
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.run_directory import RunDirectory
+
+FOLDER = "nonfinite"
+
+
+def write_batch(
+    run: RunDirectory,
+    batch: Mapping[str, Any],
+    *,
+    number: int,
+    step: int,
+    loss: float,
+    encoders: Mapping[str, Any] | None = None,
+) -> pathlib.Path:
+    """Writes the ids of a batch whose loss or gradients are not finite into the run.
+
+    Args:
+        run: gets `nonfinite/batch-NUMBER.json`.
+        batch: {"inputs": (B, S), "targets": (B, T)}, or its shares on several devices.
+        number: the batch's, counted from 1 since the run began.
+        step: the step that was not made.
+        loss: that of the batch.
+        encoders: turn the ids of each side into text; None: there is no text.
+
+    Returns:
+        The file.
+    """
+    ids = {side: [_rows(part) for part in _parts(value)] for side, value in batch.items()}
+    examples: list[dict[str, Any]] = []
+    for sides in zip(*(sum(parts, []) for parts in ids.values()), strict=True):
+        example: dict[str, Any] = dict(zip(ids, sides, strict=True))
+        for side in ids if encoders else ():
+            example[f"{side}_text"] = _text(encoders[side], example[side])  # type: ignore[index]
+        examples.append(example)
+    content = {
+        "step": step,
+        "batch": number,
+        "loss": loss if math.isfinite(loss) else str(loss),
+        "shapes": shapes(batch),
+        "examples": examples,
+    }
+    path = run.path / FOLDER / f"batch-{number}.json"
+    write_text_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def shapes(batch: Mapping[str, Any]) -> str:
+    """Returns such as "inputs 31 x 128, targets 31 x 120"; of several devices, the first's."""
+    sizes = {side: np.shape(_parts(value)[0])[-2:] for side, value in batch.items()}
+    return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())
+
+
+@contextlib.contextmanager
+def naming_the_batch(what: str, batch: Mapping[str, Any]) -> Iterator[None]:
+    """Turns a lack of memory into a UserError that names the batch and the flags to lower.
+
+    Args:
+        what: what is done with it, such as "step 7".
+        batch: that batch.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        raise UserError(
+            f"Expected memory for {what} on a batch of {shapes(batch)} (sentences x tokens). "
+            f"Received: out of memory. Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if "
+            "only the longest sentences are too much, in another --output_dir; t2t-trainer "
+            "--find_batch_size finds the largest batch_size that fits."
+        ) from error
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of Python, TensorFlow or JAX says that there is no memory."""
+    named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
+    return isinstance(error, MemoryError) or named or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _parts(value: Any) -> list:
+    """Returns a side of a batch by device."""
+    return list(getattr(value, "values", (value,)))
+
+
+def _rows(part: Any) -> list[list[int]]:
+    rows = np.asarray(part)
+    return rows.reshape(-1, rows.shape[-1]).tolist()
+
+
+def _text(encoder: Any, ids: list[int]) -> str:
+    return encoder.decode([i for i in ids if i > 1])

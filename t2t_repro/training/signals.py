@@ -1,0 +1,111 @@
+"""SIGTERM and SIGINT as an orderly end: at once where nothing is to save, else when it is saved.
+
+    with signals.watching():          # a program's whole work
+        ...                           # a signal here raises Interrupted
+        with signals.deferred():      # steps and files in the making
+            ...                       # a signal here only sets signals.received()
+            with signals.immediate(): # an evaluation within
+                ...
+
+A second signal ends the process at once, even while the first waits for a long step.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+from t2t_repro.errors import Interrupted
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_FIRST = b"\n%s: the running step ends and is saved. A second signal leaves at once.\n"
+
+
+class _Watch:
+    """The signals of the block that runs."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.deferred = False
+
+    def handle(self, signum: int, frame: object) -> None:
+        """Runs in the main thread, between two steps of the interpreter."""
+        self.received = self.received or signum
+        if not self.deferred:
+            raise Interrupted(self.received)
+
+
+_watch: _Watch | None = None
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Turns signals into Interrupted while the block runs; in the main thread only."""
+    global _watch
+    if _watch is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _watch = _Watch()
+    # Python calls a handler when its own code goes on, after a long step; the pipe hears at once.
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=_leave_at_the_second, args=(reading,), daemon=True).start()
+    before = {signum: signal.signal(signum, _watch.handle) for signum in SIGNALS}
+    old_pipe = signal.set_wakeup_fd(writing)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(old_pipe)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        os.close(writing)  # ends the thread
+        _watch = None
+
+
+def received() -> int:
+    """Returns the number of the signal that came while it was deferred; 0: none."""
+    return _watch.received if _watch else 0
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Lets the block end before a signal has an effect; who asks `received` may end it sooner."""
+    with _mode(deferred=True):
+        yield
+
+
+@contextlib.contextmanager
+def immediate() -> Iterator[None]:
+    """Raises Interrupted within a deferred block, and for a signal that waits already."""
+    with _mode(deferred=False):
+        yield
+
+
+@contextlib.contextmanager
+def _mode(*, deferred: bool) -> Iterator[None]:
+    watch = _watch
+    if watch is None:
+        yield
+        return
+    before, watch.deferred = watch.deferred, deferred
+    try:
+        if watch.received and not deferred:
+            raise Interrupted(watch.received)
+        yield
+    finally:
+        watch.deferred = before
+
+
+def _leave_at_the_second(reading: int) -> None:
+    """Says that the first signal was heard, and ends the process at the second."""
+    count = 0
+    while number := os.read(reading, 1):
+        if number[0] not in SIGNALS:
+            continue
+        count += 1
+        if count > 1:
+            os._exit(128 + number[0])
+        if _watch and _watch.deferred:
+            os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
+    os.close(reading)

@@ -1,0 +1,84 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from t2t_repro.errors import Interrupted
+from t2t_repro.training import signals
+
+CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_signal_ends_the_block_at_once_where_nothing_is_to_save(signum):
+    before = signal.getsignal(signum)
+    with pytest.raises(Interrupted) as stopped, signals.watching():
+        os.kill(os.getpid(), signum)
+        time.sleep(5)
+    assert stopped.value.exit_code == CODES[signum]
+    assert str(stopped.value) == f"stopped by {signum.name}. The same command continues."
+    assert signal.getsignal(signum) is before and signals.received() == 0
+
+
+def test_a_deferred_signal_is_received_and_waits(capfd):
+    with signals.watching(), signals.deferred():
+        assert signals.received() == 0
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        assert signals.received() == signal.SIGTERM
+        with pytest.raises(Interrupted, match="SIGTERM"), signals.immediate():
+            pytest.fail("the signal that waits comes first")
+    said = "SIGTERM: the running step ends and is saved. A second signal leaves at once."
+    assert said in capfd.readouterr().err
+
+
+def test_an_immediate_part_of_a_deferred_block():
+    with signals.watching(), signals.deferred():
+        with pytest.raises(Interrupted), signals.immediate():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        assert signals.received() == signal.SIGINT  # deferred again: nothing is raised here
+
+
+def test_watching_twice_and_in_another_thread_changes_nothing():
+    with signals.watching():
+        handler = signal.getsignal(signal.SIGTERM)
+        with signals.watching():
+            assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGTERM) is handler
+    errors = []
+
+    def elsewhere():
+        try:
+            with signals.watching(), signals.deferred(), signals.immediate():
+                pass
+        except ValueError as error:  # Python: signal only works in main thread
+            errors.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert not errors
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_second_signal_leaves_at_once_even_out_of_a_long_call(signum):
+    program = (
+        "import ctypes\n"
+        "from t2t_repro.training import signals\n"
+        "libc = ctypes.CDLL(None)\n"
+        "with signals.watching(), signals.deferred():\n"
+        "    print('ready', flush=True)\n"
+        "    for _ in range(60): libc.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signum)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signum)
+    assert process.wait(timeout=10) == CODES[signum]
