@@ -22,6 +22,18 @@ def causal_mask(length):
     return (positions[None, :] <= positions[:, None])[None, None]
 
 
+def same_segment_mask(queries, keys):
+    """Returns bool (B, 1, T, S): True where query and key are of one segment of a packed example.
+
+    As T2T's common_attention.attention_bias_same_segment. Segment 0 is padding.
+
+    Args:
+        queries: int32 (B, T), the segment of each query.
+        keys: int32 (B, S), the segment of each key.
+    """
+    return (queries[:, :, None] == keys[:, None, :])[:, None]
+
+
 @keras.saving.register_keras_serializable("t2t_repro")
 class Attention(keras.layers.Layer):
     """What self- and cross-attention share: heads, softmax, output projection.

@@ -50,11 +50,19 @@ def inverse_timescales(count: int) -> np.ndarray:
 class SinusoidalPositions(keras.layers.Layer):
     """Adds the timing signal to (B, T, D)."""
 
-    def call(self, x, start=0):
-        """Returns x with the signal of positions start, start + 1, ... added."""
-        positions = ops.arange(ops.shape(x)[1], dtype="float32") + ops.cast(start, "float32")
+    def call(self, x, start=0, positions=None):
+        """Returns x with the signal of its positions added.
+
+        Args:
+            x: (B, T, D).
+            start: the first position; the others follow.
+            positions: int32 (B, T), instead of `start`.
+        """
+        if positions is None:
+            count = ops.arange(ops.shape(x)[1], dtype="float32")
+            positions = (count + ops.cast(start, "float32"))[None]
         signal = timing_signal(positions, x.shape[-1])
-        return ops.cast(ops.cast(x, "float32") + signal[None], x.dtype)
+        return ops.cast(ops.cast(x, "float32") + signal, x.dtype)
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -80,12 +88,13 @@ class LearnedPositions(keras.layers.Layer):
             initializer=self.embeddings_initializer,
         )
 
-    def call(self, x, start=0):
-        """Returns x with the vectors of positions start, start + 1, ... added."""
-        positions = ops.arange(ops.shape(x)[1], dtype="int32") + start
+    def call(self, x, start=0, positions=None):
+        """Returns x with the vectors of its positions added; arguments as SinusoidalPositions'."""
+        if positions is None:
+            positions = (ops.arange(ops.shape(x)[1], dtype="int32") + start)[None]
         known = ops.cast(positions < self.max_length, x.dtype)
         rows = ops.take(self.embeddings, ops.minimum(positions, self.max_length - 1), axis=0)
-        return x + (ops.cast(rows, x.dtype) * known[:, None])[None]
+        return x + ops.cast(rows, x.dtype) * known[..., None]
 
     def get_config(self):
         return {
@@ -99,6 +108,6 @@ class LearnedPositions(keras.layers.Layer):
 class NoPositions(keras.layers.Layer):
     """Adds nothing: the model sees a bag of words, or relative positions in its attention."""
 
-    def call(self, x, start=0):
+    def call(self, x, start=0, positions=None):
         """Returns x."""
         return x

@@ -95,10 +95,17 @@ class DecoderLayer(keras.layers.Layer):
     def build(self, input_shape):
         build_all((self.self_attention, self.encdec_attention, self.ffn), input_shape)
 
-    def call(self, x, memory=None, memory_mask=None, training=False):
-        """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...})."""
-        causal = causal_mask(keras.ops.shape(x)[1])
-        x, own = self.self_attention(x, attention_mask=causal, training=training)
+    def call(self, x, attention_mask=None, memory=None, memory_mask=None, training=False):
+        """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...}).
+
+        Args:
+            x: (B, T, D).
+            attention_mask: of the self-attention; None: every position sees those before it.
+            memory: (B, S, D).
+            memory_mask: of the attention to memory.
+        """
+        mask = causal_mask(keras.ops.shape(x)[1]) if attention_mask is None else attention_mask
+        x, own = self.self_attention(x, attention_mask=mask, training=training)
         x, cross = self.encdec_attention(
             x, memory=memory, attention_mask=memory_mask, training=training
         )

@@ -11,7 +11,13 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.attention import (
+    CrossAttention,
+    RelativeSelfAttention,
+    SelfAttention,
+    causal_mask,
+    same_segment_mask,
+)
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.dropout import parse_dims
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
@@ -19,6 +25,7 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import kernel_initializer
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
+from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -107,15 +114,23 @@ class Transformer(keras.Model):
     def call(self, batch, training=False):
         """Returns the logits of every target position, each given the targets before it.
 
+        A packed batch gives each of its sentences the logits that it has alone. Two things differ
+        from T2T for that. There, without packed_spacing, the first position of a sentence sees the
+        end of the one before it in the place of the zero vector, which decoding starts with. And
+        with unidirectional_encoder, attention there crosses from sentence to sentence.
+
         Args:
-            batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}; 0 pads, 1 ends.
+            batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}; 0 pads, 1 ends. A packed one
+                has inputs_segmentation, inputs_position, targets_segmentation and targets_position
+                too, of the same shapes: as `data/packing.py` makes them.
             training: whether dropout is on.
 
         Returns:
             float32 (B, T, V).
         """
-        memory, real, _ = self._encode(batch["inputs"], training)
-        outputs, _ = self._decode(batch["targets"], memory, real, training)
+        sources, targets = segments(batch)
+        memory, real, _ = self._encode(batch["inputs"], training, sources)
+        outputs, _ = self._decode(batch["targets"], memory, real, training, sources, targets)
         return self.softmax.logits(outputs)
 
     def encode(self, inputs, training=False):
@@ -133,8 +148,9 @@ class Transformer(keras.Model):
             {"encoder/layer_0/self_attention": float32 (B, N, S, S),
             "decoder/layer_0/encdec_attention": float32 (B, N, T, S), ...}.
         """
-        memory, real, of_encoder = self._encode(batch["inputs"], False)
-        _, of_decoder = self._decode(batch["targets"], memory, real, False)
+        sources, targets = segments(batch)
+        memory, real, of_encoder = self._encode(batch["inputs"], False, sources)
+        _, of_decoder = self._decode(batch["targets"], memory, real, False, sources, targets)
         weights = {f"encoder/{name}": value for name, value in of_encoder.items()}
         return weights | {f"decoder/{name}": value for name, value in of_decoder.items()}
 
@@ -188,27 +204,37 @@ class Transformer(keras.Model):
 
     # --- the two halves -------------------------------------------------------------------------
 
-    def _encode(self, inputs, training):
+    def _encode(self, inputs, training, packed: Segments | None = None):
         inputs = self._symbol_dropout(inputs, training)
-        real = inputs != 0
-        x = self.inputs_position(self.target_space(self.inputs_embedding(inputs)))
+        real = inputs != 0 if packed is None else packed.numbers != 0
+        x = self.target_space(self.inputs_embedding(inputs))
+        x = self.inputs_position(x, positions=packed and packed.positions)
         x = self.inputs_dropout(x, training=training)
         mask = real[:, None, None, :]
+        if packed is not None:
+            mask = same_segment_mask(packed.numbers, packed.numbers)
         if self.hparams.unidirectional_encoder:
             # As T2T: the past alone is masked in, padding is not masked out.
-            positions = ops.arange(ops.shape(inputs)[1])
-            mask = (positions[None, :] <= positions[:, None])[None, None]
+            past = causal_mask(ops.shape(inputs)[1])
+            mask = past if packed is None else past & mask
         memory, weights = self.encoder(x, real=real, attention_mask=mask, training=training)
         return memory, real, weights
 
-    def _decode(self, targets, memory, real, training):
+    def _decode(self, targets, memory, real, training, sources=None, packed=None):
         targets = self._symbol_dropout(targets, training)
         # The first decoder input is the zero vector, which id 0 embeds to.
         shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
-        x = self.targets_position(self.targets_embedding(shifted))
+        own_mask, memory_mask = None, real[:, None, None, :]
+        if packed is not None:
+            shifted = ops.where(packed.positions == 0, 0, shifted)
+            same = same_segment_mask(packed.numbers, packed.numbers)
+            own_mask = causal_mask(ops.shape(targets)[1]) & same
+            memory_mask = same_segment_mask(packed.numbers, sources.numbers)
+        x = self.targets_embedding(shifted)
+        x = self.targets_position(x, positions=packed and packed.positions)
         x = self.targets_dropout(x, training=training)
-        mask = real[:, None, None, :]
-        return self.decoder(x, memory=memory, memory_mask=mask, training=training)
+        masks = {"attention_mask": own_mask, "memory_mask": memory_mask}
+        return self.decoder(x, memory=memory, **masks, training=training)
 
     def _symbol_dropout(self, ids, training):
         ids = ops.convert_to_tensor(ids)

@@ -1,0 +1,111 @@
+"""A packed batch gives each sentence what it has alone, and tensor2tensor's logits."""
+
+import json
+
+import numpy as np
+import pytest
+
+from t2t_repro.data import packing
+from t2t_repro.errors import UserError
+from t2t_repro.models.packed import FEATURES
+
+LENGTHS = [(5, 4), (3, 6), (6, 3), (2, 2), (7, 5), (4, 8)]
+
+
+def batch_of(examples):
+    """Pads examples {feature: ids} into one batch."""
+    width = {name: max(len(example[name]) for example in examples) for name in examples[0]}
+    return {
+        name: np.array([e[name] + [0] * (width[name] - len(e[name])) for e in examples], "int32")
+        for name in width
+    }
+
+
+@pytest.fixture(scope="module")
+def samples():
+    rng = np.random.default_rng(3)
+    return [
+        {
+            "inputs": [*rng.integers(2, 37, source - 1).tolist(), 1],
+            "targets": [*rng.integers(2, 37, target - 1).tolist(), 1],
+        }
+        for source, target in LENGTHS
+    ]
+
+
+def segments(packed, values):
+    """Yields (the sample, its rows of `values`) of each sentence of a packed batch."""
+    for row in range(len(values)):
+        example = {name: packed[name][row].tolist() for name in packed}
+        for number, sample in enumerate(packing.unpack(example), start=1):
+            yield sample, values[row][packed["targets_segmentation"][row] == number]
+
+
+@pytest.mark.parametrize("spacing", [0, 2])
+@pytest.mark.parametrize(
+    "case", ["base_v1", "base", "learned_positions", "relative", "unidirectional_encoder"]
+)
+def test_a_packed_batch_equals_its_sentences_alone(golden_case, samples, case, spacing):
+    model = golden_case(case).model()
+    packed = batch_of(list(packing.pack(samples, 19, spacing)))
+    assert packed["targets_segmentation"].max() >= 3
+    logits = np.asarray(model(packed))
+    alone = batch_of(samples)
+    expected = np.asarray(model(alone))
+    found = 0
+    for sample, rows in segments(packed, logits):
+        place = samples.index(sample)
+        np.testing.assert_allclose(rows, expected[place, : len(rows)], atol=1e-5)
+        found += 1
+    assert found == len(samples)
+
+
+@pytest.mark.parametrize("case", ["base_v1", "base", "learned_positions", "relative"])
+def test_packed_logits_are_t2ts_where_there_is_spacing(golden_case, golden_path, case):
+    with np.load(golden_path / "packed.npz") as arrays:
+        packed = {name: arrays[f"batch:{name}"] for name in ("inputs", "targets", *FEATURES)}
+        samples, expected = json.loads(str(arrays["samples"])), arrays[f"logits:{case}"]
+    assert batch_of(list(packing.pack(samples, 17, 1))).keys() == packed.keys()
+    logits = np.asarray(golden_case(case).model()(packed))
+    real = packed["targets"] != 0
+    np.testing.assert_allclose(logits[real], expected[real], atol=2e-5)
+
+
+def test_weights_stay_inside_segments(golden_case, samples):
+    packed = batch_of(list(packing.pack(samples, 19)))
+    weights = golden_case("base_v1").model().attention_weights(packed)
+    for name, value in weights.items():
+        queries, keys = {
+            ("encoder", "self_attention"): ("inputs", "inputs"),
+            ("decoder", "self_attention"): ("targets", "targets"),
+            ("decoder", "encdec_attention"): ("targets", "inputs"),
+        }[name.split("/")[0], name.split("/")[2]]
+        query = packed[f"{queries}_segmentation"][:, None, :, None]
+        key = packed[f"{keys}_segmentation"][:, None, None, :]
+        outside = np.broadcast_to((query != key) & (query != 0), np.shape(value))
+        assert outside.any()
+        np.testing.assert_array_equal(np.asarray(value)[outside], 0)
+
+
+def test_the_loss_counts_each_sentences_tokens(golden_case, samples, dropout_off):
+    model = golden_case("base").model(**dropout_off)
+    packed, alone = batch_of(list(packing.pack(samples, 19, 1))), batch_of(samples)
+    model.compile(optimizer="sgd")
+    losses = [
+        float(model.compute_loss(x=batch, y_pred=model(batch), training=True))
+        for batch in (packed, alone)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_symbol_dropout_leaves_the_segments(golden_case, samples):
+    model = golden_case("base_v1").model(symbol_dropout=0.99999)
+    packed = batch_of(list(packing.pack(samples, 19)))
+    assert np.isfinite(np.asarray(model(packed, training=True))).all()
+
+
+def test_a_batch_that_is_packed_in_part_is_refused(golden_case, samples):
+    packed = batch_of(list(packing.pack(samples, 19)))
+    del packed["targets_position"]
+    with pytest.raises(UserError, match="a packed batch to have .* Received: no targets_position."):
+        golden_case("base_v1").model()(packed)
