@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from t2t_repro.problem import Sample, Split, Text2TextProblem
 from t2t_repro.registry import register_problem
-from t2t_repro.text import raw
+from t2t_repro.text import downloads, raw
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 FILES = {
@@ -62,5 +62,5 @@ class TranslateEndeMulti30k(Text2TextProblem):
     def _file(self, tmp_dir: str, name: str) -> pathlib.Path:
         if raw.find(tmp_dir, name) is None:
             path = pathlib.Path(tmp_dir).expanduser() / f"{name}.gz"
-            raw.download(URL + path.name, path, SHA256[name])
+            downloads.download(URL + path.name, path, SHA256[name])
         return raw.required(tmp_dir, name)

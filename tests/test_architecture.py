@@ -17,6 +17,7 @@ FLOORS = (
     {"config", "registry", "errors", "names", "files", "run_directory", "cli"},
     {"layers", "text"},
     {"problem"},  # names its encoders, so it lies above text; as light as the ground all the same
+    {"translation"},
     {"models", "data"},
     {"training", "decoding", "scoring"},
     {"reports", "interop"},
@@ -24,7 +25,7 @@ FLOORS = (
 SIDEWAYS = {("training", "scoring"), ("decoding", "scoring")}
 CATALOGUES = {
     "hparams": {"config", "registry"},
-    "problems": {"problem", "registry", "text", "scoring", "errors"},
+    "problems": {"problem", "translation", "registry", "text", "scoring", "errors"},
 }
 TENSORFLOW = {"tensorflow", "tensorflow_text", "tensorflow_datasets"}
 TENSORFLOW_FOLDERS = {"data", "interop"}
@@ -34,8 +35,13 @@ TENSORFLOW_FILES = {
     "t2t_repro/training/distribution.py",
     "t2t_repro/training/loop.py",
 }
-# Only inside functions: one asks for the replica it runs in, one compiles for all shapes at once.
-TENSORFLOW_WHEN_IT_RUNS = {"t2t_repro/layers/replicas.py", "t2t_repro/decoding/program.py"}
+# Only inside functions: one asks for the replica it runs in, one compiles for all shapes at once,
+# one asks tensorflow-datasets for its lists of files.
+TENSORFLOW_WHEN_IT_RUNS = {
+    "t2t_repro/layers/replicas.py",
+    "t2t_repro/decoding/program.py",
+    "problems/translate_wmt14.py",
+}
 BEAM_SEARCH = "t2t_repro/decoding/beam_search.py"
 LINES = 400
 

@@ -4,12 +4,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro import problem, registry
+from t2t_repro import problem, registry, translation
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import parallel_corpora
 from t2t_repro.interop.mutable_hparams import MutableHParams
-from t2t_repro.text import encoders
+from t2t_repro.text import encoders, parallel_corpora
 from t2t_repro.text.subword import SubwordTextEncoder
 
 Warn = Callable[[str], None]
@@ -47,7 +46,6 @@ _OLD_NAMES = {"targeted_vocab_size": "approx_vocab_size", "is_character_level": 
 # Properties that are accepted while they say what T2T's text problems say.
 _FIXED_PROPERTIES: dict[str, tuple[Any, str]] = {
     "has_inputs": (True, "there are no language models; give each sample its inputs"),
-    "packed_length": (None, "examples are not packed; length buckets keep the padding small"),
     "batch_size_means_tokens": (True, "the hparam use_fixed_batch_size=True counts sentences"),
     "skip_random_fraction_when_training": (True, "each run reads its data in an order of its own"),
 }
@@ -57,7 +55,6 @@ class Text2TextProblem(problem.Text2TextProblem):
     """Ours, with the methods that T2T's problems call on themselves."""
 
     has_inputs = True
-    packed_length = None
     batch_size_means_tokens = True
 
     def get_or_create_vocab(
@@ -93,37 +90,12 @@ class Text2TextProblem(problem.Text2TextProblem):
         return self.get_or_create_vocab(data_dir, None, force_get=True)
 
 
-class TranslateProblem(Text2TextProblem):
-    """T2T's problems of two languages: `source_data_files` names archives and pairs of files."""
+class TranslateProblem(Text2TextProblem, translation.TranslateProblem):
+    """Ours, with the methods that T2T's problems call on themselves."""
 
-    datatypes_to_clean: Any = None
-
-    def source_data_files(self, dataset_split: str) -> Iterable[Any]:
-        """Returns [[URL or archive, (source file, target file)], ...]."""
-        raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
-
-    def vocab_data_files(self) -> Iterable[Any]:
-        """The files that the subwords are built from."""
-        return self.source_data_files(problem.Split.TRAIN)
-
-    def generate_samples(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        dataset_split: str,
-        custom_iterator: Callable[..., Iterator[Any]] = parallel_corpora.text2text_txt_iterator,
-    ) -> Iterable[problem.Sample]:
-        train = dataset_split == problem.Split.TRAIN
-        path = parallel_corpora.compile_data(
-            tmp_dir,
-            self.source_data_files(dataset_split),
-            f"{self.name}-compiled-{'train' if train else 'dev'}",
-            self.datatypes_to_clean if train else None,
-        )
-        return custom_iterator(f"{path}.lang1", f"{path}.lang2")
-
-    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
-        return parallel_corpora.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        """Unknown: a `generate_samples` of the user's may read anything."""
+        return None
 
 
 class Metrics:

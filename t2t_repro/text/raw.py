@@ -1,14 +1,12 @@
-"""Text files: lines in UTF-8, plain or .gz, two files side by side, downloads."""
+"""Text files: lines in UTF-8, plain or .gz, two files side by side."""
 
 import gzip
-import hashlib
 import os
 import pathlib
 import zlib
 from collections.abc import Iterator
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -126,30 +124,3 @@ def parallel_lines(
 def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.PathLike) -> int:
     """Returns the number of pairs; reads both files to the end and raises as `parallel_lines`."""
     return sum(1 for _ in parallel_lines(inputs_path, targets_path))
-
-
-def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> None:
-    """Downloads `url` to `path`, which appears only when it is whole and has the right checksum.
-
-    Raises:
-        UserError: if it cannot; the message names the URL, the file and the folder to put it in.
-    """
-    import urllib.request  # slow to load, and needed by few
-
-    path = pathlib.Path(path)
-    by_hand = f"Get it by hand and put it into {path.parent} as {path.name}"
-    digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(url, timeout=30) as response, writing(path, "wb") as stream:
-            while block := response.read(1 << 20):
-                stream.write(block)
-                digest.update(block)
-            if sha256 is not None and digest.hexdigest() != sha256:
-                raise UserError(
-                    f"Expected {url} to have SHA-256 {sha256}. Received: {digest.hexdigest()}. "
-                    f"{by_hand}, if you trust it."
-                )
-    except OSError as error:
-        raise UserError(
-            f"Cannot download {url} to {path}. Received: {error}. {by_hand}."
-        ) from error

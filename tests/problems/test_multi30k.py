@@ -6,7 +6,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.text import raw
+from t2t_repro.text import downloads
 
 SETS = ("train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 
@@ -41,7 +41,7 @@ def test_missing_files_are_downloaded(tmp_path, monkeypatch):
         asked.append((url, sha256[:8]))
         path.write_bytes(gzip.compress(b"a line\n"))
 
-    monkeypatch.setattr(raw, "download", download)
+    monkeypatch.setattr(downloads, "download", download)
     problem = registry.get_problem("translate_ende_multi30k")
     assert problem.num_samples(str(tmp_path), Split.EVAL) == 1
     base = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"

@@ -1,8 +1,4 @@
 import gzip
-import hashlib
-import io
-import urllib.error
-import urllib.request
 
 import pytest
 
@@ -13,21 +9,6 @@ from t2t_repro.text import raw
 def write(path, content: bytes):
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
-
-
-@pytest.fixture
-def answer(monkeypatch):
-    """Answers every request with some bytes, or by raising an error."""
-
-    def set_answer(content):
-        def open_url(url, timeout):
-            if isinstance(content, Exception):
-                raise content
-            return io.BytesIO(content)
-
-        monkeypatch.setattr(urllib.request, "urlopen", open_url)
-
-    return set_answer
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -94,32 +75,6 @@ def test_unequal_line_counts_name_the_first_line_alone(tmp_path, extra, swapped)
     expected = f"long has {2 + extra} lines, .*short has 2. .* line 3 of .*long: 'alone'"
     with pytest.raises(UserError, match=expected):
         list(raw.parallel_lines(*pair))
-
-
-def test_download_appears_when_it_is_whole(tmp_path, answer):
-    content = b"x" * 3_000_000
-    path = tmp_path / "new" / "file.gz"
-    digest = hashlib.sha256(content).hexdigest()
-    answer(content)
-    raw.download("https://host/file.gz", path, digest)
-    assert path.read_bytes() == content
-    assert [p.name for p in path.parent.iterdir()] == ["file.gz"]
-
-
-def test_a_download_that_fails_names_url_file_and_folder(tmp_path, answer):
-    answer(urllib.error.URLError("no route to host"))
-    path = tmp_path / "file.gz"
-    expected = f"Cannot download https://host/f to {path}. .*no route.*by hand .* {tmp_path} as"
-    with pytest.raises(UserError, match=expected):
-        raw.download("https://host/f", path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_download_with_a_wrong_checksum_is_refused(tmp_path, answer):
-    answer(b"?")
-    with pytest.raises(UserError, match="to have SHA-256 abc. Received: [0-9a-f]{64}"):
-        raw.download("https://h/f", tmp_path / "f", "abc")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):

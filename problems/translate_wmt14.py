@@ -1,0 +1,98 @@
+"""The paper's data: WMT14 as tensorflow-datasets lists it (`wmt14_translate`), section 5.1.
+
+Training: Europarl 7, Common Crawl and News Commentary 9; for French also the UN's and the 10^9
+corpus. dev: newstest2013. test: newstest2014. docs/wmt14.md goes from the files to the scores.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+from t2t_repro.registry import register_problem
+from t2t_repro.text import parallel_corpora, vocabulary
+from t2t_repro.text.cleaner_en_xx import Pair
+from t2t_repro.translation import TranslateProblem
+
+_SPLITS = {Split.TRAIN: "train", Split.EVAL: "validation", Split.TEST: "test"}
+_VOCABULARY_BYTES = 1e7  # of each language: the paper's was built from all, T2T's from 1e6 a file
+
+
+@register_problem
+class TranslateEndeWmt14(TranslateProblem):
+    """English-German with some 37,000 subwords, the paper's number, shared by both languages.
+
+    `--tmp_dir` is what tensorflow-datasets calls data_dir: if wmt14_translate has been prepared
+    there, that is read. Otherwise the archives of its lists are, which lie in tmp_dir under their
+    own names or are downloaded into it; they are read line by line, where tensorflow-datasets
+    holds whole corpora in memory.
+    """
+
+    approx_vocab_size = 37000
+    language = "de"
+
+    @property
+    def dataset_splits(self) -> list[dict]:
+        return [*super().dataset_splits, {"split": Split.TEST, "shards": 1}]
+
+    def source_data_files(self, dataset_split: str) -> list[Any]:
+        from tensorflow_datasets.translate import wmt
+
+        files = []
+        for name in _builder(self.language).subsets[_SPLITS[dataset_split]]:
+            corpus = wmt.DATASET_MAP[name]
+            (url,), (other, english) = corpus.get_url(self.language), corpus.get_path(self.language)
+            files.append([url, (english, other)])
+        return files
+
+    def compile(self, tmp_dir: str, dataset_split: str) -> str:
+        base = os.path.join(tmp_dir, f"wmt14-en-{self.language}-compiled-{dataset_split}")
+        builder = _builder(self.language, tmp_dir)
+        if builder.is_prepared():
+            pairs = _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
+        else:
+            pairs = parallel_corpora.pairs(tmp_dir, self.source_data_files(dataset_split))
+        parallel_corpora.write_pairs(base, pairs)
+        return base
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        base = self.compile(tmp_dir, Split.TRAIN)
+        return vocabulary.sample_lines([f"{base}.lang1", f"{base}.lang2"], _VOCABULARY_BYTES)
+
+
+class _TranslateEndeWmt14With32k(TranslateEndeWmt14):
+    """The same with 32k subwords, as T2T's own problems have."""
+
+    approx_vocab_size = 2**15
+
+
+register_problem(_TranslateEndeWmt14With32k, name="translate_ende_wmt14_32k")
+
+
+@register_problem
+class TranslateEnfrWmt14(TranslateEndeWmt14):
+    """English-French with some 32,000 subwords, the paper's number; some 41 million pairs."""
+
+    approx_vocab_size = 32000
+    language = "fr"
+
+
+def _builder(language: str, data_dir: str | None = None) -> Any:
+    """Returns tensorflow-datasets' own builder; `data_dir` is where it keeps what is prepared."""
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise UserError(
+            f"Expected tensorflow-datasets, which lists the files of WMT14. Received: {error}. "
+            "Install it: pip install tensorflow-datasets."
+        ) from error
+    return tfds.builder(f"wmt14_translate/{language}-en", data_dir=data_dir)
+
+
+def _prepared_pairs(builder: Any, split: str, language: str) -> Iterator[Pair]:
+    """Yields (English, other) of what `builder` has prepared, always in the same order."""
+    import tensorflow_datasets as tfds
+
+    for pair in tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False)):
+        yield pair["en"].decode().strip(), pair[language].decode().strip()

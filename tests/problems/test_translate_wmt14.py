@@ -1,0 +1,197 @@
+"""The paper's data, through tensorflow-datasets' real wmt14_translate and small archives."""
+
+import builtins
+import collections
+import gzip
+import importlib.resources.abc
+import io
+import sys
+import tarfile
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+
+CORPORA = {  # per language and split: the archives' names and their files, English last
+    "de": {
+        Split.TRAIN: [
+            (
+                "training-parallel-europarl-v7.tgz",
+                ["training/europarl-v7.de-en.de", "training/europarl-v7.de-en.en"],
+            ),
+            (
+                "training-parallel-commoncrawl.tgz",
+                ["commoncrawl.de-en.de", "commoncrawl.de-en.en"],
+            ),
+            (
+                "training-parallel-nc-v9.tgz",
+                ["training/news-commentary-v9.de-en.de", "training/news-commentary-v9.de-en.en"],
+            ),
+        ],
+        Split.EVAL: [("dev.tgz", ["dev/newstest2013.de", "dev/newstest2013.en"])],
+        Split.TEST: [
+            (
+                "dev.tgz",
+                ["dev/newstest2014-deen-src.de.sgm", "dev/newstest2014-deen-ref.en.sgm"],
+            )
+        ],
+    },
+    "fr": {
+        Split.TRAIN: [
+            (
+                "training-parallel-europarl-v7.tgz",
+                ["training/europarl-v7.fr-en.fr", "training/europarl-v7.fr-en.en"],
+            ),
+            (
+                "training-parallel-commoncrawl.tgz",
+                ["commoncrawl.fr-en.fr", "commoncrawl.fr-en.en"],
+            ),
+            ("training-parallel-un.tgz", ["un/undoc.2000.fr-en.fr", "un/undoc.2000.fr-en.en"]),
+            (
+                "training-parallel-nc-v9.tgz",
+                ["training/news-commentary-v9.fr-en.fr", "training/news-commentary-v9.fr-en.en"],
+            ),
+            (
+                "training-giga-fren.tar",
+                ["giga-fren.release2.fixed.fr.gz", "giga-fren.release2.fixed.en.gz"],
+            ),
+        ],
+        Split.EVAL: [("dev.tgz", ["dev/newstest2013.fr", "dev/newstest2013.en"])],
+        Split.TEST: [
+            (
+                "dev.tgz",
+                ["dev/newstest2014-fren-src.fr.sgm", "dev/newstest2014-fren-ref.en.sgm"],
+            )
+        ],
+    },
+}
+
+
+def lines(file):
+    """A file's lines; the second pair has an empty side, one has an ending of Windows."""
+    language = file.removesuffix(".gz").removesuffix(".sgm")[-2:]
+    stem = file.removesuffix(".gz").removesuffix(".sgm")[:12]
+    made = [f"{stem} {number} ({language}) é" for number in range(4 + len(file) // 9)]
+    if language == "en":
+        made[1] = ""
+    return made
+
+
+def content(file):
+    made = lines(file)
+    if file.endswith(".sgm"):
+        kind = "ref" if "ref" in file else "src"
+        made = [f'<seg id="{number + 1}">{line}</seg>' for number, line in enumerate(made)]
+        made = [f'<{kind}set setid="x">', "<doc>", "<p>", *made, "</p>", "</doc>", f"</{kind}set>"]
+    text = "".join(line + "\n" for line in made).encode()
+    return gzip.compress(text) if file.endswith(".gz") else text
+
+
+def expected(language, split):
+    result = []
+    for _, (other, english) in CORPORA[language][split]:
+        count = min(len(lines(other)), len(lines(english)))
+        pairs = zip(lines(english)[:count], lines(other)[:count], strict=True)
+        result += [(en, xx) for en, xx in pairs if en and xx]
+    return result
+
+
+@pytest.fixture
+def raw_dir(tmp_path):
+    archives = collections.defaultdict(dict)
+    for splits in CORPORA.values():
+        for corpora in splits.values():
+            for archive, files in corpora:
+                archives[archive] |= {file: content(file) for file in files}
+    for name, files in archives.items():
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            for file, data in files.items():
+                info = tarfile.TarInfo(file)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return tmp_path
+
+
+def pairs(problem, raw_dir, split):
+    samples = problem.generate_samples("", str(raw_dir), split)
+    return [(sample["inputs"], sample["targets"]) for sample in samples]
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_the_archives_of_the_real_builder_are_read(raw_dir, language):
+    """In the order of its lists, Europarl first, English to the other language."""
+    problem = registry.get_problem(f"translate_en{language}_wmt14")
+    for split in Split.ALL:
+        assert pairs(problem, raw_dir, split) == expected(language, split)
+        assert problem.num_samples(str(raw_dir), split) == len(expected(language, split))
+    assert not list(raw_dir.rglob("*.incomplete"))
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_the_same_pairs_as_the_real_builder_prepares(raw_dir, language, monkeypatch):
+    """And what it has prepared is read where it lies in tmp_dir, without any archive."""
+    import tensorflow_datasets as tfds
+
+    # tensorflow-datasets 4.9.10 imports the backport when it prepares, and does not require it.
+    monkeypatch.setitem(sys.modules, "importlib_resources", importlib.resources)
+    monkeypatch.setitem(sys.modules, "importlib_resources.abc", importlib.resources.abc)
+    manager = tfds.download.DownloadManager
+    # It finds the archives in its manual_dir; theirs are not the published checksums.
+    monkeypatch.setattr(manager, "_register_or_validate_checksums", lambda *a, **k: None)
+    prepared_dir = raw_dir / "prepared"
+    builder = tfds.builder(f"wmt14_translate/{language}-en", data_dir=prepared_dir)
+    config = tfds.download.DownloadConfig(manual_dir=raw_dir, try_download_gcs=False)
+    builder.download_and_prepare(download_dir=raw_dir / "downloads", download_config=config)
+    problem = registry.get_problem(f"translate_en{language}_wmt14")
+    for split in Split.ALL:
+        made = pairs(problem, prepared_dir, split)
+        assert sorted(made) == sorted(expected(language, split))
+    assert not list(prepared_dir.glob("*.tgz"))
+
+
+def test_a_missing_archive_is_named(raw_dir, monkeypatch):
+    def offline(request, timeout):
+        raise OSError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    (raw_dir / "training-parallel-nc-v9.tgz").unlink()
+    problem = registry.get_problem("translate_ende_wmt14")
+    message = (
+        "Cannot download http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz to .*by hand and "
+        f"put it into {raw_dir} as training-parallel-nc-v9.tgz"
+    )
+    with pytest.raises(UserError, match=message):
+        problem.num_samples(str(raw_dir), Split.TRAIN)
+
+
+def test_sizes_and_files(raw_dir):
+    """About 37,000 subwords for German and 32,000 for French, as section 5.1; and 32k as T2T."""
+    names = ["translate_ende_wmt14", "translate_ende_wmt14_32k", "translate_enfr_wmt14"]
+    problems = [registry.get_problem(name) for name in names]
+    assert [problem.approx_vocab_size for problem in problems] == [37000, 32768, 32000]
+    assert problems[1].vocab_filename == "vocab.translate_ende_wmt14_32k.32768.subwords"
+    shards = [[(s["split"], s["shards"]) for s in p.dataset_splits] for p in problems]
+    assert shards == [[("train", 100), ("dev", 1), ("test", 1)]] * 3
+    summary = generate_data(problems[1], raw_dir / "data", raw_dir, num_shards=3)
+    made = {split: counts["examples"] for split, counts in summary["splits"].items()}
+    assert made == {split: len(expected("de", split)) for split in Split.ALL}
+    text = list(problems[0].generate_text_for_vocab("", str(raw_dir)))
+    english, german = zip(*expected("de", Split.TRAIN), strict=True)
+    assert text == [*english, *german]
+
+
+def test_without_tensorflow_datasets(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def import_without(name, *args, **kwargs):
+        if name.startswith("tensorflow_datasets"):
+            raise ImportError(f"No module named {name!r}")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", import_without)
+    problem = registry.get_problem("translate_ende_wmt14")
+    with pytest.raises(UserError, match="Expected tensorflow-datasets.*pip install tensorflow-dat"):
+        problem.num_samples(str(tmp_path), Split.TRAIN)
