@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.reports.published import SUSTAINED_TFLOPS
 
-# The share of a device's rate that a training step of the base model reaches: benchmarks/RESULTS.md
-# has how it was measured, on two CPU cores in float32.
-EFFICIENCY = 0.68
+# The share of a device's rate that a training step of the base model reaches, measured in float32
+# on two CPU cores against their own matrix products: benchmarks/RESULTS.md has how.
+EFFICIENCY = 0.58
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ DEVICES = {
     for device in (
         _gpu("K80", "float32", 4.37, 16, 1.25, _PAPER + " (one of its two GPUs)"),
         _gpu("K40", "float32", 4.29, 16, 1.25, _PAPER),
-        _gpu("M40", "float32", 6.84, 16, 1.25, _PAPER),
+        _gpu("M40", "float32", 6.8, 16, 1.25, _PAPER),
         _gpu("P100", "float32", 10.6, 80, 50, _PAPER + "; links: DGX-1"),
         _gpu("V100", "float16", 125, 150, 50, _SHEET + "; links: DGX-1V"),
         _gpu("A100", "bfloat16", 312, 300, 200, _SHEET + "; links: DGX A100"),
@@ -98,7 +98,7 @@ def this_machine() -> Device:
     return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source)
 
 
-def measure_rate(size: int = 2048, repetitions: int = 7) -> float:
+def measure_rate(size: int = 2048, repetitions: int = 30) -> float:
     """Returns FLOP/s of float32 products of two (size, size) matrices: the fastest of some."""
     import numpy as np
     from keras import ops

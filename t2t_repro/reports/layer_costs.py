@@ -106,7 +106,7 @@ def measure_all(progress: Callable[[str], object] = lambda text: None) -> list[L
     return costs
 
 
-def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int = 7) -> float:
+def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int = 15) -> float:
     """Returns the time of one forward pass over BATCH sequences, compiled by the backend.
 
     The fastest of some passes: whatever else runs on the machine only adds to a pass.

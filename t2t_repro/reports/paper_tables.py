@@ -37,7 +37,7 @@ def table1(progress: Callable[[str], object]) -> list[Table]:
         Column("GFLOP/s", "{:.0f}"),
     )
     notes = (
-        f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of 9. ms "
+        f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of 17. ms "
         f"and GFLOP/s at n {costs.LENGTH}, d {costs.WIDTH}; exponents fitted over n "
         f"{', '.join(map(str, costs.LENGTHS))} (at d {costs.WIDTH}) and d "
         f"{', '.join(map(str, costs.WIDTHS))} (at n {costs.LENGTH}).",

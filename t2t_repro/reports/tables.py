@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_WORD = 14  # characters: "Self-Attention", and any number
+
 
 @dataclass(frozen=True)
 class Column:
@@ -60,12 +62,12 @@ class Table:
         rows = [[column.write(value) for column, value in self._pairs(row)] for row in self.rows]
         for i in shown:
             heading = self.columns[i].heading
-            # Text may fold in a narrow terminal; a number or a word of a heading stays whole.
-            whole = max(map(len, [*heading.split(), *(row[i] for row in rows)]))
+            # In a narrow terminal only text folds, and a name longer than a word.
+            words = [word for text in (heading, *(row[i] for row in rows)) for word in text.split()]
             grid.add_column(
                 markup.escape(heading),
                 justify="left" if self._is_text(i) else "right",
-                min_width=None if self._is_text(i) else whole,
+                min_width=max((len(word) for word in words if len(word) <= _WORD), default=0),
                 overflow="fold",
                 vertical="bottom",
             )

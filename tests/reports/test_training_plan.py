@@ -19,6 +19,7 @@ def test_every_row_of_the_paper_has_a_command():
     sets = {row[1] for row in table.rows}
     assert {row.hparams_set for row in published.TABLE3} <= sets
     assert {"paper_table2_big_enfr", "paper_parsing_wsj"} <= sets
+    assert {row[0] for row in table.rows} <= set(registry.list_problems())
     base = row_of(table, "translate_ende_wmt14", "paper_table3_base")
     assert base["command"] == (
         "t2t-trainer --problem=translate_ende_wmt14 --hparams_set=paper_table3_base "
