@@ -134,7 +134,7 @@ _FOREIGN: dict[str, dict[str, Any]] = {
         "force_full_predict": False,
     },
     "the loss needs no such saving": {"factored_logits": False},
-    "examples are not packed; length buckets keep the padding small": {"pack_dataset": False},
+    "t2t-datagen packs the files where the problem has a packed_length": {"pack_dataset": False},
     "there are no losses on attention weights": {
         "expected_attention_loss_type": (),
         "expected_attention_loss_multiplier": (),

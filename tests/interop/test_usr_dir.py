@@ -7,6 +7,7 @@ import types
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.data import packing
 from t2t_repro.errors import UserError
 from t2t_repro.interop import usr_dir
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -193,16 +194,19 @@ PROBLEM = (
             "problem ShimRefused: expected vocab_filenames, for its feature_encoders may read any",
         ),
         (f"{PROBLEM}has_inputs = False", "expected has_inputs=True. Received: False. Take it out"),
-        (
-            f"{PROBLEM}@property\n  def packed_length(self): return 256",
-            "expected packed_length=None. Received: 256. Take it out: examples are not packed",
-        ),
     ],
 )
 def test_what_is_not_supported_is_named(load, text, message):
     with pytest.raises(UserError, match=message):
         load(text)
     assert "shim_refused" not in registry.list_problems()
+
+
+def test_a_packed_problem(load):
+    load(f"{PROBLEM}@property\n  def packed_length(self): return 64\n  packed_spacing = 2")
+    problem = registry.get_problem("shim_refused")
+    assert (problem.packed_length, problem.packed_spacing) == (64, 2)
+    assert len(packing.features(problem)) == 6
 
 
 def test_an_unsupported_module_can_be_caught_as_an_import_error(load):
