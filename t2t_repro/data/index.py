@@ -17,7 +17,6 @@ import tensorflow as tf
 from t2t_repro.data import records
 from t2t_repro.errors import UserError
 
-_SPEC = {name: tf.io.RaggedFeature(tf.int64) for name in records.FEATURES}
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
 
 
@@ -45,20 +44,26 @@ class Index:
         return len(self.file)
 
 
-def parse(serialized: tf.Tensor) -> dict[str, tf.RaggedTensor]:
-    """Returns the features of a batch of records (inside a graph)."""
-    return tf.io.parse_example(serialized, _SPEC)
+def parse(serialized: tf.Tensor, features: Sequence[str]) -> dict[str, tf.RaggedTensor]:
+    """Returns the named features of a batch of records (inside a graph)."""
+    return tf.io.parse_example(
+        serialized, {name: tf.io.RaggedFeature(tf.int64) for name in features}
+    )
 
 
-def read(paths: Sequence[str]) -> Index:
+def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> Index:
     """Reads files, checks every checksum, and returns their index. Unchanged files are read once.
+
+    Args:
+        paths: the files.
+        features: what every record must have; those of a packed problem are as long as their side.
 
     Raises:
         UserError: if a file is corrupt, holds other records or none, or a record lacks a feature.
     """
     workers = min(8, len(paths), os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(_read_file, paths))
+        parts = list(pool.map(functools.partial(_read_file, features=features), paths))
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     file = np.repeat(np.arange(len(paths), dtype=np.int32), [len(part["size"]) for part in parts])
     if not len(file):
@@ -81,15 +86,18 @@ def read(paths: Sequence[str]) -> Index:
     return Index(tuple(paths), file, rows["offset"], rows["size"], lengths, ids)
 
 
-def _read_file(path: str) -> dict[str, np.ndarray]:
+def _read_file(path: str, features: tuple[str, ...]) -> dict[str, np.ndarray]:
     status = os.stat(path)
-    return _read_unchanged_file(path, status.st_size, status.st_mtime_ns)
+    return _read_unchanged_file(path, status.st_size, status.st_mtime_ns, features)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_unchanged_file(path: str, size: int, modified: int) -> dict[str, np.ndarray]:
+def _read_unchanged_file(
+    path: str, size: int, modified: int, features: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     del size, modified  # part of the cache's key
-    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024).map(_measure)
+    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024)
+    dataset = dataset.map(functools.partial(_measure, features=features))
     with records.reading(path):
         parts = list(dataset.as_numpy_iterator())
     kinds: dict[str, type] = {"size": np.int32}
@@ -100,17 +108,31 @@ def _read_unchanged_file(path: str, size: int, modified: int) -> dict[str, np.nd
         for name, kind in kinds.items()
     }
     rows = {name: row.astype(kinds[name]) for name, row in rows.items()}
+    _check_packing(path, parts)
     ends = np.cumsum(rows["size"].astype(np.int64) + _HEADER + _FOOTER)
     rows["offset"] = ends - rows["size"] - _FOOTER
     return rows
 
 
-def _measure(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+def _measure(serialized: tf.Tensor, features: Sequence[str]) -> dict[str, tf.Tensor]:
     measures = {"size": tf.strings.length(serialized)}
-    for name, ids in parse(serialized).items():
+    for name, ids in parse(serialized, features).items():
         measures[f"{name}_length"] = ids.row_lengths()
         measures[f"{name}_largest"] = tf.reduce_max(tf.concat([ids.values, [0]], 0))
     return measures
+
+
+def _check_packing(path: str, parts: list[dict[str, np.ndarray]]) -> None:
+    """Raises a UserError unless segments and positions, where read, are as many as their ids."""
+    for part in parts:
+        for name in filter(lambda name: name.endswith("_length"), part):
+            side, _, kind = name.removesuffix("_length").partition("_")
+            if kind and (part[name] != part[f"{side}_length"]).any():
+                raise UserError(
+                    f"Expected every record of {path} to have {side}_{kind} for each id of the "
+                    f"{side}, for the problem is packed. Received: a record without. Make the "
+                    "files again by t2t-datagen --overwrite."
+                )
 
 
 class Reader:

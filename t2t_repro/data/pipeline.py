@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_repro.config import HParams
 from t2t_repro.data import index as record_index
-from t2t_repro.data import plan, records
+from t2t_repro.data import packing, plan, records
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -29,6 +29,9 @@ def make_dataset(
     start: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
+
+    A packed problem's have the segments and positions of both sides too. Its max_length, for filter
+    and buckets, is packed_length, as in T2T (whose buckets, but on TPUs, are the hparam's).
 
     Training: endless, in an order that (seed, epoch) decides, filtered by length. The batches are
     the same for any number of threads. Else: each example once, in file order within its bucket, in
@@ -53,6 +56,7 @@ def make_dataset(
         raise UserError(
             f"Expected 0 <= shard_index < num_shards. Received: {shard_index} and {num_shards}."
         )
+    hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training)
     source.check()
     multiplier = replicas * num_shards if training else replicas
@@ -117,6 +121,7 @@ def describe(
     replicas: int = 1,
 ) -> SplitStatistics:
     """Returns how much a split holds, what the filter removes and what padding costs."""
+    hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training)
     scheme = hparams_to_batching_scheme(
         hparams, shard_multiplier=replicas, length_multiplier=problem.batch_size_multiplier
@@ -152,7 +157,8 @@ class _Source:
 
     @classmethod
     def open(cls, problem, split, hparams, data_dir, training) -> "_Source":
-        index = record_index.read(records.find_shards(problem, split, data_dir))
+        paths = records.find_shards(problem, split, data_dir)
+        index = record_index.read(paths, packing.features(problem))
         lengths = {name: index.lengths[problem.stored_feature(name)] for name in records.FEATURES}
         for name, limit in _cuts(hparams).items():
             lengths[name] = np.minimum(lengths[name], limit)
@@ -196,6 +202,11 @@ class _Source:
                 )
 
 
+def _limited(hparams: HParams, problem: Problem) -> HParams:
+    """Returns hparams whose max_length is that of the problem's examples, T2T's max_length."""
+    return dataclasses.replace(hparams, max_length=problem.packed_length or hparams.max_length)
+
+
 def _cuts(hparams: HParams) -> dict[str, int]:
     return {
         "inputs": hparams.max_input_seq_length or NO_LIMIT,
@@ -205,13 +216,15 @@ def _cuts(hparams: HParams) -> dict[str, int]:
 
 def _parser(problem: Problem, hparams: HParams) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     cuts = _cuts(hparams)
+    features = packing.features(problem)
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = record_index.parse(serialized)
+        stored = record_index.parse(serialized, features)
         sides = {}
-        for name in records.FEATURES:
-            ids = features[problem.stored_feature(name)]
-            sides[name] = tf.cast(ids[:, : cuts[name]].to_tensor(), tf.int32)  # (B, longest)
+        for name in features:
+            ids = stored[problem.stored_feature(name)]
+            cut = cuts[name.partition("_")[0]]
+            sides[name] = tf.cast(ids[:, :cut].to_tensor(), tf.int32)  # (B, longest)
         return sides
 
     return parse

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
+from t2t_repro.data import packing
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE
 from t2t_repro.problem import Problem
 
-FEATURES = ("inputs", "targets")
+FEATURES = packing.SIDES
 _UNSHUFFLED = ".unshuffled" + INCOMPLETE
 
 Example = Mapping[str, Sequence[int]]
@@ -184,7 +185,7 @@ def read_split(
 ) -> Iterator[dict[str, list[int]]]:
     """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
 
-    A reversed problem's sides change places.
+    A reversed problem's sides change places. A packed problem's examples are unpacked.
 
     Args:
         problem: the problem.
@@ -202,8 +203,9 @@ def read_split(
             f"split. Received: shard {shard}."
         )
     for path in paths if shard is None else paths[shard : shard + 1]:
-        for example in read_examples(path):
-            yield {name: example[problem.stored_feature(name)] for name in FEATURES}
+        for stored in read_examples(path):
+            for example in packing.unpack(stored) if problem.packed_length else (stored,):
+                yield {name: example[problem.stored_feature(name)] for name in FEATURES}
 
 
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:

@@ -6,6 +6,7 @@ it becomes one function of a batch, traced once for all batch shapes.
 """
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -111,14 +112,16 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
         tf.cond(applied, lambda: strategy.run(apply, args=(shares,)) and None, lambda: None)
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), applied
 
-    # One trace for all the buckets' shapes; without a signature there would be three or four.
-    ids = tf.TensorSpec([None, None], tf.int32)
-    signature = [{"inputs": ids, "targets": ids}] if strategy is None else None
-    options = {"reduce_retracing": True, "jit_compile": model.jit_compile or None}
-    compiled = tf.function(step, input_signature=signature, **options)
+    @functools.cache
+    def compiled(features: tuple[str, ...]):
+        # One trace for all the buckets' shapes; without a signature there would be three or four.
+        ids = tf.TensorSpec([None, None], tf.int32)
+        signature = [dict.fromkeys(features, ids)] if strategy is None else None
+        options = {"reduce_retracing": True, "jit_compile": model.jit_compile or None}
+        return tf.function(step, input_signature=signature, **options)
 
     def run(batch) -> float:
-        loss, applied = compiled(batch)
+        loss, applied = compiled(tuple(batch))(batch)
         if not applied:
             raise NotFinite(float(loss))
         return float(loss)
