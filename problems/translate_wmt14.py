@@ -37,10 +37,11 @@ class TranslateEndeWmt14(TranslateProblem):
         return [*super().dataset_splits, {"split": Split.TEST, "shards": 1}]
 
     def source_data_files(self, dataset_split: str) -> list[Any]:
+        corpora = _builder(self.language).subsets[_SPLITS[dataset_split]]
         from tensorflow_datasets.translate import wmt
 
         files = []
-        for name in _builder(self.language).subsets[_SPLITS[dataset_split]]:
+        for name in corpora:
             corpus = wmt.DATASET_MAP[name]
             (url,), (other, english) = corpus.get_url(self.language), corpus.get_path(self.language)
             files.append([url, (english, other)])
@@ -48,13 +49,16 @@ class TranslateEndeWmt14(TranslateProblem):
 
     def compile(self, tmp_dir: str, dataset_split: str) -> str:
         base = os.path.join(tmp_dir, f"wmt14-en-{self.language}-compiled-{dataset_split}")
+        parallel_corpora.write_pairs(base, self._pairs(tmp_dir, dataset_split))
+        return base
+
+    def _pairs(self, tmp_dir: str, dataset_split: str) -> Iterator[Pair]:
         builder = _builder(self.language, tmp_dir)
         if builder.is_prepared():
-            pairs = _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
+            yield from _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
         else:
-            pairs = parallel_corpora.pairs(tmp_dir, self.source_data_files(dataset_split))
-        parallel_corpora.write_pairs(base, pairs)
-        return base
+            files = self.source_data_files(dataset_split)
+            yield from parallel_corpora.pairs(tmp_dir, files)
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         base = self.compile(tmp_dir, Split.TRAIN)

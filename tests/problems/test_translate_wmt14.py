@@ -195,3 +195,4 @@ def test_without_tensorflow_datasets(tmp_path, monkeypatch):
     problem = registry.get_problem("translate_ende_wmt14")
     with pytest.raises(UserError, match="Expected tensorflow-datasets.*pip install tensorflow-dat"):
         problem.num_samples(str(tmp_path), Split.TRAIN)
+    assert not list(tmp_path.iterdir())
