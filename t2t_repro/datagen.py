@@ -7,6 +7,7 @@ problem-train-00000-of-00100 and so on to --data_dir. Files that are there alrea
 """
 
 import fnmatch
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -31,6 +33,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("max_cases", 0, cases, lower_bound=0, flag_values=f)
     seed = "Decides the order of the training samples, and what the algorithmic problems draw."
     flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
+    processes = "How many processes count and encode; none given: one for each core."
+    flags.DEFINE_integer("num_concurrent_processes", None, processes, lower_bound=1, flag_values=f)
     flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
     flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
@@ -49,8 +53,8 @@ def main(args: flags.FlagValues) -> None:
         return
     if not args.data_dir:
         raise UserError("Expected --data_dir, the folder to write to. Received: none.")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from t2t_repro.data.generate import generate_data, summary_path
+    from t2t_repro.data.workers import available_cores
 
     for name in names:
         problem = registry.get_problem(name)
@@ -63,6 +67,8 @@ def main(args: flags.FlagValues) -> None:
             num_shards=args.num_shards,
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
+            num_processes=args.num_concurrent_processes or available_cores(),
+            load_problem=functools.partial(load_problem, name, args.t2t_usr_dir),
             track=show_progress,
             report=lambda line: print(line, file=sys.stderr),
         )
@@ -70,6 +76,15 @@ def main(args: flags.FlagValues) -> None:
         path = summary_path(problem, os.path.expanduser(args.data_dir))
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def load_problem(name: str, usr_dir: str | None) -> Problem:
+    """Returns a problem in a process that knows none yet."""
+    if usr_dir:
+        from t2t_repro.interop import usr_dir as usr_dirs
+
+        usr_dirs.load(usr_dir, warn=lambda text: None)  # who started this process has warned
+    return registry.get_problem(name)
 
 
 def chosen_problems(wanted: str, excluded: str = "") -> list[str]:

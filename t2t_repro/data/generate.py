@@ -1,19 +1,35 @@
-"""Writes a problem's vocabulary and TFRecord files, and a summary of them."""
+"""Writes a problem's vocabulary and TFRecord files, and a summary of them, on all cores.
+
+A split's samples are numbered as its source yields them, and file n % N gets sample n. They pass in
+blocks through the processes of workers.py, which encode them, into unshuffled files; when all are
+there, each file is shuffled and gets its name. So memory holds some blocks and one file a process,
+and the bytes do not depend on the number of processes. The journal remembers how far this is:
+after a kill, the same command goes on.
+"""
 
 import copy
+import dataclasses
+import functools
 import itertools
 import json
 import os
 import pathlib
+import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
-from t2t_repro.data import records
+from t2t_repro import registry
+from t2t_repro.data import blocks, journal, packing, records
+from t2t_repro.data.journal import Journal
+from t2t_repro.data.workers import WorkerLost, Workers, batched
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic
-from t2t_repro.problem import Problem, Sample, Split
-from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.files import write_text_atomic
+from t2t_repro.problem import Problem, Sample, Split, Text2TextProblem
 
 Track = Callable[[Iterable, str, int | None], Iterable]
+Group = dict[str, list[str]]  # {split: paths} of the files that are made together
+
+_SECONDS = 5.0  # between two entries of the journal while samples are encoded
 
 
 def generate_data(
@@ -26,6 +42,8 @@ def generate_data(
     num_shards: int = 0,
     max_cases: int = 0,
     options: dict[str, str] | None = None,
+    num_processes: int = 1,
+    load_problem: blocks.LoadProblem | None = None,
     track: Track = lambda samples, description, total: samples,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict:
@@ -43,11 +61,15 @@ def generate_data(
         num_shards: the number of training files; 0: the problem's own.
         max_cases: stop each split after so many samples; 0: do not.
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
+        num_processes: how many to encode and count on; see workers.py.
+        load_problem: gives the problem to another process (pickled); None: by its name, from the
+            registry.
         track: wraps the samples of each stage to show progress.
         report: receives a line for everything that is decided on the way.
 
     Raises:
-        UserError: if raw files are missing or broken, or a split has no sample.
+        UserError: if raw files are missing or broken, or a split has no sample. Unfinished files
+            are removed, unless a process was killed (`workers.WorkerLost`).
     """
     problem = copy.copy(problem.forward())
     problem.random_seed = seed
@@ -55,62 +77,148 @@ def generate_data(
     tmp_dir = os.fspath(pathlib.Path(tmp_dir).expanduser())
     problem.prepare_raw_files(tmp_dir, options or {})
     os.makedirs(data_dir, exist_ok=True)
-    _remove_remains(problem, data_dir, report)
-    groups = _groups(problem, data_dir, num_shards)
-    others = _other_sets(problem, data_dir, groups)
-    if others and not overwrite:
-        raise UserError(
-            f"Expected no files of {problem.name} in {data_dir!r} but those to be made. Received: "
-            f"{os.path.basename(others[0])}, of a set of another size. Delete them, or use "
-            "--overwrite."
-        )
-    todo = [group for group in groups if overwrite or not _is_there(group, report)]
-    lost = [n for n in problem.vocab_filenames if not os.path.exists(os.path.join(data_dir, n))]
-    if lost and len(todo) < len(groups):
-        raise UserError(
-            f"Expected the vocabulary {lost[0]} in {data_dir!r} beside the files made with it. "
-            "Received: no such file. Put it back, or make everything again by --overwrite."
-        )
-    counts = {
-        s: problem.num_samples(tmp_dir, s) for group in todo for s in _sources(problem, group)
-    }
+    groups = problem_groups(problem, data_dir, num_shards)
+    others = other_sets(problem, data_dir, groups, overwrite)
 
+    def settings() -> dict:
+        return journal.settings(problem, data_dir, groups, seed=seed, max_cases=max_cases)
+
+    entry = journal.resume(problem, data_dir, tmp_dir, settings(), report)
+    todo = _todo(groups, entry, overwrite, report)
     if todo:
-        for name in problem.vocab_filenames:
-            if name not in lost:
-                report(
-                    f"Using the vocabulary {name} that is in {data_dir}; delete it to rebuild it."
-                )
-        problem.prepare_vocabulary(data_dir, tmp_dir, lambda t, n: track(t, "vocabulary", n))
+        _check_vocabulary(problem, data_dir, len(todo) == len(groups), report)
+    totals = {_name(group): _total(problem, tmp_dir, group, max_cases) for group in todo}
     summary = _read_summary(problem, data_dir)
-    for group in todo:
-        paths = [path for files in group.values() for path in files]
-        source = next(iter(_sources(problem, group)))
-        shuffle = source == Split.TRAIN and not problem.already_shuffled
-        samples = iter(problem.generate_encoded_samples(data_dir, tmp_dir, source))
-        samples = itertools.islice(samples, max_cases or None)
-        counted = counts[source]
-        total = min(counted, max_cases) if counted and max_cases else counted
-        statistics = _Statistics()
-        with records.ShardWriter(paths, seed if shuffle else None) as writer:
-            for sample in statistics.count(track(samples, "+".join(group), total)):
-                writer.write(sample)
-            if not writer.count:
-                raise UserError(
-                    f"Expected samples for the {' and '.join(group)} split of {problem.name}. "
-                    f"Received: none from {tmp_dir!r}."
+    try:
+        with Workers(num_processes) as workers:
+            if todo:
+                if isinstance(problem, Text2TextProblem):
+                    problem.count_tokens = functools.partial(blocks.count_tokens, workers)
+                problem.prepare_vocabulary(
+                    data_dir, tmp_dir, lambda texts, total: track(texts, "vocabulary", total)
                 )
-        summary["splits"]["+".join(group)] = {**statistics.summary(), "files": len(paths)}
+                entry.settings = settings()
+            if num_processes == 1:
+                load_problem = lambda: problem  # noqa: E731
+            elif load_problem is None:
+                load_problem = functools.partial(registry.get_problem, problem.name)
+            maker = _Maker(problem, data_dir, tmp_dir, entry, workers, load_problem)
+            for group in todo:
+                maker.encode(group, totals[_name(group)], max_cases, track)
+                maker.finish(group, seed, track)
+    except UserError as error:
+        if not isinstance(error, WorkerLost):
+            journal.discard(problem, data_dir)
+        raise
+    except KeyboardInterrupt:
+        if journal.journal_path(problem, data_dir).exists():
+            report("Interrupted. The same command goes on from here.")
+        raise
+    summary["splits"] |= entry.finished
     for path in others:
         os.unlink(path)
     encoders = problem.feature_encoders(data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
     summary["vocab_files"] = problem.vocab_filenames
-    if todo:
+    if entry.finished:
         summary["random_seed"] = seed
         text = json.dumps(summary, indent=1) + "\n"
         write_text_atomic(summary_path(problem, data_dir), text)
+    journal.discard(problem, data_dir)
     return summary
+
+
+class _Maker:
+    """Makes the files of one group after the other, and says so in the journal."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        data_dir: str,
+        tmp_dir: str,
+        entry: Journal,
+        workers: Workers,
+        load_problem: blocks.LoadProblem,
+    ):
+        self._problem = problem
+        self._data_dir = data_dir
+        self._tmp_dir = tmp_dir
+        self._entry = entry
+        self._workers = workers
+        self._load_problem = load_problem
+
+    def encode(self, group: Group, total: int | None, max_cases: int, track: Track) -> None:
+        """Writes the unshuffled files, from where the journal says."""
+        entry, paths, name = self._entry, _paths(group), _name(group)
+        if entry.group != name:
+            entry.begin(name, paths)
+        if entry.complete:
+            return
+        statistics = blocks.Statistics(**entry.statistics)
+        last = time.monotonic()
+        samples, encode = self._samples(_source(self._problem, group))
+        samples = track(itertools.islice(samples, max_cases or None), name, total)
+        with blocks.Spill(paths, entry.sizes) as spill:
+            for frames, of_block in self._frames(samples, encode, len(paths)):
+                spill.write(frames)
+                statistics.merge(of_block)
+                if time.monotonic() - last > _SECONDS and not self._problem.packed_length:
+                    self._save(spill.flush(), statistics)
+                    last = time.monotonic()
+            if not statistics.examples:
+                raise UserError(
+                    f"Expected samples for the {' and '.join(group)} split of "
+                    f"{self._problem.name}. Received: none from {self._tmp_dir!r}."
+                )
+            sizes = spill.flush()
+        for path in paths:  # no old file stays beside a new one
+            pathlib.Path(path).unlink(missing_ok=True)
+        entry.complete = True
+        self._save(sizes, statistics)
+
+    def finish(self, group: Group, seed: int, track: Track) -> None:
+        """Shuffles the files and gives them their names."""
+        entry, paths, name = self._entry, _paths(group), _name(group)
+        train = _source(self._problem, group) == Split.TRAIN
+        shuffle = train and not self._problem.already_shuffled
+        todo = [path for path in paths if not os.path.exists(path)]
+        done = self._workers.map(blocks.FinishFile(seed if shuffle else None), todo)
+        for _ in track(done, f"{name} files", len(todo)) if shuffle else done:
+            pass
+        for path in paths:  # of a file that had its name already when the run was killed
+            pathlib.Path(path + blocks.UNSHUFFLED).unlink(missing_ok=True)
+        entry.finished[name] = {**entry.statistics, "files": len(paths)}
+        entry.begin("", [])
+        entry.save(self._problem, self._data_dir, self._tmp_dir)
+
+    def _samples(self, source: str) -> tuple[Iterable[Sample], blocks.EncodeSamples | None]:
+        """The samples of a split, and what encodes them where that can be done apart."""
+        problem = self._problem
+        if is_encoded_by_sample(problem):
+            samples = problem.generate_samples(self._data_dir, self._tmp_dir, source)
+            return samples, blocks.EncodeSamples(self._load_problem, self._data_dir)
+        return problem.generate_encoded_samples(self._data_dir, self._tmp_dir, source), None
+
+    def _frames(
+        self, samples: Iterable[Sample], encode: blocks.EncodeSamples | None, num_files: int
+    ) -> Iterator[tuple[dict[int, bytes], blocks.Statistics]]:
+        """The frames for each file, block after block, and the statistics of the block."""
+        problem, done = self._problem, self._entry.samples
+        samples = itertools.islice(samples, done, None)
+        if problem.packed_length:
+            if encode is not None:  # a pack needs its neighbours: encoded apart, packed here
+                encoded = self._workers.map(encode, batched(samples, blocks.SAMPLES))
+                samples, encode = itertools.chain.from_iterable(encoded), None
+            samples = packing.pack(samples, problem.packed_length, problem.packed_spacing)
+        starts = itertools.count(done, blocks.SAMPLES)
+        numbered = zip(starts, batched(samples, blocks.SAMPLES), strict=False)
+        return self._workers.map(blocks.MakeFrames(num_files, encode), numbered)
+
+    def _save(self, sizes: list[int], statistics: blocks.Statistics) -> None:
+        entry = self._entry
+        entry.samples, entry.sizes = statistics.examples, sizes
+        entry.statistics = dataclasses.asdict(statistics)
+        entry.save(self._problem, self._data_dir, self._tmp_dir)
 
 
 def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
@@ -118,31 +226,14 @@ def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
     return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.json")
 
 
-class _Statistics:
-    """Counts samples as they pass. Tokens include the end of sentence."""
-
-    def __init__(self) -> None:
-        self.examples = 0
-        self.tokens = dict.fromkeys(records.FEATURES, 0)
-        self.longest = dict.fromkeys(records.FEATURES, 0)
-        self.empty = dict.fromkeys(records.FEATURES, 0)
-
-    def count(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        for sample in samples:
-            self.examples += 1
-            for name in records.FEATURES:
-                length = len(sample[name])
-                self.tokens[name] += length
-                self.longest[name] = max(self.longest[name], length)
-                self.empty[name] += list(sample[name]) == [EOS_ID]
-            yield sample
-
-    def summary(self) -> dict:
-        return dict(vars(self))
+def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
+    """Whether the problem leaves it to `sample_encoder` to encode its samples one by one."""
+    inherited = Text2TextProblem.generate_encoded_samples
+    return getattr(type(problem), "generate_encoded_samples", None) is inherited
 
 
-def _groups(problem: Problem, data_dir: str, num_shards: int) -> list[dict[str, list[str]]]:
-    """The files that are made together: {split: paths} of one split, or of all."""
+def problem_groups(problem: Problem, data_dir: str, num_shards: int) -> list[Group]:
+    """Returns the files that are made together: those of one split, or of all."""
     splits = {}
     for entry in problem.dataset_splits:
         train = entry["split"] == Split.TRAIN
@@ -153,20 +244,60 @@ def _groups(problem: Problem, data_dir: str, num_shards: int) -> list[dict[str, 
     return [splits]
 
 
-def _sources(problem: Problem, group: dict[str, list[str]]) -> list[str]:
-    """The splits to ask the problem for; where they are not its own, one source feeds all."""
-    return list(group) if problem.is_generate_per_split else [Split.TRAIN]
+def other_sets(problem: Problem, data_dir: str, groups: list[Group], overwrite: bool) -> list[str]:
+    """Returns the files of sets of another size, which would lie beside those to be made.
 
-
-def _other_sets(problem: Problem, data_dir: str, groups: list[dict[str, list[str]]]) -> list[str]:
-    """The files of sets of another size, which would lie beside those to be made."""
+    Raises:
+        UserError: if there is one, and not `overwrite`.
+    """
     sizes = {split: len(paths) for group in groups for split, paths in group.items()}
     sets = {split: records.shard_sets(problem, split, data_dir) for split in sizes}
-    return [p for s in sets for size in sets[s] if size != sizes[s] for p in sets[s][size]]
+    others = [p for s in sets for size in sets[s] if size != sizes[s] for p in sets[s][size]]
+    if others and not overwrite:
+        raise UserError(
+            f"Expected no files of {problem.name} in {data_dir!r} but those to be made. Received: "
+            f"{os.path.basename(others[0])}, of a set of another size. Delete them, or use "
+            "--overwrite."
+        )
+    return others
 
 
-def _is_there(group: dict[str, list[str]], report: Callable[[str], None]) -> bool:
-    paths = [path for files in group.values() for path in files]
+def _name(group: Group) -> str:
+    return "+".join(group)
+
+
+def _paths(group: Group) -> list[str]:
+    return [path for files in group.values() for path in files]
+
+
+def _source(problem: Problem, group: Group) -> str:
+    """The split to ask the problem for; where they are not its own, one source feeds all."""
+    return next(iter(group)) if problem.is_generate_per_split else Split.TRAIN
+
+
+def _total(problem: Problem, tmp_dir: str, group: Group, max_cases: int) -> int | None:
+    counted = problem.num_samples(tmp_dir, _source(problem, group))
+    return min(counted, max_cases) if counted and max_cases else counted
+
+
+def _todo(
+    groups: list[Group], entry: Journal, overwrite: bool, report: Callable[[str], None]
+) -> list[Group]:
+    """The groups that are not there, or not to be kept."""
+    todo = []
+    for group in groups:
+        there = all(map(os.path.exists, _paths(group)))
+        if _name(group) in entry.finished:
+            if there:
+                continue
+            del entry.finished[_name(group)]
+        if _name(group) == entry.group or overwrite or not _is_there(group, report):
+            todo.append(group)
+    return todo
+
+
+def _is_there(group: Group, report: Callable[[str], None]) -> bool:
+    paths = _paths(group)
     there = [path for path in paths if os.path.exists(path)]
     name = " and ".join(group)
     if len(there) == len(paths):
@@ -181,13 +312,19 @@ def _is_there(group: dict[str, list[str]], report: Callable[[str], None]) -> boo
     return False
 
 
-def _remove_remains(problem: Problem, data_dir: str, report: Callable[[str], None]) -> None:
-    pattern = f"{problem.dataset_filename()}-*{INCOMPLETE}"
-    remains = list(pathlib.Path(data_dir).glob(pattern))
-    for path in remains:
-        path.unlink()
-    if remains:
-        report(f"Removed {len(remains)} unfinished files of an earlier run that was interrupted.")
+def _check_vocabulary(
+    problem: Problem, data_dir: str, everything: bool, report: Callable[[str], None]
+) -> None:
+    """Refuses to build a vocabulary beside files that another was used for."""
+    for name in problem.vocab_filenames:
+        there = os.path.exists(os.path.join(data_dir, name))
+        if not there and not everything:
+            raise UserError(
+                f"Expected the vocabulary {name} in {data_dir!r} beside the files made with it. "
+                "Received: no such file. Put it back, or make everything again by --overwrite."
+            )
+        if there:
+            report(f"Using the vocabulary {name} that is in {data_dir}; delete it to rebuild it.")
 
 
 def _read_summary(problem: Problem, data_dir: str) -> dict:

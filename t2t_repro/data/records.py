@@ -1,41 +1,27 @@
 """TFRecord files as T2T writes them: tf.train.Example with the int64 features inputs and targets.
 
-Every file appears under its name only when it is whole: it is written beside it, with ".incomplete"
-behind the name, and renamed.
+TensorFlow is loaded when a file is read, not before: t2t-datagen only writes.
 """
 
 import contextlib
 import os
 import pathlib
-import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
-import tensorflow as tf
-
-from t2t_repro.data import packing
+from t2t_repro.data import packing, tfrecord
+from t2t_repro.data.workers import batched
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE
+from t2t_repro.files import writing
 from t2t_repro.problem import Problem
 
 FEATURES = packing.SIDES
-_UNSHUFFLED = ".unshuffled" + INCOMPLETE
-
-Example = Mapping[str, Sequence[int]]
-
-
-def serialize(example: Example) -> bytes:
-    """Returns {"inputs": ids, "targets": ids, ...} as a tf.train.Example, features in order."""
-    message = tf.train.Example()
-    for name, ids in sorted(example.items()):
-        if not ids:
-            raise UserError(f"Expected ids for the feature {name!r}. Received: none, in {example}.")
-        message.features.feature[name].int64_list.value.extend(ids)
-    return message.SerializeToString(deterministic=True)
 
 
 def read_records(path: str | os.PathLike) -> Iterator[bytes]:
     """Yields a file's records. A truncated or corrupt file is a UserError that names it."""
+    import tensorflow as tf
+
     with reading(path):
         blocks = tf.data.TFRecordDataset(os.fspath(path), buffer_size=1 << 20).batch(1024)
         for block in blocks.as_numpy_iterator():
@@ -44,6 +30,8 @@ def read_records(path: str | os.PathLike) -> Iterator[bytes]:
 
 def read_examples(path: str | os.PathLike) -> Iterator[dict[str, list[int]]]:
     """Yields a file's examples as {feature: ids}."""
+    import tensorflow as tf
+
     for record in read_records(path):
         features = tf.train.Example.FromString(record).features.feature
         yield {name: list(feature.int64_list.value) for name, feature in features.items()}
@@ -52,6 +40,8 @@ def read_examples(path: str | os.PathLike) -> Iterator[dict[str, list[int]]]:
 @contextlib.contextmanager
 def reading(path: str | os.PathLike) -> Iterator[None]:
     """Turns TensorFlow's errors about a broken record file into UserErrors that name the file."""
+    import tensorflow as tf
+
     try:
         yield
     except tf.errors.DataLossError as error:
@@ -71,102 +61,20 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
         ) from error
 
 
-@contextlib.contextmanager
-def _saving(folder: str) -> Iterator[None]:
-    """Turns TensorFlow's errors about a file that cannot be written into UserErrors."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise UserError(
-            f"Expected to be able to write to {folder!r}. Received: {_plain(error)}. Free some "
-            "space there or name another folder, and give the same command again."
-        ) from error
-
-
-def _plain(error: tf.errors.OpError) -> str:
+def _plain(error: Exception) -> str:
     """Returns the message of a TensorFlow error without the graph's names around it."""
-    message = " ".join(error.message.split())
+    message = " ".join(error.message.split())  # type: ignore[attr-defined]
     return re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*|'(?= failed with)", "", message)
 
 
-def write_examples(path: str | os.PathLike, examples: Iterable[Example]) -> int:
+def write_examples(path: str | os.PathLike, examples: Iterable[tfrecord.Example]) -> int:
     """Writes one file, which appears when it is whole; returns the number of examples."""
-    with ShardWriter([path]) as writer:
-        for example in examples:
-            writer.write(example)
-    return writer.count
-
-
-class ShardWriter:
-    """Deals examples to files in turn, as T2T. Use it by `with`: the files appear at its end.
-
-    Args:
-        paths: the files.
-        shuffle_seed: None keeps the order; else each file is shuffled, which needs memory for one
-            file. Together with the dealing, any example can be anywhere but in another file.
-    """
-
-    def __init__(self, paths: Sequence[str | os.PathLike], shuffle_seed: int | None = None):
-        self._paths = [os.fspath(path) for path in paths]
-        self._folder = os.path.dirname(self._paths[0]) or "."
-        self._seed = shuffle_seed
-        self._suffix = INCOMPLETE if shuffle_seed is None else _UNSHUFFLED
-        self._writers: list[tf.io.TFRecordWriter] = []
-        self.count = 0
-
-    def __enter__(self) -> "ShardWriter":
-        try:
-            with _saving(self._folder):
-                for path in self._paths:
-                    self._writers.append(tf.io.TFRecordWriter(path + self._suffix))
-        except BaseException:
-            self._abandon()
-            raise
-        return self
-
-    def write(self, example: Example) -> None:
-        """Adds an example to the next file."""
-        record = serialize(example)
-        with _saving(self._folder):
-            self._writers[self.count % len(self._writers)].write(record)
-        self.count += 1
-
-    def __exit__(self, kind, error, traceback) -> None:
-        try:
-            if kind is None:
-                with _saving(self._folder):
-                    self._close()
-                    if self._seed is not None:
-                        for path in self._paths:
-                            self._shuffle(path)
-                for path in self._paths:  # none of the old ones stays beside a new one
-                    pathlib.Path(path).unlink(missing_ok=True)
-                for path in self._paths:
-                    os.replace(path + INCOMPLETE, path)
-        finally:
-            self._abandon()
-
-    def _close(self) -> None:
-        with contextlib.ExitStack() as closing:  # all of them, whatever the first says
-            for writer in self._writers:
-                closing.callback(writer.close)
-            self._writers = []
-
-    def _abandon(self) -> None:
-        """Closes what is open and removes what has no final name."""
-        with contextlib.suppress(tf.errors.OpError):
-            self._close()
-        for path in self._paths:
-            for suffix in (INCOMPLETE, _UNSHUFFLED):
-                pathlib.Path(path + suffix).unlink(missing_ok=True)
-
-    def _shuffle(self, path: str) -> None:
-        records = list(read_records(path + _UNSHUFFLED))
-        random.Random(f"{self._seed} {os.path.basename(path)}").shuffle(records)
-        with tf.io.TFRecordWriter(path + INCOMPLETE) as writer:
-            for record in records:
-                writer.write(record)
-        os.unlink(path + _UNSHUFFLED)
+    count = 0
+    with writing(path, "wb") as file:
+        for block in batched(examples, 1000):
+            file.writelines(tfrecord.frames([tfrecord.serialize(example) for example in block]))
+            count += len(block)
+    return count
 
 
 def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dict[int, list[str]]:

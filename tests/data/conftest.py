@@ -25,11 +25,13 @@ def write_split(tmp_path):
 
     def write(lengths, split="train", shards=3, problem=None):
         problem = problem or Bytes()
-        with records.ShardWriter(problem.filepaths(split, tmp_path, shards)) as writer:
-            for number, (source, target) in enumerate(lengths):
-                ids = [2 + number // 250, 2 + number % 250]
-                inputs = (ids * source)[: source - 1] + [1]
-                writer.write({"inputs": inputs, "targets": [3] * (target - 1) + [1]})
+        examples = []
+        for number, (source, target) in enumerate(lengths):
+            ids = [2 + number // 250, 2 + number % 250]
+            inputs = (ids * source)[: source - 1] + [1]
+            examples.append({"inputs": inputs, "targets": [3] * (target - 1) + [1]})
+        for shard, path in enumerate(problem.filepaths(split, tmp_path, shards)):
+            records.write_examples(path, examples[shard::shards])
         return str(tmp_path)
 
     return write

@@ -144,7 +144,8 @@ def test_progress_sees_every_stage_and_its_size(tmp_path):
         return samples
 
     run(tmp_path, track=track)
-    assert stages == [("vocabulary", 60, 60), ("train", 30, 30), ("dev", 3, 3)]
+    expected = [("vocabulary", 60, 60), ("train", 30, 30), ("train files", 2, 2), ("dev", 3, 3)]
+    assert stages == expected
 
 
 def test_an_empty_split_is_an_error(tmp_path):

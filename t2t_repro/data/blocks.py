@@ -1,0 +1,175 @@
+"""What t2t-datagen does with a block of samples or with one file, here or in another process.
+
+Nothing here loads TensorFlow.
+"""
+
+import array
+import dataclasses
+import os
+import pathlib
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from t2t_repro.data import tfrecord
+from t2t_repro.data.workers import Workers, batched
+from t2t_repro.files import INCOMPLETE, naming, writing
+from t2t_repro.problem import Problem, Sample, Text2TextProblem
+from t2t_repro.text import vocabulary
+from t2t_repro.text.encoders import EOS_ID
+
+SAMPLES, TEXTS = 1000, 4000  # in a block
+UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
+SIDES = ("inputs", "targets")
+
+LoadProblem = Callable[[], Problem]
+
+
+@dataclasses.dataclass
+class Statistics:
+    """Counts of examples, by side. Tokens include the end of sentence."""
+
+    examples: int = 0
+    tokens: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    longest: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    empty: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+
+    def add(self, sample: Sample) -> None:
+        self.examples += 1
+        for side in SIDES:
+            length = len(sample[side])
+            self.tokens[side] += length
+            self.longest[side] = max(self.longest[side], length)
+            self.empty[side] += length == 1 and sample[side][0] == EOS_ID
+
+    def merge(self, other: "Statistics") -> None:
+        self.examples += other.examples
+        for side in SIDES:
+            self.tokens[side] += other.tokens[side]
+            self.longest[side] = max(self.longest[side], other.longest[side])
+            self.empty[side] += other.empty[side]
+
+
+class EncodeSamples:
+    """Samples of text to samples of ids, in a process that loads the vocabulary once."""
+
+    def __init__(self, load_problem: LoadProblem, data_dir: str):
+        self._load_problem = load_problem
+        self._data_dir = data_dir
+        self._encode: Callable[[Sample], Sample] | None = None
+
+    def __getstate__(self) -> dict:
+        return {**vars(self), "_encode": None}
+
+    def __call__(self, samples: list[Sample]) -> list[Sample]:
+        if self._encode is None:
+            problem = self._load_problem()
+            assert isinstance(problem, Text2TextProblem), problem
+            self._encode = problem.sample_encoder(self._data_dir)
+        return list(map(self._encode, samples))
+
+
+class MakeFrames:
+    """A numbered block of samples to the bytes that each file gets of it.
+
+    Args:
+        num_files: sample number n goes to file n % num_files, as T2T deals them.
+        encode: makes ids of texts; None where they are ids.
+    """
+
+    def __init__(self, num_files: int, encode: EncodeSamples | None = None):
+        self._num_files = num_files
+        self._encode = encode
+
+    def __call__(self, block: tuple[int, list[Sample]]) -> tuple[dict[int, bytes], Statistics]:
+        """Returns {file: its frames one after another}, and the statistics of the block."""
+        number, samples = block
+        if self._encode is not None:
+            samples = self._encode(samples)
+        statistics = Statistics()
+        for sample in samples:
+            statistics.add(sample)
+        found = tfrecord.frames([tfrecord.serialize(sample) for sample in samples])
+        count = self._num_files
+        firsts = range(min(count, len(found)))
+        return {(number + i) % count: b"".join(found[i::count]) for i in firsts}, statistics
+
+
+class FinishFile:
+    """A file's frames in the order of their numbers become the file, which then has its name.
+
+    Args:
+        seed: of the order; None keeps it. The file must fit into memory.
+    """
+
+    def __init__(self, seed: int | None):
+        self._seed = seed
+
+    def __call__(self, path: str) -> None:
+        if self._seed is None:
+            os.replace(path + UNSHUFFLED, path)
+            return
+        write_shuffled(path, pathlib.Path(path + UNSHUFFLED).read_bytes(), self._seed)
+        os.unlink(path + UNSHUFFLED)
+
+
+def write_shuffled(path: str, frames: bytes, seed: int) -> None:
+    """Writes a file with its frames in the order that `seed` and the file's name give."""
+    bounds = array.array("Q", tfrecord.bounds(frames))
+    order = list(range(len(bounds) - 1))
+    random.Random(f"{seed} {os.path.basename(path)}").shuffle(order)
+    with writing(path, "wb") as file:
+        file.writelines(frames[bounds[i] : bounds[i + 1]] for i in order)
+
+
+def count_tokens(workers: Workers, texts: Iterable[str]) -> dict[str, int]:
+    """Counts as `vocabulary.count_tokens` does, in the same order."""
+    counts: dict[str, int] = {}
+    for part in workers.map(vocabulary.count_tokens, batched(texts, TEXTS)):
+        for token, count in part.items():
+            counts[token] = counts.get(token, 0) + count
+    return counts
+
+
+class Spill:
+    """The unfinished files of a split, one behind another's frames. Use it by `with`.
+
+    Args:
+        paths: the files' final names.
+        sizes: cut them to so many bytes and go on there; None: begin.
+    """
+
+    def __init__(self, paths: Sequence[str], sizes: Sequence[int] | None = None):
+        self._names = [path + UNSHUFFLED for path in paths]
+        self._files: list = []
+        try:
+            for name, size in zip(self._names, sizes or [0] * len(paths), strict=True):
+                self._files.append(open(name, "r+b" if sizes else "wb"))
+                self._files[-1].truncate(size)
+                self._files[-1].seek(size)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Spill":
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self.close()
+
+    def write(self, frames: dict[int, bytes]) -> None:
+        for number, content in frames.items():
+            with naming(self._names[number]):
+                self._files[number].write(content)
+
+    def flush(self) -> list[int]:
+        """Writes out what is held back, and returns how many bytes each file has."""
+        for name, file in zip(self._names, self._files, strict=True):
+            with naming(name):
+                file.flush()
+        return [file.tell() for file in self._files]
+
+    def close(self) -> None:
+        files, self._files = self._files, []
+        for name, file in zip(self._names, files, strict=False):
+            with naming(name):
+                file.close()

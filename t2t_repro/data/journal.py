@@ -1,0 +1,152 @@
+"""How far t2t-datagen has come: a small file from which the same command goes on after a kill.
+
+It is replaced as a whole, and only after what it tells of is in the files. It lies in the data
+directory until the run is complete.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_repro import __version__
+from t2t_repro.data.blocks import UNSHUFFLED
+from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.problem import Problem
+
+
+@dataclasses.dataclass
+class Journal:
+    """The state of a run.
+
+    Attributes:
+        settings: what decides the bytes of the files: as it was, so it must be to go on.
+        raw_files: {path in tmp_dir: [bytes, time of change]}, when this was written.
+        finished: {group of splits: its entry of the summary}.
+        group: the group in work, such as "train"; "": none.
+        files: its files' names.
+        samples: how many samples are in its unshuffled files.
+        sizes: how many bytes of each of them hold these.
+        statistics: of these samples.
+        complete: all samples are in; the files that have their final names are done.
+    """
+
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    raw_files: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    finished: dict[str, dict] = dataclasses.field(default_factory=dict)
+    group: str = ""
+    files: list[str] = dataclasses.field(default_factory=list)
+    samples: int = 0
+    sizes: list[int] = dataclasses.field(default_factory=list)
+    statistics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    complete: bool = False
+
+    def begin(self, group: str, paths: Sequence[str]) -> None:
+        """Turns to a group, of which nothing is there yet."""
+        self.group, self.files = group, [os.path.basename(path) for path in paths]
+        self.samples, self.sizes, self.statistics, self.complete = 0, [], {}, False
+
+    def save(self, problem: Problem, data_dir: str, tmp_dir: str) -> None:
+        """Replaces the file."""
+        self.raw_files = raw_files(problem, tmp_dir)
+        write_text_atomic(journal_path(problem, data_dir), json.dumps(dataclasses.asdict(self)))
+
+
+def journal_path(problem: Problem, data_dir: str) -> pathlib.Path:
+    """Returns the path of the problem's journal."""
+    return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.unfinished.json")
+
+
+def discard(problem: Problem, data_dir: str) -> int:
+    """Removes the journal and every unfinished file; returns the number of files."""
+    journal_path(problem, data_dir).unlink(missing_ok=True)
+    remains = list(pathlib.Path(data_dir).glob(f"{problem.dataset_filename()}-*{INCOMPLETE}"))
+    for path in remains:
+        path.unlink()
+    return len(remains)
+
+
+def resume(
+    problem: Problem,
+    data_dir: str,
+    tmp_dir: str,
+    settings: dict[str, Any],
+    report: Callable[[str], None],
+) -> Journal:
+    """Returns the journal to go on with; a new one where there is none, or it does not fit."""
+    try:
+        text = journal_path(problem, data_dir).read_text(encoding="utf-8")
+        journal = Journal(**json.loads(text))
+    except FileNotFoundError:
+        journal, reason = Journal(), ""
+    except (OSError, ValueError, TypeError):
+        journal, reason = Journal(), "their record cannot be read"
+    else:
+        reason = _misfit(journal, data_dir, settings, raw_files(problem, tmp_dir))
+        if not reason:
+            report("Going on where an earlier run was interrupted.")
+            return journal
+    removed = discard(problem, data_dir)
+    if reason:
+        report(f"Not going on with the {removed} unfinished files of an earlier run: {reason}.")
+    elif removed:
+        report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
+    return Journal(settings=settings)
+
+
+def settings(
+    problem: Problem,
+    data_dir: str,
+    groups: list[dict[str, list[str]]],
+    *,
+    seed: int,
+    max_cases: int,
+) -> dict[str, Any]:
+    """Returns what decides the bytes of the files, but for the raw files."""
+    vocabularies = {}
+    for name in problem.vocab_filenames:
+        path = pathlib.Path(data_dir, name)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+        vocabularies[name] = digest
+    return {
+        "version": __version__,
+        "problem": problem.name,
+        "random_seed": seed,
+        "max_cases": max_cases,
+        "number of files": {split: len(paths) for g in groups for split, paths in g.items()},
+        "vocabulary": vocabularies,
+    }
+
+
+def raw_files(problem: Problem, tmp_dir: str) -> dict[str, list[int]]:
+    """Returns {path: [bytes, time of change in ns]} of what lies in the folder of raw files."""
+    found = {}
+    ours = (f"{problem.dataset_filename()}-", "datagen.", "vocab.")  # where data_dir is tmp_dir
+    for folder, _, names in os.walk(tmp_dir) if tmp_dir else ():
+        for name in names:
+            path = os.path.join(folder, name)
+            if not name.startswith(ours) and os.path.isfile(path):
+                status = os.stat(path)
+                found[os.path.relpath(path, tmp_dir)] = [status.st_size, status.st_mtime_ns]
+    return found
+
+
+def _misfit(journal: Journal, data_dir: str, settings: dict, raw: dict) -> str:
+    """Why the remains cannot be used; "": they can."""
+    for name, value in settings.items():
+        if (before := journal.settings.get(name)) != value:
+            return f"they were made with another {name} ({before}, now {value})"
+    for name, status in journal.raw_files.items():
+        if raw.get(name) != status:
+            return f"the raw file {name} has changed since"
+    for name, size in zip(journal.files, journal.sizes, strict=False):
+        path = pathlib.Path(data_dir, name)
+        spill = path.with_name(name + UNSHUFFLED)
+        if journal.complete and path.exists():
+            continue
+        if not spill.exists() or spill.stat().st_size < size:
+            return f"{spill.name} is not whole"
+    return ""

@@ -1,0 +1,216 @@
+"""t2t-datagen killed and started again, and on several processes: always the same bytes."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import blocks, generate, journal
+from t2t_repro.errors import UserError
+
+PROBLEM = "text2text_tmpdir"
+JOURNAL = f"datagen.{PROBLEM}.unfinished.json"
+SHARDS = 5
+
+# Kills itself when a function is called for the so-many-th time.
+DYING = """
+import os, signal, sys
+from t2t_repro import registry
+from t2t_repro.data import blocks, generate, journal
+
+where, count, raw, data = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+blocks.SAMPLES, generate._SECONDS = 7, -1
+owner, _, name = where.rpartition(".")
+owner = eval(owner)
+function, calls = getattr(owner, name), []
+
+def dying(*args):
+    calls.append(0)
+    if len(calls) == count:
+        if name == "write_shuffled":
+            function(*args)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*args)
+
+setattr(owner, name, dying)
+generate.generate_data(registry.get_problem("text2text_tmpdir"), data, raw, num_shards=5)
+"""
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    for side in ("inputs", "targets"):
+        lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(83)]
+        (folder / f"{side}.train.txt").write_text("".join(lines))
+        (folder / f"{side}.eval.txt").write_text("".join(lines[:9]))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    monkeypatch.setattr(blocks, "TEXTS", 20)
+    monkeypatch.setattr(generate, "_SECONDS", -1)
+
+
+def run(raw, data, **kwargs):
+    said = []
+    kwargs = {"num_shards": SHARDS, **kwargs}
+    problem = registry.get_problem(PROBLEM)
+    generate.generate_data(problem, data, raw, report=said.append, **kwargs)
+    return said
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def whole(raw, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    generate.generate_data(registry.get_problem(PROBLEM), folder, raw, num_shards=SHARDS)
+    return contents(folder)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_the_bytes_do_not_depend_on_the_number_of_processes(raw, whole, tmp_path, processes):
+    run(raw, tmp_path, num_processes=processes)
+    assert contents(tmp_path) == whole
+
+
+def kill(where, count, raw, data):
+    done = subprocess.run([sys.executable, "-c", DYING, where, str(count), raw, data])
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "finished"),
+    [
+        ("blocks.Spill.write", 1, 0),
+        ("blocks.Spill.write", 6, 0),  # some blocks are in the journal, one is not
+        ("journal.Journal.save", 12, 0),  # all samples are there, but not said so
+        ("blocks.FinishFile.__call__", 3, 2),
+        ("blocks.write_shuffled", 4, 4),  # a file has its name, and its unshuffled one is there
+        ("blocks.Spill.write", 14, 5),  # in the dev split
+    ],
+)
+def test_after_a_kill_the_same_command_goes_on(raw, whole, tmp_path, where, count, finished):
+    kill(where, count, raw, tmp_path)
+    before = {path: os.stat(path) for path in tmp_path.glob("*-of-*") if path.suffix == ""}
+    assert len(before) == finished
+    said = run(raw, tmp_path, num_processes=1 + finished % 2)
+    assert contents(tmp_path) == whole
+    for path, status in before.items():
+        assert os.stat(path).st_ino == status.st_ino
+        assert os.stat(path).st_mtime_ns == status.st_mtime_ns
+    expected = "Removed 5 unfinished files" if count == 1 else "Going on where an earlier run"
+    assert any(line.startswith(expected) for line in said)
+
+
+def test_a_kill_with_overwrite_keeps_what_is_new(raw, whole, tmp_path):
+    run(raw, tmp_path, seed=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generate._Maker, "_save", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(raw, tmp_path, overwrite=True)
+    run(raw, tmp_path, overwrite=True)
+    assert contents(tmp_path) == whole
+
+
+def interrupt(*args):
+    raise KeyboardInterrupt
+
+
+def half(raw, data, monkeypatch):
+    """Leaves a run that was interrupted when it had finished no file."""
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks.FinishFile, "__call__", interrupt)
+        said = []
+        with pytest.raises(KeyboardInterrupt):
+            problem = registry.get_problem(PROBLEM)
+            generate.generate_data(problem, data, raw, num_shards=SHARDS, report=said.append)
+    assert said[-1] == "Interrupted. The same command goes on from here."
+
+
+def test_other_inputs_make_the_remains_invalid(raw, whole, tmp_path, monkeypatch):
+    half(raw, tmp_path, monkeypatch)
+    said = run(raw, tmp_path, seed=8)
+    assert said[0] == (
+        "Not going on with the 5 unfinished files of an earlier run: they were made with another "
+        "random_seed (429459, now 8)."
+    )
+    assert contents(tmp_path) != whole
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("raw", "the raw file targets.train.txt has changed since"),
+        ("short", f"{PROBLEM}-train-00002-of-00005.unshuffled.incomplete is not whole"),
+        ("missing", f"{PROBLEM}-train-00002-of-00005.unshuffled.incomplete is not whole"),
+        ("journal", "their record cannot be read"),
+    ],
+)
+def test_remains_that_do_not_fit_are_not_used(raw, whole, tmp_path, monkeypatch, damage, reason):
+    half(raw, tmp_path, monkeypatch)
+    spill = tmp_path / f"{PROBLEM}-train-00002-of-00005.unshuffled.incomplete"
+    if damage == "raw":
+        (raw / "targets.train.txt").touch()
+    elif damage == "short":
+        os.truncate(spill, 40)
+    elif damage == "missing":
+        spill.unlink()
+    else:
+        (tmp_path / JOURNAL).write_text('{"settings": 3')
+    said = run(raw, tmp_path)
+    assert said[0].startswith("Not going on with the ") and said[0].endswith(f": {reason}.")
+    assert contents(tmp_path) == whole
+
+
+def test_a_file_removed_from_a_finished_split_is_made_again(raw, whole, tmp_path, monkeypatch):
+    kill("blocks.Spill.write", 14, raw, tmp_path)
+    (tmp_path / f"{PROBLEM}-train-00001-of-00005").unlink()
+    said = run(raw, tmp_path)
+    assert "Only 4 of 5 train files are there: making all of them again." in said
+    assert contents(tmp_path) == whole
+
+
+def test_a_full_disk_keeps_what_is_made_and_names_the_file(raw, whole, tmp_path, monkeypatch):
+    begin = blocks.Spill.__init__
+
+    def full(self, paths, sizes=None):
+        begin(self, paths, sizes)
+        self._files[1].close()
+        self._files[1] = open("/dev/full", "wb", buffering=0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks.Spill, "__init__", full)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            run(raw, tmp_path)
+    assert caught.value.filename.endswith("train-00001-of-00005.unshuffled.incomplete")
+    run(raw, tmp_path)
+    assert contents(tmp_path) == whole
+
+
+def test_bad_samples_leave_no_unfinished_file(raw, tmp_path, monkeypatch):
+    def bad(self, sample):
+        raise UserError("Expected good samples. Received: a bad one.")
+
+    monkeypatch.setattr(blocks.Statistics, "add", bad)
+    with pytest.raises(UserError, match="a bad one"):
+        run(raw, tmp_path)
+    assert not list(tmp_path.glob("*incomplete")) and not (tmp_path / JOURNAL).exists()
+
+
+def test_the_journal_does_not_look_at_its_own_folder(raw, tmp_path, whole):
+    for path in raw.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    kill("blocks.FinishFile.__call__", 3, tmp_path, tmp_path)
+    said = run(tmp_path, tmp_path)
+    assert said[0].startswith("Going on where")
+    found = journal.raw_files(registry.get_problem(PROBLEM), str(tmp_path))
+    assert sorted(found) == sorted(path.name for path in raw.iterdir())

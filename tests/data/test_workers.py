@@ -1,0 +1,41 @@
+import operator
+import os
+
+import pytest
+
+from t2t_repro.data import workers
+from t2t_repro.data.workers import WorkerLost, Workers
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order_and_blocks_when_they_are_needed(processes):
+    taken = []
+
+    def numbers():
+        for number in range(30):
+            taken.append(number)
+            yield number
+
+    with Workers(processes) as pool:
+        results = pool.map(operator.neg, numbers())
+        assert next(results) == 0
+        assert len(taken) <= 6
+        assert list(results) == [-number for number in range(1, 30)]
+        assert list(pool.map(len, ["ab"])) == [2]
+        assert list(pool.map(len, [])) == []
+
+
+def test_an_error_in_a_process_arrives():
+    with Workers(2) as pool, pytest.raises(TypeError, match="bad operand"):
+        list(pool.map(operator.neg, ["a", "b", "c"]))
+
+
+def test_a_killed_process_is_named():
+    with Workers(2) as pool:
+        with pytest.raises(WorkerLost, match="2 processes .* Received: one of them was killed"):
+            list(pool.map(os._exit, [9, 9, 9]))
+
+
+def test_cores_and_batches():
+    assert 1 <= workers.available_cores() <= os.cpu_count()
+    assert list(workers.batched("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
