@@ -53,3 +53,19 @@ def transformer_parsing_ice() -> HParams:
         batch_size=4096,
         shared_embedding_and_softmax_weights=False,
     )
+
+
+@register_hparams
+def transformer_parsing_small() -> HParams:
+    """Ours, for some thousand trees and two cores, such as the public sample of the treebank."""
+    return replace(
+        transformer_parsing_base(),
+        num_hidden_layers=4,
+        hidden_size=128,
+        filter_size=256,
+        num_heads=4,
+        attention_dropout=0.1,
+        learning_rate_warmup_steps=2000,
+        batch_size=2048,
+        max_length=256,
+    )

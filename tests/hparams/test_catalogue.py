@@ -27,6 +27,7 @@ EXPECTED = [
 OURS = {
     "transformer_base_paper",
     "transformer_multi30k",
+    "transformer_parsing_small",
     "transformer_quickstart",
     "paper_parsing_wsj",
     "paper_parsing_semi_supervised",
