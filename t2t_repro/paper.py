@@ -64,8 +64,6 @@ def main(args: flags.FlagValues) -> None:
     if args.bandwidth is not None and args.bandwidth <= 0:
         raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {args.bandwidth}.")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    hardware = machines.with_bandwidth(machines.parse(args.hardware), args.bandwidth)
-    runs = run_scores.read(args.runs)
     for flag, given, wanted in (
         ("runs", bool(args.runs), {"2", "4"}),
         ("hardware", args["hardware"].present, {"training", "scaling"}),
@@ -77,6 +75,8 @@ def main(args: flags.FlagValues) -> None:
                 f"--{flag} has no effect on --tables={args.tables}: {', '.join(sorted(wanted))} "
                 "read it. Leave it out."
             )
+    runs = run_scores.read(args.runs)
+    hardware = machines.with_bandwidth(machines.parse(args.hardware), args.bandwidth)
     Path(args.output_dir).expanduser().mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []
     for name in names:
@@ -97,7 +97,9 @@ def make(
     """Returns the tables that --tables calls `name`."""
     if name == "1":
         print("Measuring the layers of table 1, about half a minute ...", file=sys.stderr)
-        return paper_tables.table1(_show_progress)
+        tables = paper_tables.table1(_show_progress)
+        _show_progress("")
+        return tables
     if name == "2":
         return paper_tables.table2(runs)
     if name == "3":

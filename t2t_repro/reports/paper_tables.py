@@ -64,14 +64,12 @@ def table2(runs: Sequence[RunScore]) -> list[Table]:
     rate = published.SUSTAINED_TFLOPS["P100"]
     rows = []
     for training in published.TRAINING:
-        hparams = registry.get_hparams(training.hparams_set)
-        by_time = training.hours * 3600 * published.GPUS * rate * 1e12
-        step = paper_step_flop(hparams, published.VOCABULARY["ende"])
-        counted = step * hparams.train_steps
+        by_time, counted = training_flop(training)
+        steps = registry.get_hparams(training.hparams_set).train_steps
         rows.append(
             (
                 *(training.model, training.hours, by_time, training.printed_flop),
-                *(hparams.train_steps, step / 1e12, counted, counted / by_time),
+                *(steps, counted / steps / 1e12, counted, counted / by_time),
             )
         )
     cost = Table(
@@ -94,6 +92,14 @@ def table2(runs: Sequence[RunScore]) -> list[Table]:
         ),
     )
     return [systems, cost, *_bleu_of(runs)]
+
+
+def training_flop(training: published.Training) -> tuple[float, float]:
+    """Returns what training cost by the paper's way, time by devices by rate, and by counting."""
+    rate = published.SUSTAINED_TFLOPS["P100"] * 1e12
+    hparams = registry.get_hparams(training.hparams_set)
+    counted = paper_step_flop(hparams, published.VOCABULARY["ende"]) * hparams.train_steps
+    return training.hours * 3600 * published.GPUS * rate, counted
 
 
 def paper_step_flop(hparams: HParams, vocab_size: int, length: float = LENGTH) -> float:

@@ -1,6 +1,6 @@
 """Training time on N devices: matrix products, and a ring all-reduce of the gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from t2t_repro import registry
@@ -120,7 +120,9 @@ def _columns(last: str) -> Sequence[Column]:
     )
 
 
-def _rows(device: Device, efficiency: float, tokens_a_device) -> list[tuple]:
+def _rows(
+    device: Device, efficiency: float, tokens_a_device: Callable[[int], float]
+) -> list[tuple]:
     rows = []
     for training in published.TRAINING:
         steps = registry.get_hparams(training.hparams_set).train_steps

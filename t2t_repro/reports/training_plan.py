@@ -3,7 +3,7 @@
 from t2t_repro import registry
 from t2t_repro.reports import published
 from t2t_repro.reports.hardware import Hardware
-from t2t_repro.reports.paper_tables import paper_step_flop
+from t2t_repro.reports.paper_tables import paper_step_flop, training_flop
 from t2t_repro.reports.scaling import efficiency_note
 from t2t_repro.reports.tables import Column, Table
 
@@ -32,7 +32,8 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
         total = step * hparams.train_steps
         rows.append(
             (
-                *(problem, hparams_set, hparams.train_steps, step / 1e12, total),
+                *(problem, hparams_set, hparams.train_steps, published.BATCH_TOKENS),
+                *(step / 1e12, total),
                 hardware.hours(total, efficiency),
                 command(problem, hparams_set, hparams.train_steps, hardware),
             )
@@ -44,6 +45,7 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
         f"Training each row on {hardware}",
         (
             *(Column("problem"), Column("hparams_set"), Column("steps", "{:,}")),
+            Column("target tokens a step", "{:,}", in_files_only=True),
             *(
                 Column("TFLOP a step", "{:.2f}"),
                 Column("FLOP", "{:.2e}", in_files_only=True),
@@ -57,14 +59,19 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
             f"hours = FLOP / ({hardware.count} x {hardware.device.rate:.3g} TFLOP/s "
             f"{hardware.device.precision} x {efficiency:.2f}); {efficiency_note(efficiency)}, "
             "without the exchange of gradients, which --tables=scaling has. "
-            f"{hardware.device.source}. The paper's own hours are efficiencies of 0.29 (base) and "
-            "0.42 (big): table 2.",
+            f"{hardware.device.source}. The paper's own hours on 8 P100 are efficiencies of "
+            f"{_paper_efficiencies()}: table 2.",
             f"A step is {published.BATCH_TOKENS:,} source and {published.BATCH_TOKENS:,} target "
             f"tokens; in the data's batches that is at most {tokens:,} of each, padding included. "
             "The paper does not say for how many steps it trained the parsers: base's are taken, "
             "and base's batch.",
         ),
     )
+
+
+def _paper_efficiencies() -> str:
+    costs = ((training.model, *training_flop(training)) for training in published.TRAINING)
+    return " and ".join(f"{counted / by_time:.2f} ({model})" for model, by_time, counted in costs)
 
 
 def command(problem: str, hparams_set: str, steps: int | None, hardware: Hardware) -> str:

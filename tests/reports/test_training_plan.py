@@ -1,8 +1,10 @@
 import re
+import shlex
 
 import pytest
+from absl import flags
 
-from t2t_repro import registry
+from t2t_repro import registry, trainer
 from t2t_repro.reports import hardware, published, training_plan
 
 P100 = hardware.DEVICES["P100"]
@@ -40,6 +42,10 @@ def test_the_global_batch_of_every_command_is_the_papers(count):
     batches = hparams.optimizer_multistep_accumulate_steps or 1
     assert count * batches * hparams.batch_size == pytest.approx(8 * 4096, abs=count)
     assert f"--train_steps={100 * batches} " in text
+    args = flags.FlagValues()
+    trainer.define_flags(args)
+    program, *given = shlex.split(text)
+    assert (program, args([program, *given])) == ("t2t-trainer", ["t2t-trainer"])
     gpus = re.search(r"--worker_gpu=(\d+)", text)
     assert (int(gpus[1]) if gpus else 1) == min(count, 8)
 
