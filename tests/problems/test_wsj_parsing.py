@@ -1,0 +1,163 @@
+import gzip
+import random
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.problem import OutputType, Split
+from t2t_repro.text.encoders import TokenTextEncoder
+from t2t_repro.text.trees import words_and_tags_from_wsj_tree
+
+NOUNS, VERBS = "dog cat man bird fish tree".split(), "sees likes eats hears".split()
+
+
+def sentence(rng):
+    """A tree of the form of the Penn Treebank's, with a function tag and a trace."""
+    subject, verb, thing = rng.choice(NOUNS), rng.choice(VERBS), rng.choice(NOUNS)
+    return (
+        f"( (S\n  (NP-SBJ-1 (DT the) (NN {subject}) )\n  (VP (VBZ {verb})\n"
+        f"    (NP (DT a) (NN {thing}) (-NONE- *-1) ))\n  (. .) ))\n"
+    )
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    """Ten files, of which file n has n trees."""
+    rng = random.Random(3)
+    folder = tmp_path / "treebank" / "combined"
+    folder.mkdir(parents=True)
+    for number in range(1, 11):
+        text = "".join(sentence(rng) for _ in range(number))
+        (folder / f"wsj_{number:04d}.mrg").write_text(text)
+    return folder.parent
+
+
+@pytest.fixture
+def raw_dir(treebank, tmp_path):
+    """The trees files that --treebank_dir makes."""
+    options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}
+    registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path / "raw"), options)
+    return str(tmp_path / "raw")
+
+
+def lines(folder, name):
+    with open(f"{folder}/{name}", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def test_a_treebank_becomes_trees_files(raw_dir):
+    counts = {name: len(lines(raw_dir, f"wsj{name}.trees")) for name in ("Train", "Eval", "Test")}
+    assert counts == {"Train": 28, "Eval": 17, "Test": 10}
+    tree, words = lines(raw_dir, "wsjTest.trees")[0], lines(raw_dir, "wsjTest.words")[0]
+    assert tree.startswith("(TOP (S (NP (DT the) (NN ") and "NONE" not in tree
+    assert words == words_and_tags_from_wsj_tree(tree)[0]
+
+
+def test_samples_are_words_and_tags(raw_dir):
+    problem = registry.get_problem("wsj_parsing")
+    samples = list(problem.generate_samples("", raw_dir, Split.EVAL))
+    assert len(samples) == 17 == problem.num_samples(raw_dir, Split.EVAL)
+    words = samples[0]["inputs"].split()
+    assert [words[0], words[3], words[5]] == ["the", "a", "."]
+    assert samples[0]["targets"] == "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
+
+
+def test_wsj_parsing_is_tensor2tensors(raw_dir, tmp_path):
+    problem = registry.get_problem("wsj_parsing")
+    assert problem.vocab_filenames == ["vocab.wsj_parsing.32768.subwords"]
+    assert problem.dataset_splits == [
+        {"split": "train", "shards": 100},
+        {"split": "dev", "shards": 1},
+    ]
+    assert (problem.input_space_id, problem.target_space_id) == (0, 0)
+    assert problem.max_samples_for_vocab == 1000
+    texts = list(problem.generate_text_for_vocab("", raw_dir))
+    assert len(texts) == 56 and texts[1].startswith("S NP DT NN")
+    # T2T's own files are for the vocabulary alone; both, or neither
+    for name, text in (("text", "red\nblue\n"), ("tags", "NN\nJJ\n")):
+        (tmp_path / "raw" / f"wsj.train.{name}.txt").write_text(text)
+    assert list(problem.generate_text_for_vocab("", raw_dir)) == ["red", "NN", "blue", "JJ"]
+    (tmp_path / "raw" / "wsj.train.tags.txt").unlink()
+    with pytest.raises(UserError, match="Expected wsj.train.tags.txt"):
+        list(problem.generate_text_for_vocab("", raw_dir))
+
+
+def test_whole_tags_have_a_vocabulary_of_their_own(raw_dir, tmp_path):
+    problem = registry.get_problem("parsing_wsj4k")
+    data = str(tmp_path)
+    problem.prepare_vocabulary(data, raw_dir)
+    problem.prepare_vocabulary(data, raw_dir)  # it is there now
+    tags = lines(data, "vocab.parsing_wsj4k.tags.tokens")
+    assert tags == ["<pad>", "<EOS>", "<UNK>", ".", *"/NP /S /VP DT NN NP S VBZ VP".split()]
+    encoders = problem.feature_encoders(data)
+    assert isinstance(encoders["targets"], TokenTextEncoder)
+    (first, *_), (sample, *_) = (
+        problem.generate_encoded_samples(data, raw_dir, Split.TEST),
+        problem.generate_samples(data, raw_dir, Split.TEST),
+    )
+    assert len(first["targets"]) == 15 and first["targets"][-1] == first["inputs"][-1] == 1
+    for name, text in sample.items():
+        assert encoders[name].decode(first[name][:-1]) == text
+    assert encoders["targets"].encode("SINV") == [2]  # a tag that training did not have
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "shards"),
+    [("parsing_wsj16k", 2**14, 10), ("parsing_wsj_semi32k", 2**15, 100)],
+)
+def test_the_papers_problems(name, size, shards):
+    problem = registry.get_problem(name)
+    assert problem.vocab_filenames == [f"vocab.{name}.{size}.subwords", f"vocab.{name}.tags.tokens"]
+    assert problem.dataset_splits[0] == {"split": "train", "shards": shards}
+    assert [entry["split"] for entry in problem.dataset_splits] == ["train", "dev", "test"]
+    assert problem.decode_hparams == "beam_size=21,alpha=0.3,extra_length=300"
+    assert problem.output_type == OutputType.TREE
+    assert (problem.input_space_id, problem.target_space_id) == (3, 15)
+    back = registry.get_problem(f"{name}_rev")
+    assert (back.output_type, back.decode_hparams) == (OutputType.TEXT, "")
+
+
+def test_the_semi_supervised_problem_adds_the_trees_of_parsers(raw_dir):
+    problem = registry.get_problem("parsing_wsj_semi32k")
+    message = "high_confidence.trees or berkeley_parser.trees .* Received: neither"
+    with pytest.raises(UserError, match=message):
+        problem.num_samples(raw_dir, Split.TRAIN)
+    with gzip.open(f"{raw_dir}/berkeley_parser.trees.gz", "wt") as file:
+        file.write("(S1 (NP (NN end)))\n" * 3)
+    assert problem.num_samples(raw_dir, Split.TRAIN) == 31
+    assert problem.num_samples(raw_dir, Split.EVAL) == 17
+    *_, last = problem.generate_samples("", raw_dir, Split.TRAIN)
+    assert last == {"inputs": "end", "targets": "NP NN /NP"}
+
+
+def test_missing_trees_are_named(tmp_path):
+    problem = registry.get_problem("parsing_wsj16k")
+    problem.prepare_raw_files(str(tmp_path), {})
+    with pytest.raises(UserError, match="Expected wsjTrain.trees .* by --treebank_dir"):
+        problem.num_samples(str(tmp_path), Split.TRAIN)
+
+
+def test_a_broken_tree_is_named_with_its_line(raw_dir):
+    with open(f"{raw_dir}/wsjEval.trees", "a", encoding="utf-8") as file:
+        file.write("(TOP (S (NN a))\n")
+    problem = registry.get_problem("wsj_parsing")
+    with pytest.raises(UserError, match=r"wsjEval.trees, line 18: expected as many \) as \("):
+        list(problem.generate_samples("", raw_dir, Split.EVAL))
+
+
+def test_a_split_without_a_tree_is_an_error(treebank, tmp_path):
+    (treebank / "combined" / "wsj_0010.mrg").write_text("( (S (-NONE- *)) )\n")
+    options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}
+    with pytest.raises(UserError, match="trees for the test split. Received: none in 1 files from"):
+        registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path), options)
+
+
+def test_flags_without_effect_are_refused(tmp_path):
+    options = {"treebank_split": "0.7,0.2,0.1"}
+    with pytest.raises(UserError, match="--treebank_split has no effect without --treebank_dir"):
+        registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path), options)
+    options["treebank_dir"] = str(tmp_path)
+    message = "problem text2text_tmpdir reads. Received: --treebank_split and --treebank_dir"
+    with pytest.raises(UserError, match=message):
+        registry.get_problem("text2text_tmpdir").prepare_raw_files(str(tmp_path), options)
