@@ -14,7 +14,7 @@ PACKAGE = "t2t_repro"
 
 # From the ground up. Any other module directly in t2t_repro/ is a program, on the top floor.
 FLOORS = (
-    {"config", "registry", "errors", "names", "files", "run_directory", "cli"},
+    {"config", "registry", "errors", "names", "space_ids", "files", "run_directory", "cli"},
     {"layers", "text"},
     {"problem"},  # names its encoders, so it lies above text; as light as the ground all the same
     {"translation"},
