@@ -40,13 +40,8 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
     if not hparams.shared_embedding_and_softmax_weights:
         tables = 2 if hparams.shared_embedding else 3
     rows = -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
-    norm = 2 * depth
-    before = hparams.layer_preprocess_sequence.count("n")  # "none" is no sequence
-    if hparams.layer_preprocess_sequence == "none":
-        before = 0
-    after = 0
-    if hparams.layer_postprocess_sequence != "none":
-        after = hparams.layer_postprocess_sequence.count("n")
+    before = _norms(hparams.layer_preprocess_sequence)
+    after = _norms(hparams.layer_postprocess_sequence)
     sublayers = 2 * encoder + 3 * decoder
     norms = sublayers * (before + after) + 2 * before  # the stacks preprocess their last sum too
     others = TARGET_SPACES * depth * hparams.use_target_space_embedding
@@ -58,7 +53,7 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
         embeddings=tables * rows * depth,
         attention=attentions(hparams) * 2 * depth * (keys + values),
         feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
-        norms=norms * norm * (hparams.norm_type == "layer"),
+        norms=norms * 2 * depth * (hparams.norm_type == "layer"),
         others=others,
     )
 
@@ -72,6 +67,11 @@ def attention_biases(hparams: HParams) -> int:
     """Returns the biases of the attention's projections, which T2T had in 2017 and then dropped."""
     keys, values = _widths(hparams)
     return attentions(hparams) * (2 * keys + values + hparams.hidden_size)
+
+
+def _norms(sequence: str) -> int:
+    """How many layer norms a sequence has; "none" is one of no letters."""
+    return 0 if sequence == "none" else sequence.count("n")
 
 
 def _widths(hparams: HParams) -> tuple[int, int]:
