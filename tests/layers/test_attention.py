@@ -8,6 +8,7 @@ from t2t_repro.layers.attention import (
     RelativeSelfAttention,
     SelfAttention,
     causal_mask,
+    same_segment_mask,
 )
 
 B, T, S, D, N = 2, 5, 7, 12, 3
@@ -38,6 +39,15 @@ def naive(queries, keys, values, kernels, mask, relative=None):
 
 def data(length):
     return np.random.default_rng(length).normal(size=(B, length, D)).astype("float32")
+
+
+def test_a_segment_sees_itself():
+    queries = np.array([[1, 2, 2], [1, 1, 0]], "int32")
+    keys = np.array([[1, 1, 2, 0], [1, 2, 1, 0]], "int32")
+    mask = np.asarray(same_segment_mask(queries, keys))
+    assert mask.shape == (2, 1, 3, 4)
+    assert mask[0, 0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
+    assert mask[1, 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
 
 
 def test_self_attention():
