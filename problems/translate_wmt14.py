@@ -54,7 +54,8 @@ class TranslateEndeWmt14(TranslateProblem):
 
     def _pairs(self, tmp_dir: str, dataset_split: str) -> Iterator[Pair]:
         builder = _builder(self.language, tmp_dir)
-        if builder.is_prepared():
+        # Not builder.is_prepared(), which logs a warning where nothing has been prepared.
+        if os.path.exists(os.path.join(builder.data_dir, "dataset_info.json")):
             yield from _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
         else:
             files = self.source_data_files(dataset_split)
