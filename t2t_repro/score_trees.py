@@ -1,8 +1,8 @@
 """Scores parse trees: labelled bracketing, equal to EVALB with COLLINS.prm.
 
-Trees against trees, one bracketed tree a line:
+Trees against trees, one bracketed tree a line, as t2t-decoder writes them:
     t2t-score-trees --gold=wsj.test.trees --predicted=parser.trees
-The linearised tags that a model decodes, turned into trees over the gold words:
+The linearised tags that a model decodes (raw_output=True), as trees over the gold words:
     t2t-score-trees --gold=wsj.test.trees --predicted_tags=decoded.txt
 
 Sentences whose words differ from the gold tree's are errors: counted, but left out of the scores.
@@ -54,16 +54,23 @@ def score_files(
         predicted: the file of predicted trees, or of predicted linearised tags.
         tags: whether it is tags; the result then has "repairs": for how many sentences the tags
             were no tree, and what was changed.
-        gold_parts_of_speech: write the gold parts of speech at the leaves of trees made of tags.
+        gold_parts_of_speech: write the gold parts of speech at the leaves; of predicted trees, at
+            those of trees over the very words of the gold tree.
         cutoff: see `parseval.score`.
     """
     pairs = list(raw.parallel_lines(gold, predicted, may_be_blank=True))
     gold_trees = [pair["inputs"] for pair in pairs]
     predicted_trees = [pair["targets"] for pair in pairs]
     repairs: dict[str, int] = {}
-    if tags:
+    if tags or gold_parts_of_speech:
         parsed = [trees.parse(line, f"{gold}, line {n}") for n, line in enumerate(gold_trees, 1)]
+    if tags:
         predicted_trees, repairs = trees_of_tags(parsed, predicted_trees, gold_parts_of_speech)
+    elif gold_parts_of_speech:
+        predicted_trees = [
+            with_parts_of_speech(tree, line, f"{predicted}, line {n}")
+            for n, (tree, line) in enumerate(zip(parsed, predicted_trees, strict=True), 1)
+        ]
     result = parseval.score(
         gold_trees,
         predicted_trees,
@@ -74,6 +81,17 @@ def score_files(
     if tags:
         result["repairs"] = repairs
     return result, gold_trees, predicted_trees
+
+
+def with_parts_of_speech(gold: trees.Tree, predicted: str, where: str) -> str:
+    """Returns a predicted tree with the gold parts of speech, if it is over the same words."""
+    if not predicted:
+        return predicted
+    tree = trees.parse(predicted, where)
+    if tree.words() == gold.words():
+        for leaf, right in zip(tree.leaves(), gold.leaves(), strict=True):
+            leaf.label = right.label
+    return str(tree)
 
 
 def trees_of_tags(
@@ -195,9 +213,10 @@ def define_flags(f: flags.FlagValues) -> None:
         flags.DEFINE_string(name, None, text, flag_values=f)
     flags.DEFINE_bool(
         "gold_parts_of_speech",
-        True,
-        "With --predicted_tags: the leaves get the gold parts of speech. EVALB tells punctuation "
-        "by them, and a comma tagged as a noun would make its sentence an error.",
+        None,
+        "The leaves get the gold parts of speech. EVALB tells punctuation by them, and a comma "
+        "tagged as a noun makes its sentence an error. Default: yes with --predicted_tags, no with "
+        "--predicted.",
         flag_values=f,
     )
     flags.DEFINE_integer(
@@ -216,14 +235,16 @@ def main(args: flags.FlagValues) -> None:
         raise UserError(
             f"Expected one of --predicted=FILE and --predicted_tags=FILE. Received: {received}."
         )
-    for name in ("trees_file", "gold_parts_of_speech"):
-        if args.predicted is not None and args[name].present:
-            raise UserError(f"--{name} has no effect without --predicted_tags. Leave it out.")
+    if args.predicted is not None and args.trees_file is not None:
+        raise UserError("--trees_file has no effect without --predicted_tags. Leave it out.")
+    gold_parts_of_speech = args.gold_parts_of_speech
+    if gold_parts_of_speech is None:
+        gold_parts_of_speech = args.predicted is None
     result, gold_trees, predicted_trees = score_files(
         args.gold,
         args.predicted or args.predicted_tags,
         tags=args.predicted is None,
-        gold_parts_of_speech=args.gold_parts_of_speech,
+        gold_parts_of_speech=gold_parts_of_speech,
         cutoff=args.cutoff,
     )
     if args.trees_file is not None:

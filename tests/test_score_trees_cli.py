@@ -93,6 +93,25 @@ def test_tags(files, capsys):
     assert row_of(capsys.readouterr().out, "tagging accuracy") == ["87.50", "87.50"]
 
 
+def test_gold_parts_of_speech_for_trees(files, capsys):
+    """A comma that the parser calls a noun makes EVALB compare four words with three."""
+    (files / "gold").write_text("(TOP (S (NN a) (, ,) (NP (NN b)) (. .)))\n(TOP (NP (NN c)))\n")
+    (files / "predicted").write_text(
+        "(TOP (S (NN a) (NN ,) (NP (VB b)) (. .)))\n(TOP (X (NN d)))\n"
+    )
+    arguments = [f"--gold={files / 'gold'}", f"--predicted={files / 'predicted'}"]
+    run(*arguments)
+    assert row_of(capsys.readouterr().out, "error sentences") == ["2", "2"]
+    run(*arguments, "--gold_parts_of_speech")
+    out = capsys.readouterr().out
+    assert row_of(out, "error sentences") == ["1", "1"]  # other words than the gold tree's
+    assert row_of(out, "bracketing F1") == ["100.00", "100.00"]
+    (files / "predicted").write_text("(TOP (S (NN a)\n\n")
+    assert "predicted, line 1: expected as many ) as (" in refused(
+        capsys, *arguments, "--gold_parts_of_speech"
+    )
+
+
 def test_many_errors_are_not_all_listed(files, capsys):
     (files / "gold").write_text("(TOP (NN a))\n" * 13)
     (files / "predicted").write_text("(TOP (NN b))\n" * 13)
@@ -123,7 +142,6 @@ def test_wrong_files(files, capsys):
         ),
         (["--gold=g", "--predicted=p", "--predicted_tags=t"], "Received: both"),
         (["--gold=g", "--predicted=p", "--trees_file=t"], "--trees_file has no effect without"),
-        (["--gold=g", "--predicted=p", "--gold_parts_of_speech"], "has no effect without"),
         (["--gold=no/such", "--predicted=p"], "No such file or directory: 'no/such'"),
         (["--gold=g", "--predicted=p", "--worst=-1"], "worst"),
     ],
