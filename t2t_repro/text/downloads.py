@@ -42,7 +42,7 @@ def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         _fetch(url, partial)
     except (OSError, http.client.HTTPException) as error:
-        kept = partial.stat().st_size if partial.exists() else 0
+        kept = _kept(url, partial)
         again = f" Or repeat the command: it goes on from {kept:,} bytes." if kept else ""
         raise UserError(
             f"Cannot download {url} to {path}. Received: {error}. {by_hand}.{again}"
@@ -102,13 +102,10 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     import urllib.error  # slow to load, and needed by few
     import urllib.request
 
-    state = _read_json(_state(partial))
-    done = partial.stat().st_size if partial.exists() else 0
-    if state.get("url") != url or not state.get("validator"):
-        done = 0
+    done = _kept(url, partial)
     headers = {"User-Agent": "t2t_repro", "Accept-Encoding": "identity"}
     if done:
-        headers |= {"Range": f"bytes={done}-", "If-Range": state["validator"]}
+        headers |= {"Range": f"bytes={done}-", "If-Range": _read_json(_state(partial))["validator"]}
     try:
         response = urllib.request.urlopen(
             urllib.request.Request(url, headers=headers), timeout=_TIMEOUT
@@ -141,6 +138,13 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     got = partial.stat().st_size
     if total is not None and got != total:
         raise OSError(f"{got:,} of {total:,} bytes, then the end")
+
+
+def _kept(url: str, partial: pathlib.Path) -> int:
+    """How many bytes of `url` an earlier call has left that one can go on from."""
+    state = _read_json(_state(partial))
+    usable = state.get("url") == url and state.get("validator") and partial.exists()
+    return partial.stat().st_size if usable else 0
 
 
 def _validator(headers: Any) -> str:

@@ -7,7 +7,6 @@ import zipfile
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.interop.t2t_modules import TranslateProblem
 from t2t_repro.text import parallel_corpora as corpora
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -203,23 +202,3 @@ def test_vocabularies_are_built_once(tmp_path):
     assert isinstance(encoder, SubwordTextEncoder) and (tmp_path / "vocab").exists()
     (tmp_path / "a").unlink()
     assert corpora.get_or_generate_vocab(*arguments).vocab_size == encoder.vocab_size
-
-
-def test_a_translation_problem_of_archives(tmp_path):
-    class Mine(TranslateProblem):
-        name = "mine"
-
-        def source_data_files(self, dataset_split):
-            return [["x", (f"{dataset_split}.en", f"{dataset_split}.de")]]
-
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.en").write_text(f"{split}\n")
-        (tmp_path / f"{split}.de").write_text("wort\n")
-    problem = Mine()
-    samples = list(problem.generate_samples("", str(tmp_path), "train"))
-    assert samples == [{"inputs": "train", "targets": "wort"}]
-    assert list(problem.generate_samples("", str(tmp_path), "dev"))[0]["inputs"] == "dev"
-    assert (tmp_path / "mine-compiled-dev.lang1").exists()
-    assert list(problem.generate_text_for_vocab("", str(tmp_path))) == ["train", "wort"]
-    with pytest.raises(NotImplementedError, match="must define source_data_files"):
-        TranslateProblem().source_data_files("train")
