@@ -10,6 +10,7 @@ metrics.jsonl, have to be equal bit by bit.
 
 import argparse
 import collections
+import contextlib
 import json
 import pathlib
 import random
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -39,18 +41,19 @@ def command(folder: pathlib.Path, run: str, steps: int, every: int) -> list[str]
 class Trainer:
     """The process, and what it does at the moment as far as can be seen from outside."""
 
-    def __init__(self, argv: list[str], folder: pathlib.Path, every: int):
+    def __init__(self, argv: list[str], folder: pathlib.Path, every: int, start: Callable):
         self._folder = folder
         self._every = every
+        self._left_over = self._incomplete()
         self._log = open(folder.with_suffix(".log"), "ab")
         self._seen = self._log.tell()
-        self.process = subprocess.Popen(argv, stdout=self._log, stderr=self._log)
+        self.process = start(argv, stdout=self._log, stderr=self._log)
 
     def phase(self) -> str:
         """Returns one of `PHASES`, or "over"."""
         if self.process.poll() is not None:
             return "over"
-        if list(self._folder.glob("checkpoints/.incomplete-*")):
+        if self._incomplete() - self._left_over:
             return "writing"
         with open(self._log.name, encoding="utf-8") as file:
             file.seek(self._seen)
@@ -60,6 +63,14 @@ class Trainer:
         step = int(lines[-1].split()[1].split("/")[0])
         trained = "| loss" in lines[-1]
         return "evaluating" if trained and step % self._every == 0 else "stepping"
+
+    def _incomplete(self) -> set[tuple[str, int]]:
+        """Returns the folders of checkpoints that are not whole, those of earlier kills too."""
+        found = set()
+        for path in self._folder.glob("checkpoints/.incomplete-*"):
+            with contextlib.suppress(FileNotFoundError):  # it has been renamed
+                found.add((path.name, path.stat().st_ino))
+        return found
 
     def kill_in(self, phase: str, rng: random.Random) -> str:
         """Kills the process in a phase, a random time after it began; returns that of the kill."""
@@ -97,20 +108,37 @@ def metrics(run: pathlib.Path) -> list[dict]:
     return [{name: row[name] for name in row if name not in clocks} for row in rows]
 
 
-def measure(folder: pathlib.Path, kills: int, steps: int, every: int, seed: int) -> dict:
-    """Returns what was hit, and what differs at the end."""
+def measure(
+    folder: pathlib.Path,
+    *,
+    kills: int,
+    steps: int,
+    every: int,
+    seed: int,
+    start: Callable = subprocess.Popen,
+) -> dict:
+    """Returns what was hit, and what differs at the end.
+
+    Args:
+        folder: gets the data and both runs.
+        kills: how often to kill.
+        steps: those of the run.
+        every: steps between checkpoints.
+        seed: decides the moments.
+        start: starts a process, as subprocess.Popen.
+    """
     rng = random.Random(seed)
     started = time.monotonic()
-    straight = Trainer(command(folder, "straight", steps, every), folder / "straight", every)
-    straight.wait()
+    argv = command(folder, "straight", steps, every)
+    Trainer(argv, folder / "straight", every, start).wait()
     hit: collections.Counter[str] = collections.Counter()
     argv = command(folder, "killed", steps, every)
     for number in range(kills):
-        trainer = Trainer(argv, folder / "killed", every)
+        trainer = Trainer(argv, folder / "killed", every, start)
         phase = trainer.kill_in(PHASES[number % len(PHASES)], rng)
-        print(f"kill {number + 1}: while {phase}", flush=True)
+        print(f"kill {number + 1}: while {phase}", file=sys.stderr, flush=True)
         hit[phase] += 1
-    Trainer(argv, folder / "killed", every).wait()
+    Trainer(argv, folder / "killed", every, start).wait()
     one, two = newest(folder / "straight"), newest(folder / "killed")
     differ = [name for name in one | two if one.get(name) is None or two.get(name) is None]
     differ += [n for n in one if n in two and one[n].tobytes() != two[n].tobytes()]
@@ -141,7 +169,13 @@ def main() -> None:
     parser.add_argument("--out", help="a JSON file")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(pathlib.Path(folder), args.kills, args.steps, args.every, args.seed)
+        found = measure(
+            pathlib.Path(folder),
+            kills=args.kills,
+            steps=args.steps,
+            every=args.every,
+            seed=args.seed,
+        )
     text = json.dumps(found, indent=1)
     print(text)
     if args.out:

@@ -1,9 +1,15 @@
 """The run directory explains itself and keeps contradictions out."""
 
 import dataclasses
+import errno
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
 
+from t2t_repro import run_directory
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -145,3 +151,57 @@ def test_metrics_are_cut_behind_a_step(tmp_path):
     run.cut_metrics(2)
     assert run.metrics_path.stat().st_mtime_ns == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl"]
+
+
+HOLDER = """
+import sys, time
+from t2t_repro.run_directory import RunDirectory
+with RunDirectory(sys.argv[1]).locked():
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    command = [sys.executable, "-c", HOLDER, str(run.path)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE)
+    first.stdout.readline()
+    message = (
+        f"Expected no other trainer in {run.path}. Received: process {first.pid} on "
+        f"{socket.gethostname()}, since .*Z trains there. Wait for it or stop it, or give another"
+    )
+    with pytest.raises(UserError, match=message), run.locked():
+        pytest.fail("the first holds it")
+    run.append_metrics({"step": 1})  # whoever reads or reports needs no lock
+    assert run.read_metrics() == [{"step": 1}]
+    first.kill()  # as kill -9: nothing is cleaned up
+    first.wait()
+    first.stdout.close()
+    for _ in range(2):
+        with run.locked():
+            said = (run.path / "trainer.lock").read_text()
+            assert said.startswith(f"process {os.getpid()} on ") and said.count("\n") == 1
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_directory.fcntl, "flock", refuse)
+    message = r"trainer.lock on a file system with locks \(flock\). Received: No locks available"
+    with pytest.raises(UserError, match=message), RunDirectory(tmp_path).locked():
+        pytest.fail("there is no lock")
+
+
+def test_a_description_is_copied_without_history(tmp_path):
+    run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
+    run.begin(CONFIG, ["x"], [])
+    run.append_metrics({"step": 1})
+    for name in ("vocab.x", "eval-dev-3.json", "events.out.tfevents.7", "trainer.lock"):
+        (run.path / name).write_text(name)
+    (run.path / "checkpoints").mkdir()
+    run.copy_description(out)
+    names = sorted(path.name for path in out.path.iterdir())
+    assert names == ["hparams.json", "run.json", "vocab.x"]
+    assert out.config() == run.config()

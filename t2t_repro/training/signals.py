@@ -95,6 +95,8 @@ def _mode(*, deferred: bool) -> Iterator[None]:
         yield
     finally:
         watch.deferred = before
+    if watch.received and not before:  # it came too late for anyone who asked
+        raise Interrupted(watch.received)
 
 
 def _leave_at_the_second(reading: int) -> None:

@@ -1,9 +1,13 @@
 """A model small enough to train in a test, with the interface that training needs."""
 
+import io
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
+
+from t2t_repro.run_directory import RunDirectory
 
 
 class Cipher(keras.Model):
@@ -63,3 +67,50 @@ def make_batches():
         )
 
     return make
+
+
+@pytest.fixture
+def run(tmp_path):
+    """An empty run directory."""
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    return run
+
+
+@pytest.fixture
+def train():
+    """Trains a model on endless batches; returns the state, the steps evaluated, what was said."""
+    from t2t_repro.training import checkpoints, loop
+    from t2t_repro.training.progress import Progress
+
+    def train(model, batches, run, **plan):
+        plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
+        stream, evaluations = io.StringIO(), []
+        progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], stream)
+
+        def evaluate(step, wait):
+            evaluations.append(step)
+            wait()
+            assert checkpoints.latest(run.path).name == f"ckpt-{step}"
+            progress.evaluation(step, {"loss": 1.0}, "dev", 0.1)
+            return {"loss": 1.0}
+
+        plan = loop.Plan(**plan)
+        state = loop.train(model, batches.skip, run, plan, progress=progress, evaluate=evaluate)
+        return state, evaluations, stream.getvalue()
+
+    return train
+
+
+@pytest.fixture
+def steps():
+    """The rows of a run's metrics.jsonl that are of training."""
+    return lambda run: [row for row in run.read_metrics() if row["kind"] == "train"]
+
+
+@pytest.fixture
+def weights():
+    """A model's weights as arrays by name."""
+    from t2t_repro.training import checkpoints
+
+    return lambda model: {k: np.asarray(v) for k, v in checkpoints.named_weights(model).items()}

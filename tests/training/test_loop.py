@@ -1,4 +1,3 @@
-import io
 import re
 
 import numpy as np
@@ -10,41 +9,9 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution, loop
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.loop import Plan
-from t2t_repro.training.progress import Progress
 
 
-def train(model, batches, run, **plan):
-    plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
-    stream, evaluations = io.StringIO(), []
-    progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], stream)
-
-    def evaluate(step, wait):
-        evaluations.append(step)
-        wait()
-        assert checkpoints.latest(run.path).name == f"ckpt-{step}"
-        progress.evaluation(step, {"loss": 1.0}, "dev", 0.1)
-        return {"loss": 1.0}
-
-    state = loop.train(model, batches.skip, run, Plan(**plan), progress=progress, evaluate=evaluate)
-    return state, evaluations, stream.getvalue()
-
-
-@pytest.fixture
-def run(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    run.path.mkdir()
-    return run
-
-
-def steps(run):
-    return [row for row in run.read_metrics() if row["kind"] == "train"]
-
-
-def weights(model):
-    return {name: np.asarray(v) for name, v in checkpoints.named_weights(model).items()}
-
-
-def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches):
+def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches, train, steps):
     model = make_model()
     state, evaluations, said = train(
         model, make_batches(), run, train_steps=82, local_eval_frequency=40, keep_checkpoint_max=2
@@ -83,7 +50,7 @@ def test_by_default_it_reports_to_standard_output_and_tensorboard(
         assert "loss" in tags
 
 
-def test_the_loss_is_that_of_the_step(run, make_model, make_batches):
+def test_the_loss_is_that_of_the_step(run, make_model, make_batches, train, steps):
     batches = make_batches()
     _, _, _ = train(make_model(), batches, run, train_steps=4, log_step_count_steps=1)
     alone = make_model()
@@ -94,7 +61,9 @@ def test_the_loss_is_that_of_the_step(run, make_model, make_batches):
     assert [row["loss"] for row in steps(run)] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_stopped_run_ends_as_one_that_never_stopped(tmp_path, make_model, make_batches):
+def test_a_stopped_run_ends_as_one_that_never_stopped(
+    tmp_path, make_model, make_batches, train, weights
+):
     straight, stopped = RunDirectory(tmp_path / "straight"), RunDirectory(tmp_path / "stopped")
     straight.path.mkdir()
     stopped.path.mkdir()
@@ -114,7 +83,9 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(tmp_path, make_model, make
         np.testing.assert_array_equal(value, weights(resumed)[name], name)
 
 
-def test_a_torn_checkpoint_is_named_and_the_one_before_it_continued(run, make_model, make_batches):
+def test_a_torn_checkpoint_is_named_and_the_one_before_it_continued(
+    run, make_model, make_batches, train
+):
     train(make_model(), make_batches(), run, train_steps=10)
     (run.checkpoints_dir / "ckpt-10" / "training.npz").write_bytes(b"torn")
     _, _, said = train(make_model(seed=4), make_batches(), run, train_steps=12)
@@ -122,7 +93,7 @@ def test_a_torn_checkpoint_is_named_and_the_one_before_it_continued(run, make_mo
     assert re.search(r"Continuing from .*ckpt-5 \(step 5\)", said)
 
 
-def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monkeypatch):
+def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monkeypatch, train):
     clock = iter(range(10**6))
     monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
     _, evaluations, _ = train(
@@ -134,7 +105,9 @@ def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monk
     assert 0 < len(evaluations) < len(steps) and evaluations[-1] == 30
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(run, make_model, make_batches):
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(
+    run, make_model, make_batches, train
+):
     model = make_model(learning_rate=float("inf"))
     with pytest.raises(UserError, match=r"Received: loss nan at step 2, .*inputs \d x \d"):
         train(model, make_batches(), run, local_eval_frequency=1)
@@ -142,7 +115,9 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(run, make_mo
 
 
 @pytest.mark.parametrize("value, name", [(np.nan, "nan"), (np.inf, "inf")])
-def test_a_loss_that_is_not_finite_is_not_applied(run, make_model, make_batches, value, name):
+def test_a_loss_that_is_not_finite_is_not_applied(
+    run, make_model, make_batches, value, name, train, weights
+):
     model = make_model(dropout=0.0)
     compute_loss, batches = model.compute_loss, make_batches()
     shapes = [tuple(batch["inputs"].shape) for batch in batches.take(3)]
@@ -175,7 +150,9 @@ def test_another_error_of_a_step_is_not_taken_for_it(make_model, make_batches):
         step({"inputs": ids, "targets": ids})
 
 
-def test_what_is_done_again_is_not_in_the_metrics_twice(run, make_model, make_batches):
+def test_what_is_done_again_is_not_in_the_metrics_twice(
+    run, make_model, make_batches, train, steps
+):
     train(make_model(), make_batches(), run, train_steps=9, log_step_count_steps=1)
     (run.checkpoints_dir / "ckpt-9" / "state.json").unlink()
     train(make_model(), make_batches(), run, train_steps=10, log_step_count_steps=1)
@@ -190,12 +167,12 @@ def test_what_is_done_again_is_not_in_the_metrics_twice(run, make_model, make_ba
     assert [row["step"] for row in steps(run)] == [1, 2]
 
 
-def test_data_that_ends_is_an_error(run, make_model, make_batches):
+def test_data_that_ends_is_an_error(run, make_model, make_batches, train):
     with pytest.raises(UserError, match="training data without end. Received: 3 batches"):
         train(make_model(), make_batches().take(3), run)
 
 
-def test_one_trace_serves_every_shape(run, make_model, make_batches):
+def test_one_trace_serves_every_shape(run, make_model, make_batches, train):
     model, calls = make_model(), []
     original = model.compute_loss
     model.compute_loss = lambda **arguments: calls.append(1) or original(**arguments)
@@ -210,7 +187,13 @@ def test_a_plan_counts_from_one(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds"]
+    "name",
+    [
+        "save_checkpoints_secs",
+        "keep_checkpoint_max",
+        "eval_throttle_seconds",
+        "max_nonfinite_steps",
+    ],
 )
 def test_a_plan_has_no_negative_numbers(name):
     with pytest.raises(UserError, match=f"Expected --{name} >= 0. Received: -1"):
@@ -226,3 +209,21 @@ def test_target_tokens_are_counted_without_padding(make_batches):
     batch = next(distribution.batches(make_batches()))
     assert distribution.count_tokens(batch) == np.count_nonzero(batch["targets"].numpy())
     assert distribution.count_tokens(batch) == batch["targets"].numpy().size - 1
+
+
+def test_hours_are_counted_up():
+    with pytest.raises(UserError, match="--keep_checkpoint_every_n_hours > 0. Received: 0"):
+        Plan(train_steps=1, keep_checkpoint_every_n_hours=0)
+
+
+def test_one_checkpoint_is_kept_for_each_so_many_hours(
+    run, make_model, make_batches, monkeypatch, train
+):
+    clock = iter(range(0, 10**7, 600))  # each look at it is ten minutes later
+    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
+    plan = {"keep_checkpoint_max": 1, "keep_checkpoint_every_n_hours": 3}
+    train(make_model(), make_batches(), run, train_steps=12, local_eval_frequency=1, **plan)
+    found = [checkpoints.read_state(path) for path in checkpoints.list_checkpoints(run.path)]
+    hours = [state.extra["seconds"] / 3600 for state in found if state.extra["permanent"]]
+    assert len(hours) > 1 and found[-1].step == 12
+    assert [int(hour / 3) for hour in hours] == list(range(1, len(hours) + 1))

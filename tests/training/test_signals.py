@@ -25,7 +25,7 @@ def test_a_signal_ends_the_block_at_once_where_nothing_is_to_save(signum):
 
 
 def test_a_deferred_signal_is_received_and_waits(capfd):
-    with signals.watching(), signals.deferred():
+    with pytest.raises(Interrupted), signals.watching(), signals.deferred():
         assert signals.received() == 0
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.2)
@@ -37,11 +37,13 @@ def test_a_deferred_signal_is_received_and_waits(capfd):
 
 
 def test_an_immediate_part_of_a_deferred_block():
-    with signals.watching(), signals.deferred():
-        with pytest.raises(Interrupted), signals.immediate():
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-        assert signals.received() == signal.SIGINT  # deferred again: nothing is raised here
+    with pytest.raises(Interrupted), signals.watching():
+        with signals.deferred():
+            with pytest.raises(Interrupted), signals.immediate():
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            assert signals.received() == signal.SIGINT  # deferred again: nothing is raised here
+        pytest.fail("the signal counts when the block is over")
 
 
 def test_watching_twice_and_in_another_thread_changes_nothing():

@@ -1,0 +1,254 @@
+"""Finds the largest batch_size whose steps fit into memory, each tried in a process of its own.
+
+A process that runs out of memory is often killed, not told; so the steps are made by
+`t2t-trainer --try_batch_size=N`, and its resident memory is watched from here.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.config import HParams
+from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+
+SECONDS = 900.0  # for all trials together
+TRIAL_SECONDS = 300.0
+MARK = "batch size tried: "  # before the JSON that a trial prints
+_NEAR = 1.1  # the search ends when what fails is at most this much larger than what fits
+_SHARE = 0.9  # of the free memory may be used
+_MB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What a batch_size took.
+
+    Attributes:
+        batch_size: tokens.
+        fits: whether the steps were made within the limit.
+        peak_mb: the largest memory of the process, MB; a GPU's own is not in it.
+        step_seconds: the second step's time, on the largest batch; 0 where it does not fit.
+        reason: why it does not fit; "" where it does.
+    """
+
+    batch_size: int
+    fits: bool
+    peak_mb: float = 0.0
+    step_seconds: float = 0.0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        said = f"{self.step_seconds:.2f} s a step" if self.fits else f"does not fit: {self.reason}"
+        return f"batch_size {self.batch_size:,}: {self.peak_mb:,.0f} MB, {said}"
+
+
+def search(
+    attempt: Callable[[int, float], Trial],
+    start: int,
+    *,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Trial]:
+    """Tries sizes from `start` on, doubled or halved and then between; returns all trials.
+
+    Args:
+        attempt: called with a size and the seconds that are left.
+        start: the first size.
+        seconds: no trial begins later than this.
+        clock: tells the time.
+    """
+    until = clock() + seconds
+    trials: list[Trial] = []
+    fits, fails = 0, 0
+    size = start
+    while size and clock() < until:
+        trial = attempt(size, until - clock())
+        trials.append(trial)
+        if trial.fits:
+            fits = size
+        else:
+            fails = size
+        if not fails:
+            size = 2 * fits
+        elif not fits:
+            size = fails // 2
+        else:
+            size = (fits + fails) // 2 if fails > _NEAR * fits else 0
+    return trials
+
+
+def run_trial(
+    command: Sequence[str], batch_size: int, limit_mb: float, seconds: float, poll: float = 0.05
+) -> Trial:
+    """Runs `command --try_batch_size=N` and watches its memory.
+
+    Args:
+        command: a t2t-trainer's, as a list.
+        batch_size: the size to try.
+        limit_mb: a process that holds more is killed.
+        seconds: one that takes longer is killed too.
+        poll: look this often, in seconds.
+    """
+    process = subprocess.Popen(
+        [*command, f"--try_batch_size={batch_size}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "TF_CONFIG"},
+    )
+    until, peak, reason = time.monotonic() + min(seconds, TRIAL_SECONDS), 0.0, ""
+    try:
+        while process.poll() is None and not reason:
+            peak = max(peak, _resident_mb(process.pid))
+            if peak > limit_mb:
+                reason = f"more than {limit_mb:,.0f} MB"
+            elif time.monotonic() > until:
+                reason = "no end within its time"
+            time.sleep(poll)
+    finally:
+        process.kill()
+    said, _ = process.communicate()
+    found = [line.removeprefix(MARK) for line in said.splitlines() if line.startswith(MARK)]
+    if found and not reason:
+        values = json.loads(found[-1])
+        if values["peak_mb"] <= limit_mb:
+            return Trial(batch_size, True, values["peak_mb"], values["step_seconds"])
+        peak, reason = values["peak_mb"], f"more than {limit_mb:,.0f} MB"
+    if not reason:
+        reason = _why_it_ended(process.returncode, said)
+    return Trial(batch_size, False, peak, reason=reason)
+
+
+def _why_it_ended(code: int, said: str) -> str:
+    """Returns why a trial ended without a result, if that was for want of memory.
+
+    Raises:
+        UserError: if it was for something else: the message is that of the trial.
+    """
+    if code == -9:
+        return "killed, as the system does where there is no memory"
+    if "out of memory" in said or "bad_alloc" in said or "RESOURCE_EXHAUSTED" in said:
+        return "out of memory"
+    last = said.strip().splitlines()[-1:] or [f"exit code {code}"]
+    raise UserError(f"Expected a trial to make its steps. Received: {last[0]}")
+
+
+def find(command: Sequence[str], start: int, limit_mb: float, output: pathlib.Path | None) -> Trial:
+    """Finds the largest batch_size that fits, prints what it tried, and writes it as JSON.
+
+    Args:
+        command: a t2t-trainer's, without --find_batch_size.
+        start: the first size to try.
+        limit_mb: how much memory there is; 0: what is free.
+        output: the JSON file; None: none.
+
+    Raises:
+        UserError: if not even one token fits, or a trial ends for another reason.
+    """
+    limit_mb = limit_mb or free_mb()
+    print(f"Trying batch sizes within {limit_mb:,.0f} MB, for {SECONDS / 60:.0f} minutes at most.")
+
+    def attempt(size: int, seconds: float) -> Trial:
+        trial = run_trial(command, size, limit_mb, seconds)
+        print(trial, flush=True)
+        return trial
+
+    trials = search(attempt, start)
+    best = max((trial for trial in trials if trial.fits), key=lambda t: t.batch_size, default=None)
+    content = {
+        "limit_mb": round(limit_mb),
+        "batch_size": best.batch_size if best else None,
+        "trials": [dataclasses.asdict(trial) for trial in trials],
+    }
+    if output is not None:
+        write_text_atomic(output, json.dumps(content, indent=1) + "\n")
+    if best is None:
+        raise UserError(
+            f"Expected memory for some batch_size. Received: none of {len(trials)} fits, the last "
+            f"was {trials[-1]}. Take a smaller model, or lower max_length."
+        )
+    print(f"The largest that fits: --hparams=batch_size={best.batch_size}")
+    return best
+
+
+def free_mb() -> float:
+    """Returns how much memory a process may take: most of what machine and cgroup have free."""
+    free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    meminfo = pathlib.Path("/proc/meminfo")
+    if meminfo.exists():
+        fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
+        free = [int(fields["MemAvailable"].split()[0]) * 1024]
+    for most, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        folder = pathlib.Path("/sys/fs/cgroup")
+        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+            free.append(int((folder / most).read_text()) - int((folder / used).read_text()))
+    return _SHARE * min(free) / _MB
+
+
+def _resident_mb(pid: int) -> float:
+    with contextlib.suppress(OSError):
+        pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / _MB
+    return 0.0
+
+
+def largest_batches(
+    hparams: HParams, longest: int, length_multiplier: int = 1
+) -> list[dict[str, np.ndarray]]:
+    """Returns the batches that need the most memory: of the most tokens, and of the longest.
+
+    Args:
+        hparams: say what the buckets are.
+        longest: the longest example of the data.
+        length_multiplier: of the problem.
+    """
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=length_multiplier)
+    longest = min(longest, (hparams.max_length or hparams.batch_size) * length_multiplier)
+    shapes = [
+        (size, min(end - 1, longest))
+        for size, end, begin in zip(
+            scheme["batch_sizes"],
+            [*scheme["boundaries"], longest + 1],
+            [0, *scheme["boundaries"]],
+            strict=True,
+        )
+        if begin <= longest
+    ]
+    worst = {max(shapes, key=lambda s: s[0] * s[1]), max(shapes, key=lambda s: s[0] * s[1] ** 2)}
+    return [dict.fromkeys(("inputs", "targets"), np.full(s, 2, "int32")) for s in sorted(worst)]
+
+
+def report(step_seconds: float) -> dict[str, Any]:
+    """Prints what a trial took, its time and its largest memory, for `run_trial`; returns it."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    values = {"peak_mb": round(peak / _MB, 1), "step_seconds": round(step_seconds, 4)}
+    print(MARK + json.dumps(values), flush=True)
+    return values
+
+
+def trainer_command(argv: Sequence[str]) -> list[str]:
+    """Returns the command of a trial: this one's own flags without those of the search."""
+    names = ("find_batch_size", "memory_limit_mb", "schedule", "generate_data")
+    kept, skip = [], False
+    for arg in argv:
+        name, equals, _ = arg.lstrip("-").partition("=")
+        if skip or name.removeprefix("no") in names:
+            skip = not skip and not equals and name in ("memory_limit_mb", "schedule")
+            continue
+        kept.append(arg)
+    return [sys.executable, "-m", "t2t_repro.trainer", *kept]

@@ -1,0 +1,191 @@
+"""What ends a run before its time, and what it leaves out: signals, bad steps, full disks."""
+
+import errno
+import io
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints, loop, signals
+from t2t_repro.training.best import KeepBest
+from t2t_repro.training.early_stopping import EarlyStopping
+from t2t_repro.training.loop import Plan
+from t2t_repro.training.progress import Progress
+
+
+class Hooked(Progress):
+    """Calls a function with each step that was made."""
+
+    def __init__(self, run, plan, hook):
+        super().__init__(run, plan.train_steps, plan.log_step_count_steps, io.StringIO())
+        self._hook = hook
+
+    def step(self, step, *arguments):
+        super().step(step, *arguments)
+        self._hook(step)
+
+
+def kill_at(at, signum):
+    return lambda step: os.kill(os.getpid(), signum) if step == at else None
+
+
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_none(
+    tmp_path, run, make_model, make_batches, signum, code, train, weights
+):
+    plan = Plan(train_steps=8, local_eval_frequency=5)
+    progress = Hooked(run, plan, kill_at(2, signum))  # while the third begins
+    with pytest.raises(Interrupted) as stopped, signals.watching():
+        loop.train(make_model(), make_batches().skip, run, plan, progress=progress)
+    path = run.checkpoints_dir / "ckpt-3"
+    assert stopped.value.exit_code == code and checkpoints.latest(run.path) == path
+    said = f"stopped by {signum.name} at step 3, saved as {path}. The same command continues."
+    assert str(stopped.value) == said
+    resumed, straight = make_model(seed=7), make_model()
+    train(resumed, make_batches(), run, train_steps=8)
+    other = RunDirectory(tmp_path / "straight")
+    other.path.mkdir()
+    train(straight, make_batches(), other, train_steps=8)
+    for name, value in weights(straight).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], name)
+
+
+def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_batches):
+    plan, evaluations = Plan(train_steps=6, local_eval_frequency=3), []
+
+    def evaluate(step, wait):
+        evaluations.append(step)
+        if len(evaluations) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        wait()
+        run.append_metrics({"kind": "eval", "step": step, "split": "dev", "loss": 2.0})
+        return {"loss": 2.0}
+
+    def train_on():
+        with signals.watching():
+            loop.train(make_model(), make_batches().skip, run, plan, evaluate=evaluate)
+
+    with pytest.raises(Interrupted, match="by SIGTERM at step 3, saved as .*ckpt-3. The same"):
+        train_on()
+    train_on()
+    train_on()
+    assert evaluations == [3, 3, 6]
+
+
+def not_finite_at(model, batches, number, value, where):
+    """Makes the loss, or a gradient alone, of the batch of this number not finite."""
+    shapes = [tuple(batch["inputs"].shape) for batch in batches.take(number)]
+    assert shapes[-1] not in shapes[:-1]
+    compute_loss = model.compute_loss
+
+    def spoiled(x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = compute_loss(x=x, y_pred=y_pred)
+        found = tf.reduce_all(tf.shape(x["inputs"]) == shapes[-1])
+        if where == "loss":
+            return loss + tf.where(found, tf.constant(value, "float32"), 0.0)
+        root = tf.sqrt(tf.reduce_sum(model.softmax.bias.value) * 0.0)  # 0; its slope is not
+        return loss + tf.where(found, root, 0.0)
+
+    model.compute_loss = spoiled
+    return model
+
+
+@pytest.mark.parametrize("where", ["loss", "gradients"])
+def test_a_step_that_is_not_finite_is_left_out_and_resume_stays_exact(
+    tmp_path, make_model, make_batches, where, train, weights
+):
+    batches, ends = make_batches(), []
+
+    def make(seed=0):
+        return not_finite_at(make_model(seed=seed), batches, 3, np.nan, where)
+
+    for name, stops in {"straight": (7,), "stopped": (4, 7)}.items():
+        run = RunDirectory(tmp_path / name)
+        run.path.mkdir()
+        for steps_now in stops:
+            model = make(seed=len(ends) if name == "straight" else steps_now - 4)
+            plan = {"train_steps": steps_now, "max_nonfinite_steps": 2}
+            state, _, said = train(model, batches, run, **plan)
+        ends.append(weights(model))
+        left_out = state.batches - state.step
+        assert state.extra["nonfinite_steps"] == left_out >= 1
+        file = run.path / "nonfinite" / "batch-3.json"
+        assert json.loads(file.read_text())["step"] == 3
+        assert json.loads(file.read_text())["examples"][0]["inputs"]
+    assert all(np.isfinite(value).all() for value in ends[0].values())
+    for name, value in ends[0].items():
+        np.testing.assert_array_equal(value, ends[1][name], name)
+
+
+def test_gradients_that_are_not_finite_stop_the_run_too(run, make_model, make_batches, train):
+    batches = make_batches()
+    model = not_finite_at(make_model(), batches, 3, np.nan, "gradients")
+    message = (
+        r"finite loss and gradients. Received: gradients at step 3, on a batch of inputs .*"
+        r"nonfinite/batch-3.json\); there is no checkpoint yet.*--max_nonfinite_steps=1 leaves"
+    )
+    with pytest.raises(UserError, match=message):
+        train(model, batches, run)
+    assert int(model.optimizer.iterations) == 2
+
+
+def test_a_full_disk_ends_the_run_and_leaves_the_earlier_checkpoints(
+    run, make_model, make_batches, monkeypatch, train
+):
+    write = checkpoints.write
+
+    def full(folder, arrays, state):
+        if state.step > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        return write(folder, arrays, state)
+
+    monkeypatch.setattr(checkpoints, "write", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        loop.train(
+            make_model(), make_batches().skip, run, Plan(train_steps=50, local_eval_frequency=2)
+        )
+    assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-2"]
+    monkeypatch.undo()
+    state, _, said = train(make_model(), make_batches(), run, train_steps=6)
+    assert state.step == 6 and "ckpt-2 (step 2)" in said
+
+
+def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model, make_batches):
+    losses = {2: 3.0, 4: 2.0, 6: 1.99, 8: 1.98, 10: 1.0}
+    plan = Plan(
+        train_steps=20,
+        local_eval_frequency=2,
+        keep_checkpoint_max=1,
+        keep_best=KeepBest(count=2),
+        early_stopping=EarlyStopping(steps=4, metric_delta=0.1),
+    )
+    stream = io.StringIO()
+
+    def go():
+        progress = Progress(run, 20, 100, stream)
+
+        def evaluate(step, wait):
+            wait()
+            progress.evaluation(step, {"loss": losses[step]}, "dev", 0.1)
+            return {"loss": losses[step]}
+
+        model, batches = make_model(), make_batches()
+        return loop.train(model, batches.skip, run, plan, progress=progress, evaluate=evaluate)
+
+    assert go().step == 8
+    said = "Stopping early at step 8: loss has not got better by 0.1 for 4 steps.\n"
+    assert said in stream.getvalue()
+    assert f"Among the best by loss: {run.path / 'best'}\n" in stream.getvalue()
+    names = [path.name for path in checkpoints.list_checkpoints(run.path / "best")]
+    assert names == ["ckpt-6", "ckpt-8"] and len(checkpoints.list_checkpoints(run.path)) == 1
+    assert checkpoints.find(run.path / "best").name == "ckpt-8"
+    assert go().step == 8
+    assert "Nothing to train: it stopped early at step 8 of 20." in stream.getvalue()
