@@ -3,12 +3,15 @@
   t2t-datagen --problem=translate_ende_multi30k --data_dir=~/t2t_data --tmp_dir=~/t2t_raw
 
 reads the raw files in --tmp_dir (and downloads them where a problem knows how), and writes
-problem-train-00000-of-00100 and so on to --data_dir. Files that are there already are kept.
+problem-train-00000-of-00100 and so on to --data_dir. Files that are there already are kept. All
+cores are used; the bytes do not depend on how many there are. After a kill or Ctrl-C the same
+command goes on where it was. --runner takes the work to a cluster by Apache Beam.
 """
 
 import fnmatch
 import functools
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -35,6 +38,11 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
     processes = "How many processes count and encode; none given: one for each core."
     flags.DEFINE_integer("num_concurrent_processes", None, processes, lower_bound=1, flag_values=f)
+    runner = "Apache Beam's runner to use instead: DirectRunner, FlinkRunner, SparkRunner or "
+    runner += "DataflowRunner. Its workers must see --data_dir and --tmp_dir."
+    flags.DEFINE_string("runner", None, runner, flag_values=f)
+    options = "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
+    flags.DEFINE_string("pipeline_options", "", options, flag_values=f)
     flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
     flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
@@ -53,8 +61,23 @@ def main(args: flags.FlagValues) -> None:
         return
     if not args.data_dir:
         raise UserError("Expected --data_dir, the folder to write to. Received: none.")
+    from t2t_repro.data.beam import Beam
     from t2t_repro.data.generate import generate_data, summary_path
     from t2t_repro.data.workers import available_cores
+
+    if args.pipeline_options and not args.runner:
+        raise UserError(
+            "Expected --runner beside --pipeline_options, such as --runner=DirectRunner. Received: "
+            "none."
+        )
+    try:
+        pipeline_options = shlex.split(args.pipeline_options)
+    except ValueError as error:
+        raise UserError(
+            f"Expected --pipeline_options as a shell reads them. Received: {error} in "
+            f"{args.pipeline_options!r}."
+        ) from None
+    beam = Beam(args.runner, pipeline_options) if args.runner else None
 
     for name in names:
         problem = registry.get_problem(name)
@@ -68,6 +91,7 @@ def main(args: flags.FlagValues) -> None:
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
             num_processes=args.num_concurrent_processes or available_cores(),
+            beam=beam,
             load_problem=functools.partial(load_problem, name, args.t2t_usr_dir),
             track=show_progress,
             report=lambda line: print(line, file=sys.stderr),

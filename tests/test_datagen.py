@@ -3,6 +3,7 @@ import json
 import pytest
 
 from t2t_repro import cli, datagen
+from t2t_repro.data import blocks
 from t2t_repro.errors import UserError
 
 
@@ -62,3 +63,38 @@ def test_own_problems_are_loaded(tmp_path, capsys):
 
 def test_progress_passes_everything_on():
     assert list(datagen.show_progress(iter("abc"), "letters", None)) == list("abc")
+
+
+def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
+    problem = ["--problem=algorithmic_reverse_binary40_test", f"--data_dir={tmp_path}/data"]
+    for flags, message in (
+        (["--pipeline_options=--x=1"], "Expected --runner beside --pipeline_options"),
+        (["--runner=DirectRunner", "--pipeline_options=--x='1"], "Received: No closing quotation"),
+        (["--runner=Flink"], "Expected --runner to be one of DirectRunner, FlinkRunner"),
+        (["--num_concurrent_processes=0"], "num_concurrent_processes"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*problem, *flags)
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_own_problems_are_loaded_in_every_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text(
+        "from t2t_repro import problem, registry\n"
+        "@registry.register_problem\n"
+        "class MyOwnBytes(problem.Text2TextProblem):\n"
+        "    vocab_type = problem.VocabType.CHARACTER\n"
+        "    dataset_splits = [{'split': 'train', 'shards': 3}]\n"
+        "    def generate_samples(self, data_dir, tmp_dir, dataset_split):\n"
+        "        return ({'inputs': str(n), 'targets': str(-n)} for n in range(40))\n"
+    )
+    files = {}
+    for processes in (1, 2):
+        data = tmp_path / str(processes)
+        flags = [f"--data_dir={data}", f"--num_concurrent_processes={processes}"]
+        run("--problem=my_own_bytes", f"--t2t_usr_dir={tmp_path}/own", *flags)
+        files[processes] = {path.name: path.read_bytes() for path in data.iterdir()}
+    assert files[1] == files[2] and len(files[1]) == 4

@@ -8,7 +8,8 @@ import dataclasses
 import os
 import pathlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeGuard
 
 from t2t_repro.data import tfrecord
 from t2t_repro.data.workers import Workers, batched
@@ -49,6 +50,14 @@ class Statistics:
             self.empty[side] += other.empty[side]
 
 
+class Made(NamedTuple):
+    """What becomes of a block: the number of its first sample, and {file: frames in a row}."""
+
+    number: int
+    frames: dict[int, bytes]
+    statistics: Statistics
+
+
 class EncodeSamples:
     """Samples of text to samples of ids, in a process that loads the vocabulary once."""
 
@@ -62,7 +71,7 @@ class EncodeSamples:
 
     def __call__(self, samples: list[Sample]) -> list[Sample]:
         if self._encode is None:
-            problem = self._load_problem()
+            problem = self._load_problem().forward()
             assert isinstance(problem, Text2TextProblem), problem
             self._encode = problem.sample_encoder(self._data_dir)
         return list(map(self._encode, samples))
@@ -80,8 +89,7 @@ class MakeFrames:
         self._num_files = num_files
         self._encode = encode
 
-    def __call__(self, block: tuple[int, list[Sample]]) -> tuple[dict[int, bytes], Statistics]:
-        """Returns {file: its frames one after another}, and the statistics of the block."""
+    def __call__(self, block: tuple[int, list[Sample]]) -> Made:
         number, samples = block
         if self._encode is not None:
             samples = self._encode(samples)
@@ -91,7 +99,8 @@ class MakeFrames:
         found = tfrecord.frames([tfrecord.serialize(sample) for sample in samples])
         count = self._num_files
         firsts = range(min(count, len(found)))
-        return {(number + i) % count: b"".join(found[i::count]) for i in firsts}, statistics
+        frames = {(number + i) % count: b"".join(found[i::count]) for i in firsts}
+        return Made(number, frames, statistics)
 
 
 class FinishFile:
@@ -108,26 +117,48 @@ class FinishFile:
         if self._seed is None:
             os.replace(path + UNSHUFFLED, path)
             return
-        write_shuffled(path, pathlib.Path(path + UNSHUFFLED).read_bytes(), self._seed)
+        write_frames(path, pathlib.Path(path + UNSHUFFLED).read_bytes(), self._seed, path)
         os.unlink(path + UNSHUFFLED)
 
 
-def write_shuffled(path: str, frames: bytes, seed: int) -> None:
-    """Writes a file with its frames in the order that `seed` and the file's name give."""
+def write_frames(path: str, frames: bytes, seed: int | None, to: str) -> None:
+    """Writes the file `to`: the frames of `path` in the order that `seed` and its name give.
+
+    With no seed they keep their order.
+    """
     bounds = array.array("Q", tfrecord.bounds(frames))
     order = list(range(len(bounds) - 1))
-    random.Random(f"{seed} {os.path.basename(path)}").shuffle(order)
-    with writing(path, "wb") as file:
+    if seed is not None:
+        random.Random(f"{seed} {os.path.basename(path)}").shuffle(order)
+    with writing(to, "wb") as file:
         file.writelines(frames[bounds[i] : bounds[i + 1]] for i in order)
+
+
+def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
+    """Whether the problem leaves it to `sample_encoder` to encode its samples one by one."""
+    inherited = Text2TextProblem.generate_encoded_samples
+    return getattr(type(problem), "generate_encoded_samples", None) is inherited
+
+
+def numbered(samples: Iterable[Sample], start: int = 0) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields (number of the first, samples): blocks of SAMPLES."""
+    for block in batched(samples, SAMPLES):
+        yield start, block
+        start += len(block)
 
 
 def count_tokens(workers: Workers, texts: Iterable[str]) -> dict[str, int]:
     """Counts as `vocabulary.count_tokens` does, in the same order."""
     counts: dict[str, int] = {}
     for part in workers.map(vocabulary.count_tokens, batched(texts, TEXTS)):
-        for token, count in part.items():
-            counts[token] = counts.get(token, 0) + count
+        add_counts(counts, part)
     return counts
+
+
+def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:
+    """Adds `more` to `counts`."""
+    for token, count in more.items():
+        counts[token] = counts.get(token, 0) + count
 
 
 class Spill:

@@ -16,10 +16,10 @@ import os
 import pathlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeGuard
 
 from t2t_repro import registry
 from t2t_repro.data import blocks, journal, packing, records
+from t2t_repro.data.beam import Beam
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.workers import WorkerLost, Workers, batched
 from t2t_repro.errors import UserError
@@ -44,6 +44,7 @@ def generate_data(
     options: dict[str, str] | None = None,
     num_processes: int = 1,
     load_problem: blocks.LoadProblem | None = None,
+    beam: Beam | None = None,
     track: Track = lambda samples, description, total: samples,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict:
@@ -64,6 +65,7 @@ def generate_data(
         num_processes: how many to encode and count on; see workers.py.
         load_problem: gives the problem to another process (pickled); None: by its name, from the
             registry.
+        beam: where to run it instead of on `num_processes`; see beam.py.
         track: wraps the samples of each stage to show progress.
         report: receives a line for everything that is decided on the way.
 
@@ -91,21 +93,29 @@ def generate_data(
     summary = _read_summary(problem, data_dir)
     try:
         with Workers(num_processes) as workers:
+            if num_processes == 1 and beam is None:
+                load_problem = lambda: problem  # noqa: E731
+            elif load_problem is None:
+                load_problem = functools.partial(registry.get_problem, problem.name)
             if todo:
                 if isinstance(problem, Text2TextProblem):
                     problem.count_tokens = functools.partial(blocks.count_tokens, workers)
+                if beam is not None and isinstance(problem, Text2TextProblem):
+                    counter = beam.count_tokens
+                    problem.count_tokens = functools.partial(
+                        counter, load_problem, data_dir, tmp_dir
+                    )
                 problem.prepare_vocabulary(
                     data_dir, tmp_dir, lambda texts, total: track(texts, "vocabulary", total)
                 )
                 entry.settings = settings()
-            if num_processes == 1:
-                load_problem = lambda: problem  # noqa: E731
-            elif load_problem is None:
-                load_problem = functools.partial(registry.get_problem, problem.name)
             maker = _Maker(problem, data_dir, tmp_dir, entry, workers, load_problem)
             for group in todo:
-                maker.encode(group, totals[_name(group)], max_cases, track)
-                maker.finish(group, seed, track)
+                if beam is not None:
+                    maker.run(beam, group, seed, max_cases)
+                else:
+                    maker.encode(group, totals[_name(group)], max_cases, track)
+                    maker.finish(group, seed, track)
     except UserError as error:
         if not isinstance(error, WorkerLost):
             journal.discard(problem, data_dir)
@@ -159,17 +169,14 @@ class _Maker:
         samples, encode = self._samples(_source(self._problem, group))
         samples = track(itertools.islice(samples, max_cases or None), name, total)
         with blocks.Spill(paths, entry.sizes) as spill:
-            for frames, of_block in self._frames(samples, encode, len(paths)):
-                spill.write(frames)
-                statistics.merge(of_block)
+            for made in self._make(samples, encode, len(paths)):
+                spill.write(made.frames)
+                statistics.merge(made.statistics)
                 if time.monotonic() - last > _SECONDS and not self._problem.packed_length:
                     self._save(spill.flush(), statistics)
                     last = time.monotonic()
             if not statistics.examples:
-                raise UserError(
-                    f"Expected samples for the {' and '.join(group)} split of "
-                    f"{self._problem.name}. Received: none from {self._tmp_dir!r}."
-                )
+                raise self._no_samples(group)
             sizes = spill.flush()
         for path in paths:  # no old file stays beside a new one
             pathlib.Path(path).unlink(missing_ok=True)
@@ -178,31 +185,59 @@ class _Maker:
 
     def finish(self, group: Group, seed: int, track: Track) -> None:
         """Shuffles the files and gives them their names."""
-        entry, paths, name = self._entry, _paths(group), _name(group)
-        train = _source(self._problem, group) == Split.TRAIN
-        shuffle = train and not self._problem.already_shuffled
+        paths, name, shuffle = _paths(group), _name(group), self._is_shuffled(group)
         todo = [path for path in paths if not os.path.exists(path)]
         done = self._workers.map(blocks.FinishFile(seed if shuffle else None), todo)
         for _ in track(done, f"{name} files", len(todo)) if shuffle else done:
             pass
         for path in paths:  # of a file that had its name already when the run was killed
             pathlib.Path(path + blocks.UNSHUFFLED).unlink(missing_ok=True)
-        entry.finished[name] = {**entry.statistics, "files": len(paths)}
+        self._finished(group, self._entry.statistics)
+
+    def run(self, beam: Beam, group: Group, seed: int, max_cases: int) -> None:
+        """Makes the files on Apache Beam."""
+        self._entry.begin("", [])  # what an earlier run left is not used
+        statistics = beam.make_files(
+            self._load_problem,
+            self._data_dir,
+            self._tmp_dir,
+            _source(self._problem, group),
+            _paths(group),
+            random_seed=seed,
+            shuffle=self._is_shuffled(group),
+            max_cases=max_cases,
+        )
+        if not statistics["examples"]:
+            raise self._no_samples(group)
+        self._finished(group, statistics)
+
+    def _finished(self, group: Group, statistics: dict) -> None:
+        entry = self._entry
+        entry.finished[_name(group)] = {**statistics, "files": len(_paths(group))}
         entry.begin("", [])
         entry.save(self._problem, self._data_dir, self._tmp_dir)
+
+    def _is_shuffled(self, group: Group) -> bool:
+        train = _source(self._problem, group) == Split.TRAIN
+        return train and not self._problem.already_shuffled
+
+    def _no_samples(self, group: Group) -> UserError:
+        return UserError(
+            f"Expected samples for the {' and '.join(group)} split of {self._problem.name}. "
+            f"Received: none from {self._tmp_dir!r}."
+        )
 
     def _samples(self, source: str) -> tuple[Iterable[Sample], blocks.EncodeSamples | None]:
         """The samples of a split, and what encodes them where that can be done apart."""
         problem = self._problem
-        if is_encoded_by_sample(problem):
+        if blocks.is_encoded_by_sample(problem):
             samples = problem.generate_samples(self._data_dir, self._tmp_dir, source)
             return samples, blocks.EncodeSamples(self._load_problem, self._data_dir)
         return problem.generate_encoded_samples(self._data_dir, self._tmp_dir, source), None
 
-    def _frames(
+    def _make(
         self, samples: Iterable[Sample], encode: blocks.EncodeSamples | None, num_files: int
-    ) -> Iterator[tuple[dict[int, bytes], blocks.Statistics]]:
-        """The frames for each file, block after block, and the statistics of the block."""
+    ) -> Iterator[blocks.Made]:
         problem, done = self._problem, self._entry.samples
         samples = itertools.islice(samples, done, None)
         if problem.packed_length:
@@ -210,8 +245,7 @@ class _Maker:
                 encoded = self._workers.map(encode, batched(samples, blocks.SAMPLES))
                 samples, encode = itertools.chain.from_iterable(encoded), None
             samples = packing.pack(samples, problem.packed_length, problem.packed_spacing)
-        starts = itertools.count(done, blocks.SAMPLES)
-        numbered = zip(starts, batched(samples, blocks.SAMPLES), strict=False)
+        numbered = blocks.numbered(samples, done)
         return self._workers.map(blocks.MakeFrames(num_files, encode), numbered)
 
     def _save(self, sizes: list[int], statistics: blocks.Statistics) -> None:
@@ -224,12 +258,6 @@ class _Maker:
 def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
     """Returns the path of the JSON file that `generate_data` leaves beside the records."""
     return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.json")
-
-
-def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
-    """Whether the problem leaves it to `sample_encoder` to encode its samples one by one."""
-    inherited = Text2TextProblem.generate_encoded_samples
-    return getattr(type(problem), "generate_encoded_samples", None) is inherited
 
 
 def problem_groups(problem: Problem, data_dir: str, num_shards: int) -> list[Group]:

@@ -1,0 +1,244 @@
+"""t2t-datagen on Apache Beam: the same files, byte for byte, made by many machines.
+
+One worker reads the raw files and numbers the samples, all encode blocks of them, and each file is
+put together, shuffled and written by one. The data directory and the folder of raw files must be
+the same for all workers (a shared file system). Beam itself tries failed parts again; a split is
+renamed to its final names by the program that started the pipeline, when all of it is there.
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from t2t_repro.data import blocks, packing
+from t2t_repro.data.workers import batched
+from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, writing
+from t2t_repro.problem import Sample, Text2TextProblem
+from t2t_repro.text import vocabulary
+
+RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
+_WHOLE = ".whole" + INCOMPLETE  # behind the name of a file that only waits for the others
+
+
+@dataclasses.dataclass
+class Beam:
+    """Where to run.
+
+    Attributes:
+        runner: one of RUNNERS.
+        options: Beam's own flags, such as "--flink_master=host:8081".
+    """
+
+    runner: str
+    options: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.runner not in RUNNERS:
+            raise UserError(
+                f"Expected --runner to be one of {', '.join(RUNNERS)}. Received: {self.runner!r}."
+            )
+        _import()
+
+    def count_tokens(
+        self, load_problem: blocks.LoadProblem, data_dir: str, tmp_dir: str, texts: Iterable[str]
+    ) -> dict[str, int]:
+        """Counts the tokens of the problem's text for its vocabulary, which workers read."""
+        del texts
+        beam = _import()
+        path = os.path.join(data_dir, f"{load_problem().dataset_filename()}-counts{INCOMPLETE}")
+
+        def build(pipeline: Any) -> None:
+            _ = (
+                pipeline
+                | beam.Create([None])
+                | beam.FlatMap(_Texts(load_problem, data_dir, tmp_dir))
+                | beam.Reshuffle()
+                | beam.Map(vocabulary.count_tokens)
+                | beam.CombineGlobally(_add_counts)
+                | beam.Map(functools.partial(_store, path))
+            )
+
+        self._run(build)
+        try:
+            return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        finally:
+            os.unlink(path)
+
+    def make_files(
+        self,
+        load_problem: blocks.LoadProblem,
+        data_dir: str,
+        tmp_dir: str,
+        source: str,
+        paths: Sequence[str],
+        *,
+        random_seed: int,
+        shuffle: bool,
+        max_cases: int,
+    ) -> dict[str, Any]:
+        """Writes the files of one split (or of all, from one source); returns their statistics."""
+        beam = _import()
+        read = _Samples(load_problem, data_dir, tmp_dir, source, random_seed, max_cases)
+        encode = blocks.EncodeSamples(load_problem, data_dir) if read.encodes_apart() else None
+        finish = _Finish(list(paths), random_seed if shuffle else None)
+        statistics_path = f"{paths[0]}.statistics{INCOMPLETE}"
+
+        def build(pipeline: Any) -> None:
+            made = (
+                pipeline
+                | beam.Create([None])
+                | beam.FlatMap(read)
+                | beam.Reshuffle()
+                | beam.Map(blocks.MakeFrames(len(paths), encode))
+            )
+            none = [(file, (-1, b"")) for file in range(len(paths))]  # every file is written
+            nothing = pipeline | "every file" >> beam.Create(none)
+            parts = made | "frames" >> beam.FlatMap(_by_file)
+            _ = (parts, nothing) | beam.Flatten() | beam.GroupByKey() | beam.Map(finish)
+            _ = (
+                made
+                | "statistics" >> beam.Map(_statistics)
+                | beam.CombineGlobally(_merge)
+                | beam.Map(functools.partial(_store, statistics_path))
+            )
+
+        self._run(build)
+        try:
+            statistics = json.loads(pathlib.Path(statistics_path).read_text(encoding="utf-8"))
+        finally:
+            os.unlink(statistics_path)
+        if statistics["examples"]:
+            for path in paths:  # no old file stays beside a new one
+                pathlib.Path(path).unlink(missing_ok=True)
+            for path in paths:
+                os.replace(path + _WHOLE, path)
+        return statistics
+
+    def _run(self, build: Callable[[Any], None]) -> None:
+        beam = _import()
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        options = PipelineOptions([f"--runner={self.runner}", *self.options])
+        try:
+            with beam.Pipeline(options=options) as pipeline:
+                build(pipeline)
+        except Exception as error:  # each runner has its own kinds
+            # Beam puts the names of its steps behind the message of the function that failed.
+            message = str(error).partition(" [while running")[0].strip()
+            said = message if isinstance(error, UserError) else f"{type(error).__name__}: {message}"
+            raise UserError(
+                f"Expected the pipeline to run on {self.runner}. Received: {said}"
+            ) from error
+
+
+class _Texts:
+    """Blocks of the texts that the vocabulary is built from."""
+
+    def __init__(self, load_problem: blocks.LoadProblem, data_dir: str, tmp_dir: str):
+        self._load_problem = load_problem
+        self._folders = data_dir, tmp_dir
+
+    def __call__(self, _: None) -> Iterator[list[str]]:
+        problem = self._load_problem().forward()
+        assert isinstance(problem, Text2TextProblem), problem
+        while other := problem.use_vocab_from_other_problem:
+            problem = other
+        return batched(problem.generate_text_for_vocab(*self._folders), blocks.TEXTS)
+
+
+class _Samples:
+    """Numbered blocks of the samples of a split."""
+
+    def __init__(
+        self,
+        load_problem: blocks.LoadProblem,
+        data_dir: str,
+        tmp_dir: str,
+        source: str,
+        random_seed: int,
+        max_cases: int,
+    ):
+        self._load_problem = load_problem
+        self._folders = data_dir, tmp_dir
+        self._source = source
+        self._random_seed = random_seed
+        self._max_cases = max_cases
+
+    def encodes_apart(self) -> bool:
+        """Whether the samples are texts, to be encoded by others."""
+        problem = self._load_problem()
+        return blocks.is_encoded_by_sample(problem) and not problem.packed_length
+
+    def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
+        problem = self._load_problem().forward()
+        problem.random_seed = self._random_seed
+        samples: Iterable[Sample]
+        if self.encodes_apart():
+            assert isinstance(problem, Text2TextProblem), problem
+            samples = problem.generate_samples(*self._folders, self._source)
+        else:
+            samples = problem.generate_encoded_samples(*self._folders, self._source)
+        samples = itertools.islice(samples, self._max_cases or None)
+        if problem.packed_length:
+            samples = packing.pack(samples, problem.packed_length, problem.packed_spacing)
+        return blocks.numbered(samples)
+
+
+class _Finish:
+    """The parts of a file, in any order, to the file."""
+
+    def __init__(self, paths: list[str], seed: int | None):
+        self._paths = paths
+        self._seed = seed
+
+    def __call__(self, file_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
+        file, parts = file_and_parts
+        frames = b"".join(part for _, part in sorted(parts))
+        path = self._paths[file]
+        blocks.write_frames(path, frames, self._seed, path + _WHOLE)
+
+
+def _by_file(made: blocks.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    for file, frames in made.frames.items():
+        yield file, (made.number, frames)
+
+
+def _statistics(made: blocks.Made) -> dict[str, Any]:
+    return dataclasses.asdict(made.statistics)
+
+
+def _merge(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    merged = blocks.Statistics()
+    for part in parts:
+        merged.merge(blocks.Statistics(**part))
+    return dataclasses.asdict(merged)
+
+
+def _add_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for part in parts:
+        blocks.add_counts(counts, part)
+    return counts
+
+
+def _store(path: str, found: dict) -> None:
+    with writing(path) as file:
+        json.dump(found, file)
+
+
+def _import() -> Any:
+    try:
+        import apache_beam
+    except ImportError:
+        raise UserError(
+            "Expected the package apache-beam, which --runner needs. Received: none installed. "
+            "Install it: pip install 't2t_repro[beam]'; or leave --runner out: all cores of this "
+            "machine are used."
+        ) from None
+    return apache_beam

@@ -1,0 +1,69 @@
+"""t2t-datagen on Apache Beam's direct runner: the bytes of the run without Beam."""
+
+import functools
+import sys
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import blocks, generate
+from t2t_repro.data.beam import Beam
+from t2t_repro.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    monkeypatch.setattr(blocks, "TEXTS", 20)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def both(tmp_path, name, raw="", **kwargs):
+    """Generates with and without Beam, and compares."""
+    for folder, beam in (("plain", None), ("beam", Beam("DirectRunner"))):
+        problem = registry.get_problem(name)
+        generate.generate_data(problem, tmp_path / folder, raw, beam=beam, **kwargs)
+    found = contents(tmp_path / "beam")
+    assert found == contents(tmp_path / "plain")
+    return found
+
+
+def test_text_gives_the_same_bytes(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for side in ("inputs", "targets"):
+        lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(41)]
+        (raw / f"{side}.train.txt").write_text("".join(lines))
+        (raw / f"{side}.eval.txt").write_text("".join(lines[:3]))
+    found = both(tmp_path, "text2text_tmpdir", raw, num_shards=5, seed=3)
+    assert sum("-train-" in name for name in found) == 5
+    assert sum(name.startswith("vocab.") for name in found) == 1
+
+
+def test_drawn_samples_give_the_same_bytes_and_every_file_is_written(tmp_path):
+    found = both(tmp_path, "algorithmic_reverse_decimal40", max_cases=4)
+    assert sum(not content for content in found.values()) == 6  # of 10 files
+
+
+def test_an_error_in_the_pipeline_is_in_one_line(tmp_path):
+    problem = registry.get_problem("algorithmic_reverse_binary40_test")
+    load = functools.partial(registry.get_problem, "text2text_tmpdir")  # has no raw files here
+    beam = Beam("DirectRunner")
+    with pytest.raises(UserError) as caught:
+        generate.generate_data(problem, tmp_path, str(tmp_path), beam=beam, load_problem=load)
+    message = str(caught.value)
+    begin = "Expected the pipeline to run on DirectRunner. Received: Expected inputs.train.txt"
+    assert message.startswith(begin)
+    assert "\n" not in message and "while running" not in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_run_is_said_at_the_start(monkeypatch):
+    with pytest.raises(UserError, match="one of DirectRunner, .* Received: 'Direct'"):
+        Beam("Direct")
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(UserError, match=r"apache-beam, which --runner needs.*t2t_repro\[beam\]"):
+        Beam("DirectRunner")
