@@ -26,10 +26,12 @@ PROGRAMS = {
     "t2t-exporter": "exporter",
 }
 
+CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 
 TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
+    *CTRANSLATE2_REQUIREMENTS,
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "hypothesis>=6.100,<7",
@@ -61,7 +63,11 @@ setup(
     + ["t2t_repro.hparams", "t2t_repro.problems"],
     package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
     install_requires=requirements(),
-    extras_require={"beam": BEAM_REQUIREMENTS, "test": TEST_REQUIREMENTS},
+    extras_require={
+        "beam": BEAM_REQUIREMENTS,
+        "ctranslate2": CTRANSLATE2_REQUIREMENTS,
+        "test": TEST_REQUIREMENTS,
+    },
     entry_points={
         "console_scripts": [
             f"{name}=t2t_repro.{module}:console" for name, module in PROGRAMS.items()

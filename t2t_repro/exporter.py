@@ -1,12 +1,19 @@
-"""Write a trained model as a SavedModel for serving: raw text in, raw text out.
+"""Write a trained model for serving: as a SavedModel, or for CTranslate2.
 
     t2t-exporter --output_dir=RUN
 
-writes RUN/export/STEP from the newest checkpoint. It loads wherever TensorFlow and tensorflow-text
-are, in TensorFlow Serving too, without t2t_repro; its README.md has the calls. Its translations are
-those of t2t-decoder. --decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it.
+writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. It loads wherever
+TensorFlow and tensorflow-text are, in TensorFlow Serving too, without t2t_repro; its README.md has
+the calls. Its translations are those of t2t-decoder.
+--decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it.
+
+    t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
+
+writes RUN/export/ctranslate2-STEP-int8, if the translations of the dev split lose no more than 0.5
+BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it.
 """
 
+import itertools
 import os
 import pathlib
 from collections.abc import Callable
@@ -30,6 +37,14 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("decode_hparams", None, text, flag_values=f)
     text = "T2T's; a SavedModel is written, so it must be off."
     flags.DEFINE_bool("export_as_tfhub", False, text, flag_values=f)
+    formats = ["saved_model", "ctranslate2"]
+    flags.DEFINE_enum("format", "saved_model", formats, "What to write.", flag_values=f)
+    text = "How CTranslate2 stores the weights: float32, float16, bfloat16, int16, int8 or"
+    flags.DEFINE_string("quantize", "float32", f"{text} int8_float32.", flag_values=f)
+    text = "Refuse a quantized model whose translations lose more BLEU than this on the dev split."
+    flags.DEFINE_float("max_bleu_drop", None, text, lower_bound=0.0, flag_values=f)
+    text = "How many sentences of the dev split say how much BLEU is lost."
+    flags.DEFINE_integer("gate_samples", 500, text, lower_bound=1, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -48,6 +63,24 @@ def main(args: flags.FlagValues) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     settings = DecodeHParams.parse(args.decode_hparams or "")
     run, config = cli.trained_run(args)
+    if args.format == "ctranslate2":
+        export_ctranslate2(
+            run,
+            config,
+            args.export_dir,
+            settings,
+            data_dir=args.data_dir,
+            checkpoint=args.checkpoint_path,
+            quantize=args.quantize,
+            max_bleu_drop=args.max_bleu_drop,
+            gate_samples=args.gate_samples,
+        )
+        return
+    if args.quantize != "float32" or args.max_bleu_drop is not None:
+        raise UserError(
+            "Expected --quantize and --max_bleu_drop with --format=ctranslate2. Received: "
+            "--format=saved_model. Leave them out, or choose that format."
+        )
     export_run(
         run,
         config,
@@ -91,12 +124,79 @@ def export_run(
     path = pathlib.Path(export_dir).expanduser() if export_dir else default
     saved_model.check_folder(path)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
-    folders = [pathlib.Path(folder) for folder in (data_dir, run.path, config.data_dir) if folder]
-    vocabularies = []
-    for name in registry.get_problem(config.problem).vocab_filenames:
-        vocabularies += [folder / name for folder in folders if (folder / name).is_file()][:1]
-    saved_model.export(model, encoders, path, settings, vocabularies)
+    saved_model.export(model, encoders, path, settings, vocabularies(run, config, data_dir))
     say(f"Wrote {path} from {source}. {path / 'README.md'} has the calls.")
+    return path
+
+
+def vocabularies(
+    run: RunDirectory, config: RunConfig, data_dir: str | None = None
+) -> list[pathlib.Path]:
+    """Returns the paths of the vocabulary files of a run."""
+    folders = [pathlib.Path(folder) for folder in (data_dir, run.path, config.data_dir) if folder]
+    paths = []
+    for name in registry.get_problem(config.problem).vocab_filenames:
+        paths += [folder / name for folder in folders if (folder / name).is_file()][:1]
+    return paths
+
+
+def export_ctranslate2(
+    run: RunDirectory,
+    config: RunConfig,
+    export_dir: str | os.PathLike | None,
+    settings: Any,
+    *,
+    data_dir: str | None = None,
+    checkpoint: str | None = None,
+    quantize: str = "float32",
+    max_bleu_drop: float | None = None,
+    gate_samples: int = 500,
+    say: Callable[[str], None] = print,
+) -> pathlib.Path:
+    """Writes a checkpoint of a run for CTranslate2.
+
+    Args:
+        run: the run.
+        config: what it is.
+        export_dir: the folder to write; None: export/ctranslate2-STEP, with -QUANTIZE where it is
+            not float32, in the run.
+        settings: the `DecodeHParams` with which the loss of BLEU is measured.
+        data_dir: the folder of the vocabulary and of the dev split; None: the run's.
+        checkpoint: a checkpoint or a run; None: the newest of `run`.
+        quantize: how the weights are stored.
+        max_bleu_drop: write nothing if more BLEU than this is lost; None: whatever is lost.
+        gate_samples: how many examples of the dev split say what is lost.
+        say: gets a line about what was written, and what was lost.
+
+    Returns:
+        The folder.
+    """
+    from t2t_repro.data import records
+    from t2t_repro.interop import ctranslate2, quality, saved_model
+    from t2t_repro.problem import Split
+    from t2t_repro.training import checkpoints
+
+    ctranslate2.check_quantization(quantize)
+    source = checkpoints.find(checkpoint or run.path)
+    name = f"ctranslate2-{checkpoints.step_of(source)}"
+    name += "" if quantize == "float32" else f"-{quantize}"
+    path = pathlib.Path(export_dir).expanduser() if export_dir else run.path / "export" / name
+    saved_model.check_folder(path)
+    model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
+
+    def accept(folder: pathlib.Path) -> None:
+        if quantize == "float32" and max_bleu_drop is None:
+            return
+        problem = registry.get_problem(config.problem)
+        examples = records.read_split(problem, Split.EVAL, data_dir or config.data_dir)
+        some = list(itertools.islice(examples, gate_samples))
+        lost = quality.compare(model, ctranslate2.Engine(folder), encoders, some, settings)
+        say(str(lost))
+        quality.check(lost, max_bleu_drop)
+
+    files = vocabularies(run, config, data_dir)
+    ctranslate2.export(model, encoders, path, quantize, files, accept)
+    say(f"Wrote {path} from {source}. t2t-decoder --engine=ctranslate2 decodes with it.")
     return path
 
 

@@ -1,0 +1,387 @@
+"""A trained model as a CTranslate2 model, and decoding with it.
+
+Two things differ between the engines. CTranslate2's own sinusoids start at position 1 and
+interleave sine and cosine, so the position table is written out; the vector of the target space,
+which is the same at every position of the source, is added to it. And its beam search divides by
+length ** alpha where tensor2tensor divides by ((5 + length) / 6) ** alpha, so that hypotheses are
+ranked again here.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.errors import UserError
+from t2t_repro.interop.tensor2tensor import export_variables
+from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
+from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS
+from t2t_repro.text.subword import SubwordTextEncoder
+
+POSITIONS = 2048  # rows of the written position table, where the model computes its positions
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
+PAD, EOS = "<pad>", "<EOS>"
+DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
+INCOMPLETE = ".incomplete"
+_NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
+
+
+def export(
+    model: keras.Model,
+    encoders: dict[str, Any],
+    path: str | os.PathLike,
+    quantization: str = "float32",
+    vocabularies: Iterable[str | os.PathLike] = (),
+    accept: Callable[[pathlib.Path], None] = lambda folder: None,
+) -> pathlib.Path:
+    """Writes a CTranslate2 model; its folder appears when all of it is there.
+
+    Args:
+        model: a trained `Transformer`.
+        encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
+        path: the folder, new or empty.
+        quantization: how the weights are stored, one of QUANTIZATIONS.
+        vocabularies: files that are copied into the folder.
+        accept: is called with the folder before it gets its name; what it raises refuses it.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: if CTranslate2 is not installed, or cannot compute this model.
+    """
+    ctranslate2 = library()
+    check_quantization(quantization)
+    spec = _specification(ctranslate2, model, encoders)
+    details = {"positions": _positions_of(spec)}
+    path = pathlib.Path(path).expanduser()
+    unfinished = path.with_name(path.name + INCOMPLETE)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        spec.validate()
+        spec.optimize(quantization=None if quantization == "float32" else quantization)
+        spec.save(os.fspath(unfinished))
+        for file in vocabularies:
+            shutil.copy(file, unfinished)
+        (unfinished / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
+        (unfinished / DETAILS).write_text(json.dumps(details) + "\n", encoding="utf-8")
+        accept(unfinished)
+        if path.is_dir():
+            path.rmdir()
+        os.rename(unfinished, path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return path
+
+
+def library() -> Any:
+    """Returns the module ctranslate2.
+
+    Raises:
+        UserError: if it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            "Expected the package ctranslate2. Received: none is installed. Install it by "
+            "pip install 't2t_repro[ctranslate2]'."
+        ) from error
+    return ctranslate2
+
+
+def check_quantization(name: str) -> None:
+    """Refuses a name that is not in QUANTIZATIONS."""
+    if name not in QUANTIZATIONS:
+        raise UserError(
+            f"Expected one of {', '.join(QUANTIZATIONS)} for CTranslate2. Received: {name!r}. "
+            "Correct --quantize."
+        )
+
+
+def check(model: keras.Model) -> None:
+    """Refuses a model that CTranslate2 cannot compute, with the reason.
+
+    Raises:
+        UserError: naming the hparams.
+    """
+    hp = model.hparams
+    width = hp.hidden_size
+    sequences = hp.layer_preprocess_sequence, hp.layer_postprocess_sequence
+    relative = hp.self_attention_type == "dot_product_relative"
+    refused = {
+        "layer_preprocess_sequence, layer_postprocess_sequence": sequences not in _NORMS,
+        "norm_type": hp.norm_type != "layer",
+        "attention_key_channels": (hp.attention_key_channels or width) != width,
+        "attention_value_channels": (hp.attention_value_channels or width) != width,
+        "unidirectional_encoder": hp.unidirectional_encoder,
+        "self_attention_type, pos": relative and hp.pos in ("timing", "emb"),
+    }
+    names = [name for name, wrong in refused.items() if wrong]
+    if names:
+        values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
+        raise UserError(
+            "Expected a model that CTranslate2 can compute: post-norm (none, dan) or pre-norm "
+            "(n, da) by layer normalization, heads that share hidden_size, and one kind of "
+            f"positions. Received: {values}. Use --format=saved_model."
+        )
+
+
+def tokens_of(encoder: Any, vocab_size: int) -> list[str]:
+    """Returns a name for each id: the subtoken where there is one, each name once.
+
+    Args:
+        encoder: a TextEncoder.
+        vocab_size: the rows of the model's table, which may be more than the encoder has ids.
+    """
+    names = [PAD, EOS]
+    subwords = isinstance(encoder, SubwordTextEncoder)
+    texts = encoder.all_subtoken_strings if subwords else ()
+    seen = set(names)
+    for i in range(NUM_RESERVED_TOKENS, vocab_size):
+        name = texts[i] if i < len(texts) else ""
+        if not name or name in seen or "\n" in name:
+            name = f"<id_{i}>"
+        seen.add(name)
+        names.append(name)
+    return names
+
+
+def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any]) -> Any:
+    check(model)
+    hp = model.hparams
+    relative = hp.self_attention_type == "dot_product_relative"
+    arguments = {
+        "pre_norm": _NORMS[hp.layer_preprocess_sequence, hp.layer_postprocess_sequence],
+        "activation": ctranslate2.specs.Activation.RELU,
+        "relative_position": relative,
+    }
+    specs = ctranslate2.specs
+    encoder = specs.transformer_spec.TransformerEncoderSpec(
+        hp.encoder_layers, hp.num_heads, **arguments
+    )
+    decoder = specs.transformer_spec.TransformerDecoderSpec(
+        hp.decoder_layers, hp.num_heads, **arguments
+    )
+    spec = specs.TransformerSpec(encoder, decoder)
+    spec.config.layer_norm_epsilon = hp.norm_epsilon
+    spec.config.bos_token = spec.config.unk_token = spec.config.decoder_start_token = PAD
+    spec.config.eos_token = EOS
+    decoder.start_from_zero_embedding = True
+    scale = np.float32(model.inputs_embedding.scale)
+    encoder.scale_embeddings = decoder.scale_embeddings = scale
+    spec.register_source_vocabulary(
+        tokens_of(encoders["inputs"], model.inputs_embedding.vocab_size)
+    )
+    spec.register_target_vocabulary(
+        tokens_of(encoders["targets"], model.targets_embedding.vocab_size)
+    )
+    _Weights(model).fill(encoder, decoder)
+    return spec
+
+
+def _positions_of(spec: Any) -> int | None:
+    """How many positions the model knows; None: as many as one likes."""
+    table = getattr(spec.decoder, "position_encodings", None)
+    return None if table is None else len(table.encodings)
+
+
+class _Weights:
+    """Puts a model's weights where CTranslate2 expects them: its matrices are (out, in)."""
+
+    def __init__(self, model: keras.Model):
+        self.model, self.hp = model, model.hparams
+        self.arrays = export_variables(model)
+
+    def fill(self, encoder: Any, decoder: Any) -> None:
+        model = self.model
+        space, source = self._target_space(), _table(model.inputs_embedding)
+        if isinstance(model.inputs_position, NoPositions) and space.any():
+            # There is no position table to add the vector of the target space to.
+            source = source + space / np.float32(model.inputs_embedding.scale)
+        encoder.embeddings[0].weight = source
+        decoder.embeddings.weight = _table(model.targets_embedding)
+        decoder.projection.weight = _array(model.softmax.embeddings)
+        relative = self.hp.self_attention_type == "dot_product_relative"
+        if not relative:
+            has_positions = not isinstance(model.inputs_position, NoPositions)
+            encoder.position_encodings.encodings = (
+                self._positions(model.inputs_position) + space * has_positions
+            ).astype("float32")
+            decoder.position_encodings.encodings = self._positions(model.targets_position)
+        for stack, part in ((model.encoder, encoder), (model.decoder, decoder)):
+            for layer, spec in zip(stack.layers, part.layer, strict=True):
+                self._attention(layer.self_attention, spec.self_attention, relative)
+                if hasattr(layer, "encdec_attention"):
+                    self._attention(layer.encdec_attention, spec.attention)
+                self._feed_forward(layer.ffn, spec.ffn)
+            for norm in stack.preprocess.norms:
+                _set_norm(part.layer_norm, norm)
+
+    def _target_space(self) -> np.ndarray:
+        kernel = self.arrays.get("transformer/body/target_space_embedding/kernel")
+        if kernel is None:
+            return np.zeros(self.hp.hidden_size, "float32")
+        return kernel[self.model.target_space_id]
+
+    def _positions(self, layer: keras.layers.Layer) -> np.ndarray:
+        if isinstance(layer, LearnedPositions):
+            return _array(layer.embeddings)
+        if isinstance(layer, NoPositions):
+            return np.zeros((POSITIONS, self.hp.hidden_size), "float32")
+        positions = np.arange(POSITIONS, dtype="float32")
+        return ops.convert_to_numpy(timing_signal(positions, self.hp.hidden_size))
+
+    def _attention(self, sublayer: Any, spec: Any, relative: bool = False) -> None:
+        layer = sublayer.layer
+        if hasattr(layer, "query_key_value"):
+            kernels = [layer.query_key_value, layer.output_transform]
+        else:
+            kernels = [layer.query, layer.key_value, layer.output_transform]
+        for linear, kernel in zip(spec.linear, kernels, strict=True):
+            linear.weight = _array(kernel).T.copy()
+        if not layer.scale_queries:
+            spec.queries_scale = np.float32(1)
+        if relative:
+            spec.relative_position_keys = _array(layer.relative_positions_keys)
+            spec.relative_position_values = _array(layer.relative_positions_values)
+        self._norm(sublayer, spec)
+
+    def _feed_forward(self, sublayer: Any, spec: Any) -> None:
+        layer = sublayer.layer
+        for linear, conv in ((spec.linear_0, layer.conv1), (spec.linear_1, layer.conv2)):
+            linear.weight = _array(conv.kernel).reshape(conv.kernel.shape[-2:]).T.copy()
+            linear.bias = _array(conv.bias)
+        self._norm(sublayer, spec)
+
+    def _norm(self, sublayer: Any, spec: Any) -> None:
+        norms = [*sublayer.preprocess.norms, *sublayer.postprocess.norms]
+        _set_norm(spec.layer_norm, norms[0])
+
+
+def _set_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.scale), _array(norm.bias)
+
+
+def _table(layer: Any) -> np.ndarray:
+    table = _array(layer.embeddings).copy()
+    table[0] = 0  # padding embeds to the zero vector, also where a translation contains it
+    return table
+
+
+def _array(variable: keras.Variable) -> np.ndarray:
+    return ops.convert_to_numpy(variable.value).astype("float32")
+
+
+class Engine:
+    """Decodes with a CTranslate2 model; called as `decoding.decode.decode_batch`, less the model.
+
+    Args:
+        path: the folder that `export` wrote.
+        compute_type: "default" (as the weights are stored), "float32", "int8", "auto", ...
+        threads: of one batch; 0: CTranslate2's own choice.
+
+    Raises:
+        UserError: if CTranslate2 is not installed, or cannot load the folder so.
+    """
+
+    def __init__(self, path: str | os.PathLike, compute_type: str = "default", threads: int = 0):
+        ctranslate2, path = library(), pathlib.Path(path)
+        try:
+            self.translator = ctranslate2.Translator(
+                os.fspath(path), device="cpu", compute_type=compute_type, intra_threads=threads
+            )
+            self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
+        except (RuntimeError, ValueError, OSError) as error:
+            raise UserError(
+                f"Expected a CTranslate2 model in {path} that can be computed in {compute_type}. "
+                f"Received: {error}. Write it by t2t-exporter --format=ctranslate2, or choose "
+                "another --compute_type."
+            ) from error
+        self.ids = {token: i for i, token in enumerate(self.target)}
+        self.compute_type = self.translator.compute_type
+        details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
+        self.learned_positions: int | None = details["positions"]
+
+    def __call__(
+        self,
+        inputs: np.ndarray,
+        limits: np.ndarray,
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        *,
+        top_beams: int = 1,
+        per_sentence: bool = True,
+        force_length: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids int32 (B, K, L) and scores float32 (B, K), K = top_beams.
+
+        Raises:
+            UserError: if what is asked for is tensor2tensor's alone.
+        """
+        if force_length or not per_sentence:
+            raise UserError(
+                "Expected decoding that CTranslate2 can do. Received: --t2t_exact or "
+                "force_decode_length. Leave it out, or leave --engine out."
+            )
+        sentences = [[self.source[i] for i in row if i] for row in np.asarray(inputs)]
+        limits = np.minimum(limits, self.learned_positions or np.max(limits, initial=1))
+        most = int(np.max(limits, initial=1))
+        alpha = 0.0 if beam_size == 1 else alpha
+        results = self._search(sentences, most, beam_size, alpha)
+        # CTranslate2 has one limit for a batch: what went beyond its own is decoded again.
+        long = [i for i, r in enumerate(results) if max(map(len, r.hypotheses)) > limits[i]]
+        for limit in {int(limits[i]) for i in long}:
+            rows = [i for i in long if limits[i] == limit]
+            again = self._search([sentences[i] for i in rows], limit, beam_size, alpha)
+            for i, result in zip(rows, again, strict=True):
+                results[i] = result
+        ids = np.zeros((len(sentences), top_beams, most), "int32")
+        scores = np.zeros((len(sentences), top_beams), "float32")
+        for row, result in enumerate(results):
+            hypotheses = [
+                self._ranked(tokens, score, alpha)
+                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            # The finished ones first, as beam search itself prefers them.
+            hypotheses.sort(key=lambda h: (h[0][-1:] != [EOS_ID], -h[1]))
+            for beam, (some, score) in enumerate(hypotheses[:top_beams]):
+                ids[row, beam, : len(some)] = some
+                scores[row, beam] = score
+        return ids, scores
+
+    def _search(
+        self, sentences: list[list[str]], limit: int, beam_size: int, alpha: float
+    ) -> list[Any]:
+        return self.translator.translate_batch(
+            sentences,
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            length_penalty=alpha,
+            max_decoding_length=limit,
+            min_decoding_length=0,  # 1, its default, would forbid the end at the first position
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+
+    def _ranked(self, tokens: list[str], score: float, alpha: float) -> tuple[list[int], float]:
+        """The ids of a hypothesis, and tensor2tensor's score for it."""
+        ids = [self.ids[token] for token in tokens]
+        log_prob = score * len(ids) ** alpha
+        finished = ids[-1:] == [EOS_ID]
+        return ids, log_prob / ((5 + len(ids)) / 6) ** alpha if finished else log_prob
+
+
+def _vocabulary(path: pathlib.Path, side: str) -> list[str]:
+    file = path / "shared_vocabulary.json"
+    if not file.exists():
+        file = path / f"{side}_vocabulary.json"
+    return json.loads(file.read_text(encoding="utf-8"))

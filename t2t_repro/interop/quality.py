@@ -1,0 +1,82 @@
+"""What a quicker form of a model costs: its BLEU beside the model's own, on the same sentences."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.scoring import bleu
+from t2t_repro.text.encoders import EOS_ID
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """BLEU (sacrebleu's, in percent) of the model and of its other form, and what is the same."""
+
+    before: float
+    after: float
+    identical: int
+    sentences: int
+
+    @property
+    def drop(self) -> float:
+        """How much BLEU is lost; negative where some is won."""
+        return self.before - self.after
+
+    def __str__(self) -> str:
+        return (
+            f"BLEU {self.after:.2f}, of the model itself {self.before:.2f}: a drop of "
+            f"{self.drop:.2f} on {self.sentences} sentences, {self.identical} of them identical"
+        )
+
+
+def compare(
+    model: keras.Model,
+    engine: Callable[..., Any],
+    encoders: dict[str, Any],
+    examples: Sequence[dict[str, list[int]]],
+    settings: DecodeHParams | None = None,
+) -> Comparison:
+    """Decodes with both.
+
+    Args:
+        model: a trained `Transformer`.
+        engine: another form of it, called as `decode_batch` without the model.
+        encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
+        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+        settings: how to decode.
+    """
+    sources = [example["inputs"] for example in examples]
+    references = [
+        encoders["targets"].decode([i for i in example["targets"] if i != EOS_ID])
+        for example in examples
+    ]
+
+    def texts(search: Callable[..., Any] | None) -> list[str]:
+        translator = Translator(model, encoders, settings, search=search)
+        return [hypotheses[0].text for hypotheses in translator.translate_ids(sources)]
+
+    before, after = texts(None), texts(engine)
+    return Comparison(
+        before=bleu.score(before, references).sacrebleu.score,
+        after=bleu.score(after, references).sacrebleu.score,
+        identical=sum(a == b for a, b in zip(before, after, strict=True)),
+        sentences=len(examples),
+    )
+
+
+def check(comparison: Comparison, max_bleu_drop: float | None) -> None:
+    """Refuses a drop that is greater than `max_bleu_drop`; None accepts any.
+
+    Raises:
+        UserError: with the drop.
+    """
+    if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
+        raise UserError(
+            f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
+            "written: choose another --quantize, or raise --max_bleu_drop."
+        )
