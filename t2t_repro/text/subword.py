@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from t2t_repro.errors import UserError
-from t2t_repro.text import subword_builder, tokenizer
+from t2t_repro.text import tokenizer
 from t2t_repro.text.encoders import (
     TextEncoder,
     check_unique,
@@ -160,6 +160,8 @@ class SubwordTextEncoder(TextEncoder):
           reserved_tokens: begins with <pad> and <EOS>; tokens to be given the first ids.
           num_iterations: how many times the text is cut anew with the subtokens found so far.
         """
+        from t2t_repro.text import subword_builder  # needs NumPy, which is slow to load
+
         return cls.from_subtokens(
             subword_builder.build_to_target_size(
                 target_size,
