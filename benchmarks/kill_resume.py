@@ -44,6 +44,7 @@ class Trainer:
     def __init__(self, argv: list[str], folder: pathlib.Path, every: int, start: Callable):
         self._folder = folder
         self._every = every
+        self._step = self._first_step = 0
         self._left_over = self._incomplete()
         self._log = open(folder.with_suffix(".log"), "ab")
         self._seen = self._log.tell()
@@ -60,9 +61,10 @@ class Trainer:
             lines = [line for line in file.read().splitlines() if line.startswith("step ")]
         if not lines:
             return "starting"
-        step = int(lines[-1].split()[1].split("/")[0])
+        self._step = int(lines[-1].split()[1].split("/")[0])
+        self._first_step = self._first_step or self._step
         trained = "| loss" in lines[-1]
-        return "evaluating" if trained and step % self._every == 0 else "stepping"
+        return "evaluating" if trained and self._step % self._every == 0 else "stepping"
 
     def _incomplete(self) -> set[tuple[str, int]]:
         """Returns the folders of checkpoints that are not whole, those of earlier kills too."""
@@ -73,8 +75,13 @@ class Trainer:
         return found
 
     def kill_in(self, phase: str, rng: random.Random) -> str:
-        """Kills the process in a phase, a random time after it began; returns that of the kill."""
+        """Kills the process in a phase, a random time after it began; returns that of the kill.
+
+        A phase that is not seen within two checkpoints is not waited for any longer.
+        """
         while self.phase() not in (phase, "over"):
+            if self._step > self._first_step + 2 * self._every:
+                break
             time.sleep(0.0005)
         longest = {"starting": 8.0, "stepping": 1.5, "evaluating": 0.3, "writing": 0.02}
         until = time.monotonic() + rng.uniform(0, longest[phase])

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -189,3 +190,23 @@ def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model,
     assert checkpoints.find(run.path / "best").name == "ckpt-8"
     assert go().step == 8
     assert "Nothing to train: it stopped early at step 8 of 20." in stream.getvalue()
+
+
+def test_scaled_gradients_that_overflow_are_no_fault_until_the_scale_is_zero(
+    run, make_model, make_batches, train
+):
+    model, batches = make_model(), make_batches()
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(), initial_scale=2.0**-115)
+    model.compile(optimizer=scaled, jit_compile=False)
+    compute_loss = model.compute_loss
+
+    def spoiled(x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = compute_loss(x=x, y_pred=y_pred)
+        return loss + tf.sqrt(tf.reduce_sum(model.softmax.bias.value) * 0.0)
+
+    model.compute_loss = spoiled
+    before = model.get_weights()
+    with pytest.raises(UserError, match=r"Received: gradients at step (\d\d), on a batch"):
+        train(model, batches, run, train_steps=60)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
