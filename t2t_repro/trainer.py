@@ -20,6 +20,7 @@ import sys
 from absl import flags
 
 from t2t_repro import cli, registry
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
@@ -73,6 +74,11 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
     text = "A run or checkpoint whose weights a new run begins with."
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+    boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
+    text = "With --find_batch_size: how much memory there is, in MB; 0: what is free."
+    whole("memory_limit_mb", 0, text)
+    text = "Make two steps on the largest batches of this batch_size, say what they took, and stop."
+    whole("try_batch_size", None, text, 1)
     text = "Leave out up to this many steps whose loss or gradients are not finite, then stop."
     whole("max_nonfinite_steps", 0, text)
     boolean("restart_damaged_run", "Train from step 0 where all checkpoints are damaged.")
@@ -99,7 +105,7 @@ def _main(args: flags.FlagValues) -> None:
     before = begun(args)
     if before:
         take_over(args, before)
-    elif not args.problem and not args.data_dir:
+    elif not (args.problem or args.data_dir or args.find_batch_size):
         from t2t_repro import quickstart
 
         quickstart.run(with_defaults(args, quickstart), command)
@@ -107,7 +113,24 @@ def _main(args: flags.FlagValues) -> None:
     for name in ("problem", "hparams_set", "data_dir", "output_dir"):
         if not getattr(args, name) and not (before and name == "hparams_set"):
             raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
-    run_experiment(args, command)
+    if args.find_batch_size:
+        find_batch_size(args, command[1:])
+    else:
+        run_experiment(args, command)
+
+
+def find_batch_size(args: flags.FlagValues, argv: list[str]) -> None:
+    """Finds the largest batch_size for a run that complete flags describe."""
+    from t2t_repro.training import batch_size
+
+    if args.generate_data:
+        folder = os.path.expanduser(args.data_dir)
+        problem = registry.get_problem(args.problem)
+        generate(problem, folder, args.tmp_dir, cli.raw_file_options(args))
+    output = RunDirectory(args.output_dir).path / "batch-size.json"
+    start = hparams_of(args)[1].batch_size
+    command = batch_size.trainer_command(argv)
+    batch_size.find(command, start, args.memory_limit_mb, output)
 
 
 def begun(args: flags.FlagValues) -> RunConfig | None:
@@ -151,15 +174,21 @@ def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
     return args
 
 
-def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
-    """Runs the experiment that complete flags describe; returns the last evaluation."""
+def hparams_of(args: flags.FlagValues) -> tuple[str, HParams]:
+    """Returns the name of the set that complete flags name, and what they make of it."""
     before = begun(args)
     if before and not args.hparams_set:  # those of the run, which may be of a set of its own
         set_name, hparams = before.hparams_set, before.hparams.override(args.hparams)
     else:
         set_name, hparams = args.hparams_set, registry.get_hparams(args.hparams_set, args.hparams)
-    if args.train_steps is not None:
-        hparams = dataclasses.replace(hparams, train_steps=args.train_steps)
+    changes = {"train_steps": args.train_steps, "batch_size": args.try_batch_size}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return set_name, dataclasses.replace(hparams, **given)
+
+
+def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
+    """Runs the experiment that complete flags describe; returns the last evaluation."""
+    set_name, hparams = hparams_of(args)
     problem = registry.get_problem(args.problem)
     data_dir = os.path.expanduser(args.data_dir)
 
@@ -193,21 +222,21 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         version=__version__,
         random_seed=args.random_seed,
     )
-    return experiment.run_schedule(
-        experiment.Experiment(
-            run=RunDirectory(args.output_dir),
-            config=config,
-            problem=problem,
-            plan=plan,
-            eval_steps=args.eval_steps,
-            eval_split=split,
-            num_replicas=args.worker_gpu,
-            xla_compile=args.xla_compile,
-            warm_start_from=args.warm_start_from,
-            command=command,
-        ),
-        args.schedule,
+    whole = experiment.Experiment(
+        run=RunDirectory(args.output_dir),
+        config=config,
+        problem=problem,
+        plan=plan,
+        eval_steps=args.eval_steps,
+        eval_split=split,
+        num_replicas=args.worker_gpu,
+        xla_compile=args.xla_compile,
+        warm_start_from=args.warm_start_from,
+        command=command,
     )
+    if args.try_batch_size:
+        return whole.try_batch_size()
+    return experiment.run_schedule(whole, args.schedule)
 
 
 _PLAN = (

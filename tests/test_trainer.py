@@ -1,12 +1,19 @@
+import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from t2t_repro import cli, quickstart, registry, trainer
+from t2t_repro.data.generate import generate_data
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import batch_size, checkpoints
+from t2t_repro.training.batch_size import Trial
+from t2t_repro.training.progress import Progress
 
 TINY = "num_hidden_layers=1,batch_size=256"
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -65,12 +72,29 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--random_seed=4294967296", "random_seed=4294967296: 4294967296 is not an integer in"),
         ("--data_dir=/nothing", "t2t-datagen --problem="),
         ("--worker_gpu=7", "--worker_gpu between 1 and"),
+        (
+            "--schedule=train --keep_best=1",
+            "a schedule that evaluates.* with --keep_best. Received: t",
+        ),
+        ("--schedule=train --eval_early_stopping_steps=2", "with --eval_early_stopping_steps"),
+        ("--keep_best=1 --best_metric=acuracy", "Unknown metric of --best_metric.*'accuracy'"),
+        (
+            "--eval_early_stopping_steps=2 --eval_early_stopping_metric=bleu",
+            "Unknown metric of --eval_early_stopping_metric. Received: 'bleu'",
+        ),
+        (
+            "--eval_early_stopping_metric_delta=0.2",
+            "Expected --eval_early_stopping_steps with --eval_early_stopping_metric_delta. Rec",
+        ),
+        ("--max_nonfinite_steps=-1", "max_nonfinite_steps"),
         ("--evalsteps=3", "Unknown flag. Received: '--evalsteps'. Did you mean 'eval_steps'"),
     ],
 )
 def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
+    if "metric=" in flag or "schedule=train " in flag:  # found once the data are there
+        generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        run(*flags, flag)
+        run(*flags, *flag.split())
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert re.search(message, error), error
@@ -128,3 +152,81 @@ def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(output_dir, "--hparams=hidden_size=32", "--train_steps=5")
     assert "hidden_size was 16, now 32" in capsys.readouterr().err
+
+
+def test_a_signal_saves_the_step_and_the_same_command_continues(
+    flags, tmp_path, capsys, monkeypatch
+):
+    step = Progress.step
+
+    def then_a_signal(self, number, *arguments):
+        step(self, number, *arguments)
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "step", then_a_signal)
+        with pytest.raises(SystemExit) as stopped:
+            run(*flags, "--generate_data", "--schedule=train")
+    assert stopped.value.code == 143
+    path = checkpoints.latest(tmp_path / "run")
+    at = checkpoints.step_of(path)
+    said = f"stopped by SIGTERM at step {at}, saved as {path}. The same command continues."
+    assert said in capsys.readouterr().err and at in (1, 2)
+    run(*flags, "--generate_data", "--schedule=train")
+    out = capsys.readouterr().out
+    assert f"Continuing from {path} (step {at})." in out and "step 3/3" in out
+
+
+def test_a_signal_while_the_data_are_made(flags, capsys, monkeypatch):
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr(trainer, "generate", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, "--generate_data")
+    assert stopped.value.code == 130
+    said = "t2t-trainer: stopped by SIGINT. The same command continues.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_second_trainer_is_refused(flags, tmp_path, capsys):
+    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    with RunDirectory(tmp_path / "run").locked(), pytest.raises(SystemExit) as stopped:
+        run(*flags)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert (
+        f"Expected no other trainer in {tmp_path / 'run'}. Received: process {os.getpid()}" in error
+    )
+
+
+def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
+    flags, tmp_path, capsys, monkeypatch
+):
+    asked = []
+
+    def run_trial(command, size, limit_mb, seconds):
+        asked.append((command, size, limit_mb))
+        return Trial(size, size <= 256, 5.0)
+
+    monkeypatch.setattr(batch_size, "run_trial", run_trial)
+    monkeypatch.setattr(sys, "argv", ["t2t-trainer", *flags, "--find_batch_size"])
+    run(*flags, "--find_batch_size", "--memory_limit_mb=700")
+    assert "The largest that fits: --hparams=batch_size=256" in capsys.readouterr().out
+    command, size, limit = asked[0]
+    assert (command[-len(flags) :], size, limit) == (flags, 256, 700)
+    assert (tmp_path / "run" / "batch-size.json").exists()
+    with pytest.raises(SystemExit):
+        run("--find_batch_size")
+    assert "Expected --problem. Received: none" in capsys.readouterr().err
+
+
+def test_a_batch_size_is_tried(flags, tmp_path, capsys):
+    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    run(*flags, "--try_batch_size=300")
+    said = capsys.readouterr().out.splitlines()[-1].removeprefix(batch_size.MARK)
+    values = json.loads(said)
+    assert values["peak_mb"] > 50 and values["step_seconds"] > 0
+    assert not (tmp_path / "run").exists()

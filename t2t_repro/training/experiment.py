@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 
@@ -13,7 +14,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, distribution, optimizers
+from t2t_repro.training import batch_size, checkpoints, distribution, guards, optimizers
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.loop import Plan, make_progress, train
 from t2t_repro.training.progress import Progress
@@ -64,6 +65,26 @@ class Experiment:
         progress = make_progress(self.run, self.plan)
         return self._evaluation(model, progress)(state.step)
 
+    def try_batch_size(self) -> dict[str, Any]:
+        """Makes two steps on the largest batches that the hparams allow, on one device.
+
+        Prints what they took, for `batch_size.run_trial`, and returns it.
+        """
+        from t2t_repro.data.pipeline import describe
+
+        hparams, folder = self.config.hparams, self.config.data_dir
+        data = describe(self.problem, Split.TRAIN, hparams, folder, training=True)
+        model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+        step = distribution.step_function(model)
+        multiplier = self.problem.batch_size_multiplier
+        seconds = 0.0
+        for batch in 2 * batch_size.largest_batches(hparams, data.longest, multiplier):
+            started = time.monotonic()
+            with guards.naming_the_batch("a step", batch):
+                step(batch)
+            seconds = time.monotonic() - started
+        return batch_size.report(seconds)
+
     def _train(self, with_evaluation: bool) -> dict[str, float]:
         from t2t_repro.data.pipeline import make_dataset
 
@@ -91,6 +112,8 @@ class Experiment:
         self._check_what_evaluations_decide(with_evaluation)
         if with_evaluation:
             evaluation_data(self.problem, self.eval_split, self.config)
+        if self.warm_start_from:
+            self._warm_start(model, self.warm_start_from, files, progress)
         evaluation = self._evaluation(model, progress)
         results: dict[str, float] = {}
 
@@ -102,9 +125,6 @@ class Experiment:
         with self.run.locked():
             self.run.begin(self.config, self.command, files)
             self._say_what_the_data_are(progress)
-            if self.warm_start_from and not checkpoints.list_checkpoints(self.run.checkpoints_dir):
-                state = checkpoints.load_weights(model, self.warm_start_from)
-                progress.say(f"Weights from {self.warm_start_from} (its step {state.step}).")
             train(
                 model,
                 data,
@@ -118,6 +138,21 @@ class Experiment:
             if with_evaluation and not results:
                 evaluate(checkpoints.load_weights(model, self.run.path).step)
         return results
+
+    def _warm_start(
+        self, model: keras.Model, source: str, files: Sequence[str], progress: Progress
+    ) -> None:
+        """Begins a run that has no checkpoint yet with the weights of another.
+
+        Raises:
+            UserError: if they are of another model (all that differs is listed) or vocabulary.
+        """
+        if checkpoints.list_checkpoints(self.run.checkpoints_dir):
+            return
+        path = checkpoints.find(source)
+        RunDirectory(path.parents[1]).check_vocabularies(files)
+        state = checkpoints.load_weights(model, path)
+        progress.say(f"Weights from {path} (its step {state.step}).")
 
     def _check_what_evaluations_decide(self, with_evaluation: bool) -> None:
         """Raises a UserError if the plan asks for a metric that no evaluation reports."""

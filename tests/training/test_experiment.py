@@ -131,12 +131,17 @@ def test_schedules(make):
         run_schedule(make(), "evaluat")
 
 
-def test_a_stopped_run_ends_as_one_that_never_stopped(make):
-    """Killed after the checkpoint of step 3: dropout, order of the data and all slots go on."""
-    straight = make(steps=7, run="straight", frequency=3)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_stopped_run_ends_as_one_that_never_stopped(make, dtype):
+    """After the checkpoint of step 3 dropout, data, slots and the scale of the loss go on."""
+    options = {
+        "overrides": f"batch_size=256,num_hidden_layers=1,activation_dtype={dtype}",
+        "frequency": 3,
+    }
+    straight = make(steps=7, run="straight", **options)
     straight.train()
-    make(steps=3, run="stopped", frequency=3).train()
-    stopped = make(steps=7, run="stopped", frequency=3)
+    make(steps=3, run="stopped", **options).train()
+    stopped = make(steps=7, run="stopped", **options)
     stopped.train()
     expected, actual = weights_of(straight, 7), weights_of(stopped, 7)
     assert set(expected) == set(actual)
@@ -175,6 +180,22 @@ def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
     # The first step's learning rate is 0, as T2T's: the weights are still those of the first run.
     for name, value in weights_of(first, 4).items():
         np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
+
+
+def test_a_warm_start_from_another_model_or_vocabulary_leaves_nothing_behind(make, tmp_path):
+    first = make(run="first", steps=1)
+    first.train()
+    options = {"warm_start_from": str(first.run.path)}
+    second = make(run="second", overrides="batch_size=256,num_hidden_layers=2", **options)
+    with pytest.raises(UserError, match=r"missing decoder/layer_1/.*ckpt-1|ckpt-1.*missing .*lay"):
+        second.train()
+    assert not second.run.path.exists()
+    (tmp_path / "vocab").write_text("a\nb\n")
+    (first.run.path / "vocab").write_text("a\nc\n")
+    third = make(run="third", **options)
+    model = build_model(third.config, third.problem)
+    with pytest.raises(UserError, match="be the vocabulary of the run .*line 2: 'c' became 'b'"):
+        third._warm_start(model, options["warm_start_from"], [tmp_path / "vocab"], None)
 
 
 def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):
