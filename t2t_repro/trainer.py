@@ -68,7 +68,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("log_step_count_steps", 100, "Report every this many steps.", 1)
     text = "Of the weights, the dropout and the order of the data."
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
-    whole("worker_gpu", 1, "On how many devices to train; batch_size is that of each.", 1)
+    text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
+    whole("worker_gpu", None, text, 1)
     boolean("xla_compile", "Compile the steps with XLA.")
     whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")
     whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
@@ -192,17 +193,14 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
     problem = registry.get_problem(args.problem)
     data_dir = os.path.expanduser(args.data_dir)
 
-    import tensorflow as tf
-
     from t2t_repro import __version__
-    from t2t_repro.training import experiment
+    from t2t_repro.training import devices, experiment
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.loop import Plan
 
-    if args.inter_op_parallelism_threads:
-        tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
-    if args.intra_op_parallelism_threads:
-        tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    set_threads(args)
+    alone = args.try_batch_size or args.schedule == "evaluate"
+    where = devices.ONE if alone else devices.choose(args.worker_gpu)
     split = "test" if args.eval_use_test_set else "dev"
     plan = Plan(
         train_steps=hparams.train_steps,
@@ -212,6 +210,12 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         early_stopping=early_stopping(args, split),
         **{name: getattr(args, name) for name in _PLAN},
     )
+    if args.generate_data and where.cluster.size > 1:
+        raise UserError(
+            "Expected the data to be there before several workers train on them. Received: "
+            "--generate_data. Make them by t2t-datagen, once for a folder that all share, else on "
+            "every host."
+        )
     if args.generate_data:
         generate(problem, data_dir, args.tmp_dir, cli.raw_file_options(args))
     config = RunConfig(
@@ -229,7 +233,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         plan=plan,
         eval_steps=args.eval_steps,
         eval_split=split,
-        num_replicas=args.worker_gpu,
+        devices=where,
         xla_compile=args.xla_compile,
         warm_start_from=args.warm_start_from,
         command=command,
@@ -244,6 +248,16 @@ _PLAN = (
     *("keep_checkpoint_max", "keep_checkpoint_every_n_hours", "eval_throttle_seconds"),
     *("max_nonfinite_steps", "restart_damaged_run"),
 )
+
+
+def set_threads(args: flags.FlagValues) -> None:
+    """Gives TensorFlow the numbers of threads that the flags say, where they say any."""
+    if not (args.inter_op_parallelism_threads or args.intra_op_parallelism_threads):
+        return
+    import tensorflow as tf
+
+    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
+    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
 
 
 def early_stopping(args: flags.FlagValues, split: str):

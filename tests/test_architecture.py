@@ -32,6 +32,7 @@ TENSORFLOW_FOLDERS = {"data", "interop"}
 TENSORFLOW_FILES = {
     "t2t_repro/text/graph.py",
     "t2t_repro/training/checkpoints.py",
+    "t2t_repro/training/devices.py",
     "t2t_repro/training/distribution.py",
     "t2t_repro/training/loop.py",
 }

@@ -71,7 +71,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--train_steps=0", "train_steps"),
         ("--random_seed=4294967296", "random_seed=4294967296: 4294967296 is not an integer in"),
         ("--data_dir=/nothing", "t2t-datagen --problem="),
-        ("--worker_gpu=7", "--worker_gpu between 1 and"),
+        ("--worker_gpu=7000", "--worker_gpu between 1 and"),
         (
             "--schedule=train --keep_best=1",
             "a schedule that evaluates.* with --keep_best. Received: t",

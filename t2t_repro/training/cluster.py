@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from t2t_repro.errors import UserError
 
@@ -67,7 +68,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster:
 
 
 def _jobs(config) -> dict[str, list[str]]:
-    jobs = config.get("cluster") if isinstance(config, dict) else None
+    jobs: Any = config.get("cluster") if isinstance(config, dict) else None
     addresses = [a for job in jobs.values() for a in job] if _lists_of_text(jobs) else []
     if not addresses:
         raise _wrong('a "cluster" that lists each worker as HOST:PORT', jobs)

@@ -1,11 +1,10 @@
-"""Which devices a run trains on, and the compiled step that runs on all of them.
+"""The training step, compiled, on all the devices of a run, and the batches that it takes.
 
 The training step does what Keras's `train_step` does (forward, the model's loss, gradients, the
 optimizer), but for this: a loss or gradient that is not finite stops it before the optimizer. Here
 it becomes one function of a batch, traced once for all batch shapes.
 """
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
@@ -13,44 +12,14 @@ from collections.abc import Callable, Iterator
 import keras
 import numpy as np
 
-from t2t_repro.errors import UserError
+from t2t_repro.training.devices import ONE, Devices
 
 
-def strategy(num_replicas: int = 1):
-    """Returns TensorFlow's strategy for `num_replicas` devices: GPUs if there are any, else CPUs.
-
-    Raises:
-        UserError: if there are fewer devices, or another backend than TensorFlow runs.
-    """
-    if num_replicas == 1:
-        return None
+def batches(dataset) -> Iterator:
+    """Yields the batches of a tf.data.Dataset; under JAX of any iterable."""
     if keras.backend.backend() != "tensorflow":
-        raise UserError(
-            "Expected --worker_gpu=1 under the JAX backend, which spreads over all of its devices "
-            f"by itself. Received: {num_replicas}."
-        )
-    import tensorflow as tf
-
-    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-    devices = [device.name for device in tf.config.list_logical_devices(kind)]
-    if not 1 <= num_replicas <= len(devices):
-        raise UserError(
-            f"Expected --worker_gpu between 1 and {len(devices)}, the {kind} devices that "
-            f"TensorFlow sees here. Received: {num_replicas}."
-        )
-    return tf.distribute.MirroredStrategy(devices[:num_replicas])
-
-
-def scope(strategy):
-    """Returns the context in which a model and its optimizer are made for `strategy`."""
-    return contextlib.nullcontext() if strategy is None else strategy.scope()
-
-
-def batches(dataset, strategy=None) -> Iterator:
-    """Yields the batches of a tf.data.Dataset, split over the replicas of `strategy`."""
-    if keras.backend.backend() != "tensorflow":
-        return dataset.as_numpy_iterator()
-    return iter(dataset if strategy is None else strategy.experimental_distribute_dataset(dataset))
+        return iter(getattr(dataset, "as_numpy_iterator", dataset.__iter__)())
+    return iter(dataset)
 
 
 class NotFinite(Exception):
@@ -61,26 +30,31 @@ class NotFinite(Exception):
         super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
 
 
-def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
-    """Returns a function that trains `model` on one batch of `batches` and returns its loss.
+def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict], float]:
+    """Returns a function that trains `model` on one batch and returns its loss.
+
+    The batch is that of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take
+    consecutive shares of it.
 
     The loss is that of this batch before the update. Where it or a gradient is not finite the
     function raises NotFinite, and there was no update: of the whole state only the seeds went on,
     so that the next step is the same whenever the run is repeated. Under float16 Keras's loss
-    scaling leaves out steps whose scaled gradients overflow, and lowers the scale; they are no
-    fault. Under the JAX backend the update has been made when the loss is found not to be finite.
+    scaling leaves out steps whose scaled gradients overflow, and halves the scale; they are no
+    fault until it is 0.
 
     Args:
         model: built and compiled.
-        strategy: what `strategy` returned.
+        devices: what `devices.choose` returned.
     """
     if keras.backend.backend() != "tensorflow":
-        return lambda batch: _finite(float(model.train_on_batch(batch, return_dict=True)["loss"]))
+        from t2t_repro.training import jax_step
+
+        return _raising(jax_step.step_function(model, devices))
     import tensorflow as tf
 
-    optimizer = model.optimizer
+    optimizer, strategy = model.optimizer, devices.strategy
     if not optimizer.built:  # variables made while tracing would cost a second trace
-        with scope(strategy):
+        with devices.scope():
             optimizer.build(model.trainable_variables)
     scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
@@ -91,7 +65,10 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
             scaled = optimizer.scale_loss(loss)
         weights = [variable.value for variable in model.trainable_weights]
         gradients = tape.gradient(scaled, weights)
-        checked = [loss] if scales_loss else [loss, *map(_values, gradients)]
+        if scales_loss:  # a scale that has fallen to 0 says that no step can be made
+            checked = [loss, 1.0 / optimizer.dynamic_scale.value]
+        else:
+            checked = [loss, *map(_values, gradients)]
         # A sum is finite only if every part is, and needs one pass without a copy.
         finite = tf.reduce_all(tf.math.is_finite([tf.reduce_sum(part) for part in checked]))
         return loss, gradients, tf.cast(finite, tf.int32)
@@ -100,39 +77,61 @@ def step_function(model: keras.Model, strategy=None) -> Callable[[dict], float]:
         gradients = tf.nest.map_structure(tf.identity, gradients)  # into the graph of the branch
         optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
 
-    def step(batch):
-        if strategy is None:
-            loss, gradients, finite = gradients_of(batch)
-            tf.cond(finite > 0, lambda: apply(gradients), lambda: None)
-            return loss, finite > 0
-        # All replicas apply or none: whether they do is decided between two runs on them.
-        losses, shares, finite = strategy.run(gradients_of, args=(batch,))
-        finite = strategy.reduce(tf.distribute.ReduceOp.SUM, finite, axis=None)
-        applied = tf.equal(finite, strategy.num_replicas_in_sync)
-        tf.cond(applied, lambda: strategy.run(apply, args=(shares,)) and None, lambda: None)
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None), applied
+    def on_one_device(batch):
+        loss, gradients, finite = gradients_of(batch)
+        tf.cond(finite > 0, lambda: apply(gradients), lambda: None)
+        return loss, finite > 0
+
+    def on_replica(batch):
+        context = tf.distribute.get_replica_context()
+        here = context.replica_id_in_sync_group - devices.first_replica
+        rows = tf.shape(batch["targets"])[0]
+        start, end = rows * here // devices.local, rows * (here + 1) // devices.local
+        loss, gradients, finite = gradients_of({n: ids[start:end] for n, ids in batch.items()})
+        # Sparse ones would be of another shape, and traced anew, with every batch.
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], finite
+
+    # All replicas apply or none. This is two functions, because replicas that talk to each other
+    # in a branch of tf.cond wait for each other for ever.
+    def on_replicas(batch):
+        losses, shares, finite = strategy.run(on_replica, args=(batch,))
+        loss, finite = (strategy.reduce("SUM", each, axis=None) for each in (losses, finite))
+        return loss, shares, tf.equal(finite, strategy.num_replicas_in_sync)
+
+    options = {"jit_compile": model.jit_compile or None, "autograph": False}
+    apply_on_replicas = tf.function(lambda shares: strategy.run(apply, args=(shares,)), **options)
 
     @functools.cache
     def compiled(features: tuple[str, ...]):
         # One trace for all the buckets' shapes; without a signature there would be three or four.
-        ids = tf.TensorSpec([None, None], tf.int32)
-        signature = [dict.fromkeys(features, ids)] if strategy is None else None
-        options = {"reduce_retracing": True, "jit_compile": model.jit_compile or None}
+        signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
+        step = on_one_device if strategy is None else on_replicas
         return tf.function(step, input_signature=signature, **options)
 
+    def run(batch) -> tuple[float, bool]:
+        step = compiled(tuple(batch))
+        if strategy is None:
+            loss, applied = step(batch)
+        else:
+            with devices.naming_the_lost():
+                loss, shares, applied = step(batch)
+                if applied:
+                    apply_on_replicas(shares)
+        return float(loss), bool(applied)
+
+    return _raising(run)
+
+
+def _raising(step: Callable[[dict], tuple[float, bool]]) -> Callable[[dict], float]:
+    """Returns a function that returns a step's loss, or raises NotFinite if it was not applied."""
+
     def run(batch) -> float:
-        loss, applied = compiled(tuple(batch))(batch)
+        loss, applied = step(batch)
         if not applied:
-            raise NotFinite(float(loss))
-        return float(loss)
+            raise NotFinite(loss)
+        return loss
 
     return run
-
-
-def _finite(loss: float) -> float:
-    if not math.isfinite(loss):
-        raise NotFinite(loss)
-    return loss
 
 
 def _values(gradient):
@@ -140,6 +139,5 @@ def _values(gradient):
 
 
 def count_tokens(batch: dict) -> int:
-    """Returns the number of real target tokens of a batch of `batches`."""
-    targets = batch["targets"]
-    return sum(int(np.count_nonzero(part)) for part in getattr(targets, "values", (targets,)))
+    """Returns the number of real target tokens of a batch."""
+    return int(np.count_nonzero(batch["targets"]))

@@ -1,5 +1,6 @@
 """One run as a whole: its model, its data, and tensor2tensor's schedules over them."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,9 +16,10 @@ from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size, checkpoints, distribution, guards, optimizers
+from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.loop import Plan, make_progress, train
-from t2t_repro.training.progress import Progress
+from t2t_repro.training.progress import NoProgress, Progress
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class Experiment:
         plan: how long, and when to save and evaluate.
         eval_steps: at most this many batches an evaluation; 0: all.
         eval_split: "dev" or "test".
-        num_replicas: on how many devices to train.
+        devices: where to train. Of several workers the chief alone writes and evaluates.
         xla_compile: compile the steps with XLA. On the JAX backend they always are.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         command: the command line, kept in the run directory.
@@ -43,7 +45,7 @@ class Experiment:
     plan: Plan
     eval_steps: int = 100
     eval_split: str = Split.EVAL
-    num_replicas: int = 1
+    devices: Devices = ONE
     xla_compile: bool = False
     warm_start_from: str | None = None
     command: Sequence[str] = ()
@@ -89,11 +91,13 @@ class Experiment:
         from t2t_repro.data.pipeline import make_dataset
 
         files = [os.path.join(self.config.data_dir, n) for n in self.problem.vocab_filenames]
-        strategy = distribution.strategy(self.num_replicas)
-        with distribution.scope(strategy):
+        cluster = self.devices.cluster
+        with self.devices.scope():
             model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
             model.optimizer.build(model.trainable_variables)
-        progress = make_progress(self.run, self.plan)
+        progress: Progress = NoProgress(self.run, self.plan.train_steps, self.plan.train_steps)
+        if cluster.is_chief:
+            progress = make_progress(self.run, self.plan)
 
         def data(start: int):
             return make_dataset(
@@ -103,7 +107,9 @@ class Experiment:
                 self.config.data_dir,
                 training=True,
                 seed=self.config.random_seed,
-                replicas=self.num_replicas,
+                num_shards=cluster.size,
+                shard_index=cluster.index,
+                replicas=self.devices.local,
                 start=start,
             )
 
@@ -112,7 +118,7 @@ class Experiment:
         self._check_what_evaluations_decide(with_evaluation)
         if with_evaluation:
             evaluation_data(self.problem, self.eval_split, self.config)
-        if self.warm_start_from:
+        if self.warm_start_from and cluster.is_chief:
             self._warm_start(model, self.warm_start_from, files, progress)
         evaluation = self._evaluation(model, progress)
         results: dict[str, float] = {}
@@ -122,22 +128,43 @@ class Experiment:
             results.update(evaluation(step, wait))
             return results
 
-        with self.run.locked():
-            self.run.begin(self.config, self.command, files)
-            self._say_what_the_data_are(progress)
+        with self.run.locked() if cluster.is_chief else contextlib.nullcontext():
+            self.devices.check_alike(self._settings())
+            if cluster.is_chief:
+                self.run.begin(self.config, self.command, files)
+                self._say_what_the_data_are(progress)
             train(
                 model,
                 data,
                 self.run,
                 self.plan,
                 progress=progress,
-                evaluate=evaluate if with_evaluation else None,
+                evaluate=evaluate if with_evaluation and cluster.is_chief else None,
                 encoders=self.problem.feature_encoders(self.config.data_dir),
-                strategy=strategy,
+                devices=self.devices,
             )
-            if with_evaluation and not results:
+            if with_evaluation and not results and cluster.is_chief:
                 evaluate(checkpoints.load_weights(model, self.run.path).step)
+            self.devices.totals([0])  # the others wait for the chief's last evaluation
         return results
+
+    def _settings(self) -> dict[str, Any]:
+        """Returns what must be the same on all workers."""
+        from t2t_repro.data.pipeline import describe
+
+        config, plan = self.config, self.plan
+        data = describe(self.problem, Split.TRAIN, config.hparams, config.data_dir, training=True)
+        return {
+            "hparams": config.hparams.to_json(),
+            "problem": config.problem,
+            "random_seed": config.random_seed,
+            "worker_gpu": self.devices.local,
+            "local_eval_frequency": plan.local_eval_frequency,
+            "save_checkpoints_secs": plan.save_checkpoints_secs,
+            "max_nonfinite_steps": plan.max_nonfinite_steps,
+            "eval_early_stopping": plan.early_stopping,
+            "data": data,
+        }
 
     def _warm_start(
         self, model: keras.Model, source: str, files: Sequence[str], progress: Progress
@@ -173,7 +200,7 @@ class Experiment:
         """Says what the split holds and what a batch is, and writes it into the run."""
         from t2t_repro.data.pipeline import describe
 
-        hparams, replicas = self.config.hparams, self.num_replicas
+        hparams, replicas = self.config.hparams, self.devices.replicas
         data = describe(
             self.problem,
             Split.TRAIN,

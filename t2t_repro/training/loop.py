@@ -3,13 +3,15 @@
 It is a loop of our own, not Model.fit: fit reports the loss averaged over an epoch where T2T
 reports the step's, hands its callbacks no batch, which the token rate and the message about a bad
 batch need, and applies a step whose loss is not a number. All that is public of fit is kept:
-compile, the model's compute_loss, the optimizer, and JAX through train_on_batch.
+compile, the model's compute_loss and the optimizer.
 """
 
 import contextlib
 import dataclasses
+import json
 import math
 import pathlib
+import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,9 +23,10 @@ from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution, guards, signals
 from t2t_repro.training.best import KeepBest
+from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.progress import Progress
-from t2t_repro.training.saving import PERMANENT, Saver
+from t2t_repro.training.saving import PERMANENT, NoSaver, Saver
 
 Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
 _EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
@@ -83,7 +86,7 @@ def train(
     progress: Progress | None = None,
     evaluate: Evaluate | None = None,
     encoders: Mapping[str, Any] | None = None,
-    strategy=None,
+    devices: Devices = ONE,
 ) -> checkpoints.State:
     """Trains `model` in `run`, from its newest whole checkpoint if there is one.
 
@@ -97,7 +100,7 @@ def train(
         evaluate: called with the step, while its checkpoint is being written, and a function that
             waits until it is whole. Returns {metric: value}, and reports them by itself.
         encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
-        strategy: what `distribution.strategy` returned.
+        devices: what `devices.choose` returned. Of several workers the chief alone writes.
 
     Returns:
         Where the run stands at the end.
@@ -109,23 +112,31 @@ def train(
         OSError: if a checkpoint could not be written; the earlier ones are whole.
     """
     progress = progress or make_progress(run, plan)
-    state = resume(model, run, progress, restart_damaged=plan.restart_damaged_run)
+    state = checkpoints.State(step=0)
+    if devices.cluster.is_chief:
+        state = resume(model, run, progress, restart_damaged=plan.restart_damaged_run)
+    note = {"step": state.step, "batches": state.batches, "extra": state.extra}
+    state = checkpoints.State(**json.loads(devices.share(model, json.dumps(note))))
     keeper = _Keeper(model, run, plan, state, progress, evaluate)
+    if not devices.cluster.is_chief:
+        keeper.saver = NoSaver()
     # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
     with contextlib.closing(progress), signals.deferred(), contextlib.closing(keeper.saver):
         keeper.finish_evaluation()
+        (stop,) = devices.totals([devices.cluster.is_chief and keeper.is_time_to_stop()])
         ended = "the run is at" if state.step >= plan.train_steps else "it stopped early at"
-        if state.step >= plan.train_steps or keeper.is_time_to_stop():
+        if state.step >= plan.train_steps or stop:
             progress.say(f"Nothing to train: {ended} step {state.step} of {plan.train_steps}.")
             return state
         with signals.immediate():
             dataset = make_dataset(state.batches)
-        return _steps(model, dataset, run, plan, keeper, progress, encoders, strategy)
+        return _steps(model, dataset, run, plan, keeper, progress, encoders, devices)
 
 
 def make_progress(run: RunDirectory, plan: Plan) -> Progress:
-    """Returns a Progress to standard output, metrics.jsonl and TensorBoard."""
-    return Progress(run, plan.train_steps, plan.log_step_count_steps, events=tensorboard(run.path))
+    """Returns a Progress to standard output, metrics.jsonl and, with TensorFlow, TensorBoard."""
+    events = tensorboard(run.path) if keras.backend.backend() == "tensorflow" else None
+    return Progress(run, plan.train_steps, plan.log_step_count_steps, events=events)
 
 
 def tensorboard(folder: pathlib.Path) -> Callable[[str, int, dict[str, float]], None]:
@@ -184,13 +195,13 @@ def _steps(
     keeper: "_Keeper",
     progress: Progress,
     encoders: Mapping[str, Any] | None,
-    strategy: Any,
+    devices: Devices,
 ) -> checkpoints.State:
     step, batches = keeper.state.step, keeper.state.batches
     left_out = keeper.state.extra.get(_NOT_FINITE, 0)
-    train_step = distribution.step_function(model, strategy)
+    train_step = distribution.step_function(model, devices)
     saved_at = time.monotonic()
-    iterator = distribution.batches(dataset, strategy)
+    iterator = distribution.batches(dataset)
     while step < plan.train_steps:
         started = time.monotonic()
         batch = next(iterator, None)
@@ -206,36 +217,42 @@ def _steps(
         except distribution.NotFinite as error:
             left_out += 1
             bad = {"number": batches, "step": step + 1, "loss": error.loss}
-            file = guards.write_batch(run, batch, **bad, encoders=encoders)
+            file: Any = "see the chief's"
+            if devices.cluster.is_chief:
+                file = guards.write_batch(run, batch, **bad, encoders=encoders)
             said = f"{error} at step {step + 1}, on a batch of {guards.shapes(batch)} ({file})"
             if left_out > plan.max_nonfinite_steps:
                 raise UserError(_not_finite(said, left_out, run)) from error
             progress.say(f"Left out a batch, {left_out} of {plan.max_nonfinite_steps}: {said}.")
             continue
         step += 1
-        now = time.monotonic()
+        by_time = plan.save_checkpoints_secs
+        late = time.monotonic() - saved_at >= by_time
+        due = step == plan.train_steps or (
+            late if by_time else step % plan.local_eval_frequency == 0
+        )
+        # What all workers must agree on. The chief's clock decides what is due by time.
+        received, tokens = signals.received(), distribution.count_tokens(batch)
+        own = [tokens, received > 0, due and devices.cluster.is_chief]
+        tokens, signalled, due = devices.totals(own)
+        signum = received or (signal.SIGTERM if signalled else 0)
+        seconds = time.monotonic() - started
         progress.step(
-            step,
-            loss,
-            distribution.count_tokens(batch),
-            now - started,
-            lambda: np.asarray(model.optimizer.learning_rate),
+            step, loss, tokens, seconds, lambda: np.asarray(model.optimizer.learning_rate)
         )
         keeper.saver.check()
-        by_time = plan.save_checkpoints_secs
-        due = now - saved_at >= by_time if by_time else step % plan.local_eval_frequency == 0
-        due = due or step == plan.train_steps
-        signum = signals.received()
         if not due and not signum:
             continue
         extra = {_NOT_FINITE: left_out} if left_out else {}
         state = checkpoints.State(step=step, batches=batches, extra=extra)
-        keeper.save(state, evaluate=due)
+        keeper.save(state, evaluate=bool(due))
         saved_at = time.monotonic()
         if signum:
             keeper.saver.wait()
+            devices.totals([0])  # no worker leaves before the chief has saved
             raise Interrupted(signum, keeper.where())
-        if keeper.finish_evaluation() and keeper.is_time_to_stop():
+        stop = keeper.finish_evaluation() and keeper.is_time_to_stop()
+        if plan.early_stopping and devices.totals([stop])[0]:
             early = plan.early_stopping
             progress.say(
                 f"Stopping early at step {step}: {early.metric} has not got better by "

@@ -106,6 +106,16 @@ class Progress:
         self._events(kind, step, values)
 
 
+class NoProgress(Progress):
+    """That of a worker which leaves the reports to the chief."""
+
+    def _write(self, text: str, overwrite: bool) -> None:
+        pass
+
+    def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
+        pass
+
+
 def duration(seconds: float) -> str:
     """Returns "2h 05m", "3m 07s" or "12s"."""
     seconds = round(seconds)

@@ -65,6 +65,16 @@ class Saver:
             self._error = error
 
 
+class NoSaver(Saver):
+    """That of a worker which leaves the writing to the chief."""
+
+    def __init__(self):
+        super().__init__(pathlib.Path())
+
+    def save(self, model: keras.Model, state: checkpoints.State) -> None:
+        """Writes nothing."""
+
+
 def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
     """Deletes the oldest checkpoints beyond `keep_max` (0: none) of those up to `step`.
 

@@ -1,111 +1,236 @@
-"""Two replicas under MirroredStrategy train as one device with the whole batch.
+"""Two replicas, under MirroredStrategy or on two workers, train as one device with the whole batch.
 
-A process of its own makes the two devices, since TensorFlow's are fixed once it has started.
+A process of its own makes the devices, since TensorFlow's are fixed once it has started.
 """
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 
 import keras
 import numpy as np
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.training import distribution
+from t2t_repro.training.devices import ONE
+
+STEPS = 20
+TIMEOUT = 600  # seconds; on a machine with nothing else to do it takes some 20
+OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+OVERRIDES = f"{OFF},optimizer=multistep_adam,optimizer_multistep_accumulate_steps=3"
 
 
-def train(replicas: int) -> dict:
-    """Returns the losses of three steps, the tokens of each, and the norms of the weights after."""
-    import tensorflow as tf
-
+def build(devices, overrides=OVERRIDES):
     from t2t_repro import Transformer, get_hparams
-    from t2t_repro.training import checkpoints, optimizers
+    from t2t_repro.training import optimizers
 
     hparams = get_hparams(
         "transformer_test",
-        "num_hidden_layers=1,layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0,"
-        "learning_rate_schedule=constant,learning_rate_constant=0.01",
+        "num_hidden_layers=1,learning_rate_schedule=constant,learning_rate_constant=0.01,"
+        f"clip_grad_norm=0.5,{overrides}",
     )
     keras.utils.set_random_seed(3)
-    strategy = distribution.strategy(replicas)
-    with distribution.scope(strategy):
+    with devices.scope():
         model = Transformer.from_hparams(hparams, inputs_vocab_size=11, targets_vocab_size=13)
         model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=False)
+        model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def batches():
     random = np.random.default_rng(5)
-
-    def generate():
-        for length in (5, 7, 6):
-            inputs = random.integers(2, 11, (6, length)).astype("int32")
-            targets = random.integers(2, 13, (6, length + 1)).astype("int32")
-            targets[3:, -2:] = 0  # the replicas see unequal numbers of real tokens
-            yield {"inputs": inputs, "targets": targets}
-
-    spec = tf.TensorSpec([None, None], tf.int32)
-    signature = {"inputs": spec, "targets": spec}
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
-    step = distribution.step_function(model, strategy)
-    batches = list(distribution.batches(dataset, strategy))
-    return {
-        "tokens": [distribution.count_tokens(batch) for batch in batches],
-        "losses": [step(batch) for batch in batches],
-        "norms": {
-            name: float(np.linalg.norm(np.asarray(variable)))
-            for name, variable in checkpoints.named_weights(model).items()
-        },
-    }
+    for step in range(STEPS):
+        length = 5 + step % 3
+        inputs = random.integers(2, 11, (6, length)).astype("int32")
+        targets = random.integers(2, 13, (6, length + 1)).astype("int32")
+        targets[3:, -2:] = 0  # the replicas see unequal numbers of real tokens
+        yield {"inputs": inputs, "targets": targets}
 
 
-def main() -> None:
+def data(devices):
+    """The batches of a worker: its part of each."""
     import tensorflow as tf
 
-    (device,) = tf.config.list_physical_devices("CPU")
-    two = [tf.config.LogicalDeviceConfiguration()] * 2
-    tf.config.set_logical_device_configuration(device, two)
+    def mine():
+        for batch in batches():
+            share = 6 // devices.cluster.size
+            first = devices.cluster.index * share
+            yield {name: ids[first : first + share] for name, ids in batch.items()}
+
+    spec = tf.TensorSpec([None, None], tf.int32)
+    return tf.data.Dataset.from_generator(mine, output_signature={"inputs": spec, "targets": spec})
+
+
+def train(devices) -> dict:
+    """Returns the losses, the tokens of each step, and the weights after."""
+    from t2t_repro.training import checkpoints
+
+    model = build(devices)
+    devices.share(model)
+    step = distribution.step_function(model, devices)
+    tokens, losses = [], []
+    for batch in distribution.batches(data(devices)):
+        tokens += devices.totals([distribution.count_tokens(batch)])
+        losses.append(step(batch))
+    weights = {n: np.asarray(v).tolist() for n, v in checkpoints.named_weights(model).items()}
+    return {"tokens": tokens, "losses": losses, "weights": weights}
+
+
+def seeds(devices) -> list:
+    """Returns every replica's states of the random numbers, once all have begun."""
+    from t2t_repro.training.devices import seed_variables
+
+    model = build(devices, "attention_dropout=0.5")
+    devices.share(model)
+    variables = [variable.value for variable in seed_variables(model)]
+    return [[value.numpy().tolist() for value in variable.values] for variable in variables]
+
+
+def mirrored() -> None:
+    """The program of one process with two devices."""
+    from t2t_repro.training import devices
+
+    two = devices.choose(2)
+    results = {"one": train(ONE), "two": train(two)}
+    print(json.dumps({"str": str(two), "seeds": seeds(two), **results}))
+
+
+def worker() -> None:
+    """The program of each of two workers: trains, then goes on until the other one is gone."""
+    from t2t_repro.errors import UserError
+    from t2t_repro.training import devices
+
+    mine = devices.choose()
+    result = train(mine)
+    model = build(mine)
+    for variable in model.trainable_variables[:1]:
+        variable.assign(variable * (0.0 if mine.cluster.is_chief else 5.0))
+    result["note"] = mine.share(model, "the chief's" if mine.cluster.is_chief else "mine")
+    result["shared"] = float(abs(np.asarray(model.trainable_variables[0])).max())
+    result["seeds"] = [np.asarray(variable).tolist() for variable in devices.seed_variables(model)]
+    mine.check_alike({"hparams": 1, "data": "same"})
     try:
-        distribution.strategy(3)
-        refusal = ""
+        mine.check_alike({"hparams": 1, "data": mine.cluster.index, "flags": mine.cluster.index})
     except UserError as error:
-        refusal = str(error)
-    print(json.dumps({"one": train(1), "two": train(2), "refusal": refusal}))
+        result["differs"] = str(error)
+    print(json.dumps(result), flush=True)
+    try:
+        while True:
+            mine.totals([1])
+    except UserError as error:
+        print(error, flush=True)
+        os._exit(2)
+
+
+def start(program: str, environment: dict[str, str] | None = None) -> subprocess.Popen:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(distribution.__file__)))
+    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
+    return subprocess.Popen(
+        [sys.executable, __file__, program],
+        env=os.environ | own | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def two_addresses() -> list[str]:
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
 
 
 @pytest.fixture(scope="module")
 def trained():
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    root = os.path.dirname(os.path.dirname(distribution.__file__))
-    environment["PYTHONPATH"] = os.path.dirname(root)
-    done = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    process = start("mirrored")
+    out, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors[-3000:]
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """What each of two workers found, and how the first one left after the second was killed."""
+    cluster = {"worker": two_addresses()}
+    tasks = [{"type": "worker", "index": index} for index in range(2)]
+    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+    processes = [start("worker", {"TF_CONFIG": config}) for config in configs]
+    watchdog = threading.Timer(TIMEOUT, lambda: [process.kill() for process in processes])
+    watchdog.start()
+    try:
+        found = []
+        for process in processes:
+            lines = [process.stdout.readline() for _ in range(2)]
+            assert lines[1], process.communicate(timeout=60)[1][-3000:]
+            found.append({"said": lines[0], **json.loads(lines[1])})
+        processes[1].kill()
+        killed = time.monotonic()
+        out, _ = processes[0].communicate(timeout=60)
+        left = (processes[0].returncode, out, time.monotonic() - killed)
+    finally:
+        watchdog.cancel()
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return {"addresses": cluster["worker"], "found": found, "left": left}
+
+
+def assert_same(one: dict, two: dict) -> None:
+    assert one["tokens"] == two["tokens"] and one["tokens"][:2] == [6 * 6 - 6, 6 * 7 - 6]
+    assert len(one["losses"]) == STEPS and one["losses"][-1] < one["losses"][0] - 0.1
+    assert two["losses"] == pytest.approx(one["losses"], rel=1e-5)
+    assert two["weights"].keys() == one["weights"].keys()
+    for name, value in one["weights"].items():
+        np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 def test_two_replicas_train_as_one(trained):
-    one, two = trained["one"], trained["two"]
-    assert one["tokens"] == two["tokens"] == [6 * 6 - 6, 6 * 8 - 6, 6 * 7 - 6]
-    assert two["losses"] == pytest.approx(one["losses"], rel=1e-5)
-    assert two["norms"] == pytest.approx(one["norms"], rel=1e-5)
+    assert_same(trained["one"], trained["two"])
+    assert trained["str"] == "2 CPUs"
 
 
-def test_more_replicas_than_devices_are_refused(trained):
-    expected = (
-        "--worker_gpu between 1 and 2, the CPU devices that TensorFlow sees here. Received: 3."
-    )
-    assert expected in trained["refusal"]
+def test_each_replica_drops_its_own_values(trained):
+    assert len(trained["seeds"]) > 1
+    for first, second in trained["seeds"]:
+        assert first[0] != second[0] and first[1] == second[1]
 
 
-def test_one_device_needs_no_strategy():
-    assert distribution.strategy(1) is None
+def test_two_workers_train_as_one(trained, workers):
+    for found in workers["found"]:
+        assert_same(trained["one"], found)
+    assert f"waiting for {', '.join(workers['addresses'])}" in workers["found"][1]["said"]
+    assert "This is worker 1 of 2" in workers["found"][1]["said"]
 
 
-def test_another_backend_spreads_by_itself(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(UserError, match="--worker_gpu=1 under the JAX backend.*Received: 2"):
-        distribution.strategy(2)
+def test_workers_begin_where_the_chief_stands(workers):
+    for found in workers["found"]:
+        assert found["note"] == "the chief's" and found["shared"] == 0.0
+    chief, other = (found["seeds"] for found in workers["found"])
+    assert all(a[0] != b[0] and a[1] == b[1] for a, b in zip(chief, other, strict=True))
+
+
+def test_workers_with_other_settings_are_refused(workers):
+    for index, found in enumerate(workers["found"]):
+        expected = (
+            "the same data on every worker. Received: worker 1 "
+            f"({workers['addresses'][1]}) differs from the chief in data, flags. "
+            f"Here: {{'data': {index}, 'flags': {index}}}."
+        )
+        assert expected in found["differs"]
+
+
+def test_a_worker_that_is_gone_stops_the_other(workers):
+    code, said, seconds = workers["left"]
+    assert code == 2 and seconds < 30
+    assert f"Received: worker 1 ({workers['addresses'][1]}) is gone" in said
+    assert "start all workers again by the same command: they continue" in said
 
 
 if __name__ == "__main__":
-    main()
+    {"mirrored": mirrored, "worker": worker}[sys.argv[1]]()

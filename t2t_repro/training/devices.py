@@ -1,0 +1,265 @@
+"""The devices of a run: one, several of this host, or those of several hosts (TF_CONFIG).
+
+Every device trains on its share of each batch and holds all the weights. Whatever is not a step
+(checkpoints, metrics, evaluation) is the chief's alone: the other workers get weights, optimizer
+and place in the data from it through the network, and need no folder that they share with it.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.training import cluster as clusters
+from t2t_repro.training.cluster import Cluster
+
+_SEED_STRIDE = 1_000_003  # from one replica's seed to the next
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """Where a run trains. The default is one device.
+
+    Attributes:
+        strategy: a tf.distribute.Strategy, under JAX a keras.distribution.DataParallel; None: one.
+        cluster: the workers.
+        local: how many devices each worker has.
+        kind: "GPU" or "CPU".
+    """
+
+    strategy: Any = None
+    cluster: Cluster = Cluster()
+    local: int = 1
+    kind: str = "CPU"
+
+    @property
+    def replicas(self) -> int:
+        """The number of devices of all workers."""
+        return self.local * self.cluster.size
+
+    @property
+    def first_replica(self) -> int:
+        """The number of this worker's first device among all."""
+        return self.cluster.index * self.local
+
+    def __str__(self) -> str:
+        own = f"{self.local} {self.kind}{'s' * (self.local > 1)}"
+        return own if self.cluster.size == 1 else f"{own} on each of {self.cluster.size} workers"
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which a model and its optimizer are made."""
+        return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+
+    def share(self, model: keras.Model, note: str = "") -> str:
+        """Makes every replica stand where the chief stands, but for the random numbers.
+
+        The variables of all become the chief's. The seeds of each replica are the chief's moved on
+        by its number, so that no two drop the same values; the chief's own stay as they are.
+
+        Args:
+            model: built and compiled.
+            note: what the chief wants all workers to know.
+
+        Returns:
+            The chief's note.
+        """
+        seeds = seed_variables(model)
+        if self.cluster.size > 1:
+            with self.naming_the_lost():
+                for variable in [*model.weights, *seeds, *model.optimizer.variables]:
+                    value = np.asarray(variable)
+                    wide = value.astype("int64" if value.dtype.kind in "iub" else "float32")
+                    mine = wide if self.cluster.is_chief else np.zeros_like(wide)
+                    variable.assign(self._worker_sum(mine).numpy().astype(value.dtype))
+                note = self._share_text(note)
+        if self.strategy is not None and keras.backend.backend() == "tensorflow":
+            for variable in seeds:
+                seed = np.asarray(variable)
+                for replica, own in enumerate(variable.value.values, start=self.first_replica):
+                    own.assign(seed + np.array([replica * _SEED_STRIDE, 0], seed.dtype))
+        return note
+
+    def check_alike(self, settings: Mapping[str, Any]) -> None:
+        """Raises a UserError if a worker has other `settings` than the chief; names them."""
+        if self.cluster.size == 1:
+            return
+        checksums = [zlib.crc32(repr(value).encode()) for value in settings.values()]
+        with self.naming_the_lost():
+            everyones = self._gather(np.array(checksums, "int64"))
+        differs = everyones != everyones[0]
+        if not differs.any():
+            return
+        worker = int(np.argmax(differs.any(axis=1)))
+        names = [name for name, other in zip(settings, differs[worker], strict=True) if other]
+        raise UserError(
+            f"Expected the same command and the same data on every worker. Received: worker "
+            f"{worker} ({self.cluster.addresses[worker]}) differs from the chief in "
+            f"{', '.join(names)}. Here: { {name: settings[name] for name in names} }."
+        )
+
+    def totals(self, values: Sequence[int]) -> list[int]:
+        """Returns the sum of each value over the workers; none goes on before all have called."""
+        if self.cluster.size == 1:
+            return list(values)
+        with self.naming_the_lost():
+            return self._worker_sum(np.array(values, "int64")).numpy().tolist()
+
+    @contextlib.contextmanager
+    def naming_the_lost(self) -> Iterator[None]:
+        """Turns the errors by which TensorFlow tells of a worker that is gone into a UserError."""
+        if self.cluster.size == 1:
+            yield
+            return
+        import tensorflow as tf
+
+        errors = tf.errors
+        signs = (errors.UnavailableError, errors.AbortedError, errors.CancelledError)
+        try:
+            yield
+        except (*signs, errors.DeadlineExceededError) as error:
+            peers = dict(enumerate(self.cluster.addresses))
+            peers.pop(self.cluster.index)
+            named = {index: f"worker {index} ({address})" for index, address in peers.items()}
+            lost = [who for index, who in named.items() if f"/task:{index} " in error.message]
+            gone = " or ".join(lost or named.values())
+            raise UserError(
+                f"Expected all {self.cluster.size} workers to go on. Received: {gone} is gone, so "
+                f"that {self.cluster} stops too. See why it went, and start all workers again by "
+                "the same command: they continue from the newest checkpoint."
+            ) from error
+
+    @functools.cached_property
+    def _worker_sum(self) -> Callable:
+        """A function of an array that sums it over the workers."""
+        import tensorflow as tf
+
+        strategy, first = self.strategy, self.first_replica
+
+        def on_replica(value):
+            context = tf.distribute.get_replica_context()
+            counts = tf.equal(context.replica_id_in_sync_group, first)
+            value = tf.where(counts, value, tf.zeros_like(value))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+        @tf.function(reduce_retracing=True)
+        def total(value):
+            sums = strategy.run(on_replica, args=(value,))
+            return strategy.experimental_local_results(sums)[0]
+
+        return total
+
+    def _gather(self, values: np.ndarray) -> np.ndarray:
+        """Returns (workers, n) of each worker's int64 (n,)."""
+        rows = np.zeros((self.cluster.size, len(values)), "int64")
+        rows[self.cluster.index] = values
+        return self._worker_sum(rows).numpy()
+
+    def _share_text(self, text: str) -> str:
+        """Returns the chief's text."""
+        mine = np.frombuffer(text.encode(), "uint8").astype("int64")
+        size = int(self._gather(np.array([len(mine)], "int64"))[0, 0])
+        padded = mine if self.cluster.is_chief else np.zeros(size, "int64")
+        return self._worker_sum(padded).numpy().astype("uint8").tobytes().decode()
+
+
+ONE = Devices()
+
+
+def seed_variables(model: keras.Model) -> list[keras.Variable]:
+    """Returns the states of the model's random numbers."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
+def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:
+    """Returns the devices to train on. Call it before anything else of TensorFlow or JAX runs.
+
+    Args:
+        worker_gpu: how many of this worker; None: all GPUs it sees, one CPU where it sees none. On
+            a CPU several are parts of it, to try out what several GPUs would do.
+        environment: where TF_CONFIG is.
+
+    Raises:
+        UserError: if there are fewer, or TF_CONFIG is wrong, or asks for what the backend has not.
+    """
+    cluster = clusters.from_environment(environment)
+    if keras.backend.backend() != "tensorflow":
+        return _under_jax(worker_gpu, cluster)
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    count = _count(worker_gpu, len(gpus), cluster)
+    for gpu in gpus:
+        with contextlib.suppress(RuntimeError):  # TensorFlow runs: its memory is as it is
+            tf.config.experimental.set_memory_growth(gpu, True)
+    kind = "GPU" if gpus else "CPU"
+    if cluster.size > 1:
+        if gpus:
+            tf.config.set_visible_devices(gpus[:count], "GPU")
+        print(f"This is {cluster}; waiting for {', '.join(cluster.addresses)}.", flush=True)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        return Devices(strategy, cluster, count, kind)
+    if count == 1:
+        return Devices(kind=kind)
+    if not gpus:
+        parts = [tf.config.LogicalDeviceConfiguration()] * count
+        with contextlib.suppress(RuntimeError):  # TensorFlow runs: it has the parts that it has
+            (cpu,) = tf.config.list_physical_devices("CPU")
+            tf.config.set_logical_device_configuration(cpu, parts)
+    found = tf.config.list_logical_devices(kind)
+    if count > len(found):
+        raise _too_many(count, len(found), "CPU, which TensorFlow has begun to use as it is")
+    names = [device.name for device in found[:count]]
+    return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
+
+
+def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
+    import jax
+
+    if cluster.size > 1:
+        raise UserError(
+            f"Expected the TensorFlow backend where {clusters.VARIABLE} names several workers. "
+            f"Received: {keras.backend.backend()}. Unset {clusters.VARIABLE}, or KERAS_BACKEND."
+        )
+    wanted = worker_gpu or 0
+    if wanted > 1:
+        with contextlib.suppress(RuntimeError):  # JAX runs: it has the parts that it has
+            jax.config.update("jax_num_cpu_devices", wanted)
+    found = jax.devices()
+    kind = "CPU" if found[0].platform == "cpu" else "GPU"
+    count = _count(worker_gpu, 0 if kind == "CPU" else len(found), cluster)
+    if count > len(found):
+        raise _too_many(count, len(found), "CPU, which JAX has begun to use as it is")
+    if count == 1:
+        return Devices(kind=kind)
+    names = [f"{device.platform}:{device.id}" for device in found[:count]]
+    return Devices(keras.distribution.DataParallel(devices=names), cluster, count, kind)
+
+
+def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
+    """Returns how many devices this worker trains on, of so many GPUs."""
+    if worker_gpu is None:
+        return gpus or 1
+    if gpus:
+        most, what = gpus, "GPU"
+    elif cluster.size > 1:
+        most, what = 1, "CPU of a worker, as there is no GPU"
+    else:
+        most, what = max(2, os.cpu_count() or 1), "CPU cores, as there is no GPU"
+    if not 1 <= worker_gpu <= most:
+        raise _too_many(worker_gpu, most, what)
+    return worker_gpu
+
+
+def _too_many(wanted: int, found: int, what: str) -> UserError:
+    return UserError(
+        f"Expected --worker_gpu between 1 and {found}, the number found here: {found} {what}. "
+        f"Received: {wanted}."
+    )

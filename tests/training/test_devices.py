@@ -1,0 +1,89 @@
+"""Which devices are chosen and refused. That they train as one: test_distribution.py."""
+
+import json
+
+import keras
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.training import devices
+from t2t_repro.training.cluster import Cluster
+from t2t_repro.training.devices import ONE, Devices
+
+TWO_WORKERS = {
+    "TF_CONFIG": json.dumps(
+        {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
+    )
+}
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * 4)
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda gpu, on: None)
+
+
+@pytest.mark.parametrize("worker_gpu", [None, 1])
+def test_without_a_gpu_it_is_one_cpu(worker_gpu):
+    assert devices.choose(worker_gpu, {}) == ONE
+    assert str(ONE) == "1 CPU" and ONE.replicas == 1
+
+
+def test_all_gpus_are_taken_by_default(four_gpus, monkeypatch):
+    import tensorflow as tf
+
+    names = [f"gpu:{number}" for number in range(4)]
+    logical = [tf.config.LogicalDevice(name, "GPU") for name in names]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: logical)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", tuple)
+    assert devices.choose(None, {}) == Devices(tuple(names), Cluster(), 4, "GPU")
+    assert devices.choose(3, {}).strategy == tuple(names[:3])
+    assert str(devices.choose(3, {})) == "3 GPUs"
+
+
+def test_more_gpus_than_there_are_are_refused(four_gpus):
+    expected = "--worker_gpu between 1 and 4, the number found here: 4 GPU. Received: 5"
+    with pytest.raises(UserError, match=expected):
+        devices.choose(5, {})
+
+
+def test_more_parts_than_a_cpu_has_cores_are_refused(monkeypatch):
+    monkeypatch.setattr(devices.os, "cpu_count", lambda: 3)
+    expected = "between 1 and 3, .*: 3 CPU cores, as there is no GPU. Received: 4"
+    with pytest.raises(UserError, match=expected):
+        devices.choose(4, {})
+
+
+def test_a_cpu_in_use_is_not_divided():
+    import tensorflow as tf
+
+    tf.config.list_logical_devices()  # TensorFlow has begun
+    expected = "between 1 and 1, .*CPU, which TensorFlow has begun to use as it is. Received: 2"
+    with pytest.raises(UserError, match=expected):
+        devices.choose(2, {})
+
+
+def test_the_cpu_of_a_worker_is_not_divided():
+    expected = "between 1 and 1, .*1 CPU of a worker, as there is no GPU. Received: 2"
+    with pytest.raises(UserError, match=expected):
+        devices.choose(2, TWO_WORKERS)
+
+
+def test_several_workers_need_tensorflow(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    expected = "TensorFlow backend where TF_CONFIG names several workers. Received: jax"
+    with pytest.raises(UserError, match=expected):
+        devices.choose(None, TWO_WORKERS)
+
+
+def test_devices_of_several_workers_are_counted():
+    second = Devices(None, Cluster(("a:1", "b:2", "c:3"), 1), 4, "GPU")
+    assert second.replicas == 12 and second.first_replica == 4
+    assert str(second) == "4 GPUs on each of 3 workers"
+
+
+def test_one_worker_has_nobody_to_wait_for():
+    assert ONE.totals([3, 0]) == [3, 0]
+    ONE.check_alike({"hparams": 1})
