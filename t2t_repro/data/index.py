@@ -11,10 +11,10 @@ import mmap
 import os
 from collections.abc import Sequence
 
+import keras
 import numpy as np
-import tensorflow as tf
 
-from t2t_repro.data import records
+from t2t_repro.data import example, records
 from t2t_repro.errors import UserError
 
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
@@ -44,8 +44,10 @@ class Index:
         return len(self.file)
 
 
-def parse(serialized: tf.Tensor, features: Sequence[str]) -> dict[str, tf.RaggedTensor]:
-    """Returns the named features of a batch of records (inside a graph)."""
+def parse(serialized, features: Sequence[str]) -> dict:
+    """Returns the named features, ragged, of a batch of records (inside TensorFlow's graph)."""
+    import tensorflow as tf
+
     return tf.io.parse_example(
         serialized, {name: tf.io.RaggedFeature(tf.int64) for name in features}
     )
@@ -96,10 +98,8 @@ def _read_unchanged_file(
     path: str, size: int, modified: int, features: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
     del size, modified  # part of the cache's key
-    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024)
-    dataset = dataset.map(functools.partial(_measure, features=features))
-    with records.reading(path):
-        parts = list(dataset.as_numpy_iterator())
+    measured = _by_tensorflow if keras.backend.backend() == "tensorflow" else _by_numpy
+    parts = measured(path, features)
     kinds: dict[str, type] = {"size": np.int32}
     for name in records.FEATURES:
         kinds |= {f"{name}_length": np.int32, f"{name}_largest": np.int64}
@@ -114,12 +114,37 @@ def _read_unchanged_file(
     return rows
 
 
-def _measure(serialized: tf.Tensor, features: Sequence[str]) -> dict[str, tf.Tensor]:
-    measures = {"size": tf.strings.length(serialized)}
-    for name, ids in parse(serialized, features).items():
-        measures[f"{name}_length"] = ids.row_lengths()
-        measures[f"{name}_largest"] = tf.reduce_max(tf.concat([ids.values, [0]], 0))
-    return measures
+def _by_tensorflow(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]:
+    """Returns size, lengths and largest ids of a file's records, in blocks."""
+    import tensorflow as tf
+
+    def measure(serialized):
+        measures = {"size": tf.strings.length(serialized)}
+        for name, ids in parse(serialized, features).items():
+            measures[f"{name}_length"] = ids.row_lengths()
+            measures[f"{name}_largest"] = tf.reduce_max(tf.concat([ids.values, [0]], 0))
+        return measures
+
+    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024).map(measure)
+    with records.reading(path):
+        return list(dataset.as_numpy_iterator())
+
+
+def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]:
+    """As `_by_tensorflow`, for a process without TensorFlow."""
+    serialized = example.read_records(path)
+    try:
+        found = example.parse(serialized, features)
+    except ValueError as error:
+        raise UserError(
+            f"Expected {path} to hold tf.train.Example records with int64 features "
+            f"{' and '.join(records.FEATURES)}. Received: other records ({error}). Check "
+            "--data_dir and --problem."
+        ) from error
+    measures = {"size": np.array([len(record) for record in serialized], np.int32)}
+    for name, (ids, lengths) in found.items():
+        measures |= {f"{name}_length": lengths, f"{name}_largest": ids.max(initial=0)}
+    return [measures]
 
 
 def _check_packing(path: str, parts: list[dict[str, np.ndarray]]) -> None:

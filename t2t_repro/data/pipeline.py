@@ -1,18 +1,27 @@
 """Files to batches: T2T's length filter, buckets and batch sizes over an index of the records."""
 
+import collections
+import concurrent.futures
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 from t2t_repro.config import HParams
+from t2t_repro.data import example, packing, plan, records
 from t2t_repro.data import index as record_index
-from t2t_repro.data import packing, plan, records
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_INFINITE = -1  # tf.data.INFINITE_CARDINALITY
+_AHEAD = 8  # batches that wait for who takes them
 
 
 def make_dataset(
@@ -27,7 +36,7 @@ def make_dataset(
     shard_index: int = 0,
     replicas: int = 1,
     start: int = 0,
-) -> tf.data.Dataset:
+) -> "tf.data.Dataset | NumpyBatches":
     """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
 
     A packed problem's have the segments and positions of both sides too. Its max_length, for filter
@@ -39,6 +48,9 @@ def make_dataset(
     below min_length go in both, as in T2T.) An example counts by its longer side, with its end of
     sentence, after max_input_seq_length and max_target_seq_length have cut it. For a reversed
     problem these two mean the sides that the model sees (in T2T: those in the file).
+
+    Under the JAX backend they are made without TensorFlow, and those of training are padded to the
+    longest that their bucket allows: each shape of a batch has to be compiled.
 
     Args:
         split: one of `Split`.
@@ -74,7 +86,7 @@ def make_dataset(
             for rows in plan.endless(source.kept, buckets, sizes, seed, shuffle, start):
                 yield read(rows[shard_index::num_shards])
 
-        count = tf.data.INFINITE_CARDINALITY
+        count = _INFINITE
     else:
         planned = plan.one_pass(source.kept[shard_index::num_shards], buckets, sizes)[start:]
 
@@ -83,13 +95,47 @@ def make_dataset(
 
         count = len(planned)
 
+    if keras.backend.backend() == "tensorflow":
+        return _dataset(batches, _parser(problem, hparams), count)
+    tops = [boundary - 1 for boundary in scheme["boundaries"]]
+    tops.append(int(source.length[source.kept].max(initial=0)))
+    return NumpyBatches(batches, _numpy_parser(problem, hparams, tops if training else []))
+
+
+def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count: int):
+    """Returns the tf.data.Dataset of so many batches of records."""
+    import tensorflow as tf
+
     signature = tf.TensorSpec([None], tf.string)
     dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    dataset = dataset.map(_parser(problem, hparams), tf.data.AUTOTUNE, deterministic=True)
+    dataset = dataset.map(parse, tf.data.AUTOTUNE, deterministic=True)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
-    return dataset.with_options(options).prefetch(8)
+    return dataset.with_options(options).prefetch(_AHEAD)
+
+
+class NumpyBatches:
+    """Batches as NumPy arrays, for a process without TensorFlow. A thread makes them in advance.
+
+    Args:
+        batches: called for each pass; yields the records of each batch.
+        parse: makes a batch of records.
+    """
+
+    def __init__(self, batches: Callable[[], Iterator[np.ndarray]], parse: Callable):
+        self._batches = batches
+        self._parse = parse
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        made = map(self._parse, self._batches())
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = collections.deque(pool.submit(next, made, None) for _ in range(_AHEAD))
+            while (batch := waiting.popleft().result()) is not None:
+                waiting.append(pool.submit(next, made, None))
+                yield batch
+
+    as_numpy_iterator = __iter__  # as a tf.data.Dataset has it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,11 +260,14 @@ def _cuts(hparams: HParams) -> dict[str, int]:
     }
 
 
-def _parser(problem: Problem, hparams: HParams) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+def _parser(problem: Problem, hparams: HParams) -> Callable:
+    """Returns a function of a batch of records, inside TensorFlow's graph."""
+    import tensorflow as tf
+
     cuts = _cuts(hparams)
     features = packing.features(problem)
 
-    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    def parse(serialized):
         stored = record_index.parse(serialized, features)
         sides = {}
         for name in features:
@@ -226,5 +275,25 @@ def _parser(problem: Problem, hparams: HParams) -> Callable[[tf.Tensor], dict[st
             cut = cuts[name.partition("_")[0]]
             sides[name] = tf.cast(ids[:, :cut].to_tensor(), tf.int32)  # (B, longest)
         return sides
+
+    return parse
+
+
+def _numpy_parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
+    """Returns a function of a batch of records; `tops`: to which lengths its sides are padded."""
+    cuts = _cuts(hparams)
+    features = packing.features(problem)
+
+    def parse(serialized) -> dict[str, np.ndarray]:
+        stored = example.parse(serialized, features)
+        sides = {
+            name: example.padded(
+                *stored[problem.stored_feature(name)], cuts[name.partition("_")[0]]
+            )
+            for name in features
+        }
+        longest = max(ids.shape[1] for ids in sides.values())
+        width = next((top for top in tops if top >= longest), 0)
+        return {n: np.pad(a, ((0, 0), (0, max(width - a.shape[1], 0)))) for n, a in sides.items()}
 
     return parse

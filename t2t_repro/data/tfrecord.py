@@ -48,7 +48,7 @@ def serialize(example: Example) -> bytes:
 def frames(records: Sequence[bytes]) -> list[bytes]:
     """Returns the records as a TFRecord file holds them, each in its frame."""
     lengths = [struct.pack("<Q", len(record)) for record in records]
-    checks = zip(_checksums(lengths), _checksums(records), strict=True)
+    checks = zip(checksums(lengths), checksums(records), strict=True)
     return [
         _HEADER.pack(len(record), of_length) + record + _FOOTER.pack(of_record)
         for record, (of_length, of_record) in zip(records, checks, strict=True)
@@ -88,7 +88,7 @@ def _small_varints() -> list[bytes]:
     return [_varint(number) for number in range(_SMALL)]
 
 
-def _checksums(records: Sequence[bytes]) -> list[int]:
+def checksums(records: Sequence[bytes]) -> list[int]:
     """The masked CRC-32C of each record.
 
     A CRC is linear: it is the XOR of what each byte gives, which depends on the byte and on its

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.training import guards, metrics
@@ -23,7 +24,7 @@ class Evaluator:
         self._statistics = _Statistics(model)
 
     def evaluate(self, dataset, steps: int = 0) -> dict[str, float]:
-        """Returns {metric: value} over a finite tf.data.Dataset.
+        """Returns {metric: value} over a finite dataset.
 
         Args:
             dataset: batches of {"inputs": (B, S), "targets": (B, T)}.
@@ -42,6 +43,20 @@ class Evaluator:
         if not batches:
             raise UserError("Expected at least one batch to evaluate. Received: none.")
         return accumulator.result()
+
+    def _statistics_of(self, batch: dict) -> dict:
+        """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
+        if keras.backend.backend() == "tensorflow":
+            return self._statistics.predict_on_batch(batch)
+        # Each shape is compiled: padding to powers of two leaves few of them.
+        statistics = self._statistics.predict_on_batch({n: _grown(a) for n, a in batch.items()})
+        rows, length = batch["targets"].shape
+        return {name: np.asarray(array)[:rows, :length] for name, array in statistics.items()}
+
+
+def _grown(ids: np.ndarray) -> np.ndarray:
+    """Returns ids (B, length) with zeros behind them, up to the next powers of two."""
+    return np.pad(ids, [(0, (1 << (size - 1).bit_length()) - size) for size in ids.shape])
 
 
 class _Statistics(keras.Model):
