@@ -102,7 +102,7 @@ def measure(command: list[str], raw: pathlib.Path, work: pathlib.Path, pairs: in
         timeline = []  # (seconds, pairs that are encoded and safe, bytes)
         while process.poll() is None:
             timeline.append((time.perf_counter() - started, done(out), tree_memory(process.pid)))
-            time.sleep(0.05 if pairs < 200_000 else 0.5)
+            time.sleep(0.1 if pairs < 200_000 else 2)
         seconds = time.perf_counter() - started
         after = os.times()
     if process.returncode:
