@@ -4,17 +4,17 @@ All problems here read files of bracketed trees, one a line, from tmp_dir. `--tr
 them out of a Penn Treebank folder.
 """
 
-import collections
 import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterator
 
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Sample, SpaceID, Split, Text2TextProblem, Track
+from t2t_repro.problem import OutputType, Sample, SpaceID, Split, Text2TextProblem, Track
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw, treebank
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
+from t2t_repro.text.lexicon import Lexicon
 from t2t_repro.text.trees import words_and_tags_from_wsj_tree
 
 UNKNOWN_TAG = "<UNK>"
@@ -22,6 +22,9 @@ UNKNOWN_TAG = "<UNK>"
 
 class _TreesProblem(Text2TextProblem):
     """A sample for each line of wsjTrain.trees, wsjEval.trees and wsjTest.trees in tmp_dir."""
+
+    output_type = OutputType.TREE
+    decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
     TREES_FILES = {
         Split.TRAIN: "wsjTrain.trees",
@@ -147,8 +150,13 @@ class ParsingWsj16k(_TreesProblem):
         return f"vocab.{self.dataset_filename()}.tags.tokens"
 
     @property
+    def lexicon_filename(self) -> str:
+        """Each training word and the parts of speech it may have: for decoding to trees only."""
+        return f"vocab.{self.dataset_filename()}.lexicon"
+
+    @property
     def vocab_filenames(self) -> list[str]:
-        return [self.vocab_filename, self.tags_filename]
+        return [self.vocab_filename, self.tags_filename, self.lexicon_filename]
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
@@ -158,14 +166,25 @@ class ParsingWsj16k(_TreesProblem):
         self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
     ) -> None:
         super().prepare_vocabulary(data_dir, tmp_dir, track)
-        path = pathlib.Path(data_dir, self.tags_filename)
-        if path.exists():
+        tags_path = pathlib.Path(data_dir, self.tags_filename)
+        lexicon_path = pathlib.Path(data_dir, self.lexicon_filename)
+        if tags_path.exists() and lexicon_path.exists():
             return
-        samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
-        texts = track((sample["targets"] for sample in samples), None)
-        tags = collections.Counter(tag for text in texts for tag in text.split())
-        encoder = TokenTextEncoder(None, vocab_list=[UNKNOWN_TAG, *sorted(tags)])
-        encoder.store_to_file(path)
+        tags: set[str] = set()
+        lexicon = Lexicon()
+
+        def targets() -> Iterator[str]:
+            for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
+                lexicon.add(sample["inputs"], sample["targets"])
+                yield sample["targets"]
+
+        for text in track(targets(), None):
+            tags.update(text.split())
+        if not tags_path.exists():
+            encoder = TokenTextEncoder(None, vocab_list=[UNKNOWN_TAG, *sorted(tags)])
+            encoder.store_to_file(tags_path)
+        if not lexicon_path.exists():
+            lexicon.write(lexicon_path)
 
     def feature_encoders(self, data_dir: str) -> dict:
         path = pathlib.Path(data_dir, self.tags_filename)

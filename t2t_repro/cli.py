@@ -140,7 +140,7 @@ def define_raw_file_flags(f: flags.FlagValues) -> None:
 
 def raw_file_options(args: flags.FlagValues) -> dict[str, str]:
     """Returns the flags of `define_raw_file_flags` that were given, for `prepare_raw_files`."""
-    return {name: args[name].value for name in _RAW_FILE_FLAGS if args[name].present}
+    return {name: str(args[name].value) for name in _RAW_FILE_FLAGS if args[name].present}
 
 
 _RAW_FILE_FLAGS = {

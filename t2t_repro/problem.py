@@ -44,6 +44,13 @@ class VocabType:
     TOKEN = "tokens"
 
 
+class OutputType:
+    """What the targets are, and so what t2t-decoder writes."""
+
+    TEXT = "text"
+    TREE = "tree"  # linearised tags of text/trees.py; trees over the words of the source are written
+
+
 class Problem:
     """A task. Subclasses describe it forwards; `Problem(was_reversed=True)` swaps its two sides.
 
@@ -144,9 +151,16 @@ class Problem:
         """The files in `data_dir` that the encoders read."""
         return []
 
+    @property
+    def lexicon_filename(self) -> str:
+        """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
+        return ""
+
     input_space_id = SpaceID.GENERIC
     target_space_id = SpaceID.GENERIC
     batch_size_multiplier = 1  # T2T's: scales the length buckets
+    output_type = OutputType.TEXT
+    decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
 
     def eval_metrics(self) -> list[str]:
         """The names of the metrics that evaluation reports."""
@@ -210,6 +224,8 @@ def _reversed_class(cls: type[Problem]) -> type[Problem]:
         "forward_class": cls,
         "input_space_id": cls.target_space_id,
         "target_space_id": cls.input_space_id,
+        "output_type": OutputType.TEXT,
+        "decode_hparams": "",
     }
     return type(f"{cls.__name__}Rev", (_Reversed, cls), body)
 

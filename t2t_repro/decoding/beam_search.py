@@ -44,6 +44,8 @@ class Rules:
         tensor2tensor, where a sentence's later hypotheses hence depend on its neighbours.
     force_length: greedy search goes on behind the end of a sentence, up to its limit; what follows
         the end does not count for the score.
+    constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
+        hypothesis that holds one counts as ended. See decoding/constraint.py.
     """
 
     beam_size: int
@@ -52,6 +54,7 @@ class Rules:
     per_sentence: bool = False
     eos_id: int = EOS_ID
     force_length: bool = False
+    constrained: bool = False
 
 
 class Beams(NamedTuple):
@@ -232,7 +235,7 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     """One step of beam search."""
     beam_size = rules.beam_size
     penalty = length_penalty(beams.step + 1, alpha)
-    ids, log_probs = _continuations(logits, beams.alive_log_probs, 2 * beam_size)
+    ids, log_probs = _continuations(logits, beams.alive_log_probs, 2 * beam_size, rules)
     # (B, K, C) -> (B, K * C): all continuations of a sentence compete
     per_beam = ids.shape[2]
     scores = ops.reshape(log_probs / penalty, (-1, beam_size * per_beam))
@@ -241,6 +244,10 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     ids = ops.take_along_axis(ops.reshape(ids, (-1, beam_size * per_beam)), chosen, axis=1)
     log_probs = scores * penalty
     ended = ops.equal(ids, rules.eos_id)
+    if rules.constrained:  # what is forbidden only fills the beams, below all that is not
+        ended = ops.logical_and(ended, log_probs > -INF / 2)
+        log_probs = ops.maximum(log_probs, -INF)
+        scores = log_probs / penalty
     sequences = _write(_pick(beams.alive_ids, origin), ids, beams.step)
 
     # The best K that go on.
@@ -272,7 +279,7 @@ def _grow_greedily(
     """One step of greedy search: the single living beam takes its most probable token."""
     del alpha
     ids = ops.cast(ops.argmax(logits, axis=2), "int32")  # (B, 1)
-    log_prob = ops.max(logits, axis=2) - ops.logsumexp(logits, axis=2)
+    log_prob = ops.max(logits, axis=2) - _normalizer(logits, rules)[..., 0]
     sequences = _write(beams.alive_ids, ids, beams.step)
     # Only where the length is forced, something is added behind an end; it does not count.
     total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
@@ -289,7 +296,9 @@ def _grow_greedily(
     )
 
 
-def _continuations(logits: Tensor, alive_log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _continuations(
+    logits: Tensor, alive_log_probs: Tensor, count: int, rules: Rules
+) -> tuple[Tensor, Tensor]:
     """ids and log-probs (B, K, C) of the continuations worth looking at.
 
     No more than `count` continuations of one beam can be among the `count` best of all, so the rest
@@ -298,12 +307,19 @@ def _continuations(logits: Tensor, alive_log_probs: Tensor, count: int) -> tuple
     """
     vocab_size = logits.shape[2]
     before = alive_log_probs[..., None]
-    normalizer = ops.logsumexp(logits, axis=2, keepdims=True)
+    normalizer = _normalizer(logits, rules)
     if vocab_size <= count:
         ids = ops.broadcast_to(ops.arange(vocab_size, dtype="int32"), ops.shape(logits))
         return ids, (logits - normalizer) + before
     values, ids = ops.top_k(logits, count)
     return ops.cast(ids, "int32"), (values - normalizer) + before
+
+
+def _normalizer(logits: Tensor, rules: Rules) -> Tensor:
+    """(B, K, 1): what makes log-probabilities of the logits."""
+    if rules.constrained:  # they are log-probabilities already
+        return ops.zeros_like(logits[..., :1])
+    return ops.logsumexp(logits, axis=2, keepdims=True)
 
 
 def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:

@@ -16,6 +16,7 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.decoding.constraint import Constraint, constrained
 from t2t_repro.decoding.program import Program, few_row_counts, static_shapes
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
@@ -63,6 +64,8 @@ def decode_batch(
     top_beams: int = 1,
     per_sentence: bool = True,
     force_length: bool = False,
+    constraint: Constraint | None = None,
+    facts: Any = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode a batch with a limit for each sentence.
 
@@ -76,6 +79,8 @@ def decode_batch(
         top_beams: how many hypotheses to return.
         per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
         force_length: greedy search goes on to the limit, and the ids behind the end are returned.
+        constraint: what the search may write; None: anything.
+        facts: int32 (B, W): what the constraint must know of each sentence.
 
     Returns:
         As `decode`.
@@ -101,10 +106,19 @@ def decode_batch(
             "decode_batch expects beam_size=1 where it forces the length. "
             f"Received: beam_size={beam_size}. Leave force_length out."
         )
-    rules = Rules(beam_size, greedy, top_beams == 1, per_sentence, force_length=force_length)
+    rules = Rules(
+        beam_size,
+        greedy,
+        top_beams == 1,
+        per_sentence,
+        force_length=force_length,
+        constrained=constraint is not None,
+    )
     if not len(inputs):
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
-    ids, scores = _search(_programs(model, rules), inputs, limits, alpha, rules)
+    facts = np.zeros((len(inputs), 0), "int32") if facts is None else facts
+    programs = _programs(model, rules, constraint)
+    ids, scores = _search(programs, inputs, limits, facts, alpha, rules)
     return ids[:, :top_beams], scores[:, :top_beams]
 
 
@@ -119,17 +133,22 @@ def _checked_inputs(inputs: Any) -> np.ndarray:
 
 
 def _search(
-    programs: "_Programs", inputs: np.ndarray, limits: np.ndarray, alpha: float, rules: Rules
+    programs: "_Programs",
+    inputs: np.ndarray,
+    limits: np.ndarray,
+    facts: np.ndarray,
+    alpha: float,
+    rules: Rules,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the search in stretches. ids (B, K, L) and scores (B, K)."""
     batch, most = len(inputs), int(limits.max())
     ids = np.zeros((batch, rules.beam_size, most), "int32")
     scores = np.zeros((batch, rules.beam_size), "float32")
     rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
-    inputs, limits = _pad_rows(inputs, limits)
+    inputs, limits, facts = _pad_rows(inputs, limits, facts)
     alpha_array = np.asarray(alpha, "float32")
     room = _more_room(0, most)
-    memory, beams = programs.start(inputs, room)
+    memory, beams = programs.start(inputs, facts, limits, room)
     while True:
         beams, live = programs.advance(memory, beams, limits, alpha_array, room)
         live = np.asarray(live)[: len(rows)]
@@ -177,26 +196,32 @@ def _more_room(room: int, most: int) -> int:
     return min(max(FIRST_ROOM, -(-room * 3 // 16) * 8), most)
 
 
-def _pad_rows(inputs: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pad_rows(
+    inputs: np.ndarray, limits: np.ndarray, facts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add padding where the backend compiles for each shape; rows of limit 0 take no part."""
     if not static_shapes():
-        return inputs, limits
+        return inputs, limits, facts
     rows, length = inputs.shape
     more = few_row_counts(rows) - rows
     inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
     inputs[rows:, :1] = EOS_ID
-    return inputs, np.pad(limits, (0, more))
+    return inputs, np.pad(limits, (0, more)), np.pad(facts, ((0, more), (0, 0)))
 
 
 class _Programs:
     """The two compiled programs of a model under some rules."""
 
-    def __init__(self, model: keras.Model, rules: Rules):
-        self._start, self._advance = _Start(model, rules), _Advance(model, rules)
+    def __init__(self, model: keras.Model, rules: Rules, constraint: Constraint | None):
+        self._start = _Start(model, rules, constraint)
+        self._advance = _Advance(model, rules, constraint)
 
-    def start(self, inputs: np.ndarray, room: int) -> tuple[Any, Beams]:
+    def start(
+        self, inputs: np.ndarray, facts: np.ndarray, limits: np.ndarray, room: int
+    ) -> tuple[Any, Beams]:
         """What stays constant, and the search at its start."""
-        memory, beams = self._start.run({"inputs": inputs, "room": np.zeros(room, "int32")})
+        data = {"inputs": inputs, "facts": facts, "limits": limits}
+        memory, beams = self._start.run({**data, "room": np.zeros(room, "int32")})
         return memory, Beams(*beams)
 
     def advance(
@@ -209,32 +234,41 @@ class _Programs:
 
 
 class _SearchProgram(Program):
-    def __init__(self, model: keras.Model, rules: Rules):
+    def __init__(self, model: keras.Model, rules: Rules, constraint: Constraint | None):
         super().__init__(model)
-        self.rules = rules
+        self.rules, self.constraint = rules, constraint
+
+    def initial_state(self, facts: Any, limits: Any, room: Any) -> Any:
+        """The search's state at its start, with room for so many tokens."""
+        batch, beams = ops.shape(facts)[0], self.rules.beam_size
+        state = self.model.initial_state(batch, beams, room)
+        if self.constraint is None:
+            return state
+        return {"model": state, "constraint": self.constraint.initial_state(facts, limits, beams)}
 
 
 class _Start(_SearchProgram):
     def call(self, data):
         inputs, room = data["inputs"], ops.shape(data["room"])[0]
         batch, beams = ops.shape(inputs)[0], self.rules.beam_size
-        state = self.model.initial_state(batch, beams, room)
+        state = self.initial_state(data["facts"], data["limits"], room)
         start = beam_search.begin(state, batch, beams, room)
-        return self.model.start_decoding(inputs), tuple(start)
+        memory = {"model": self.model.start_decoding(inputs), "facts": data["facts"]}
+        return memory, tuple(start)
 
 
 class _Advance(_SearchProgram):
     def call(self, data):
         rules, limits, alpha = self.rules, data["limits"], data["alpha"]
-        room, batch = ops.shape(data["room"])[0], ops.shape(limits)[0]
+        room, memory = ops.shape(data["room"])[0], data["memory"]
         beams = Beams(*data["beams"])
-        beams = beam_search.extend(
-            beams, room, self.model.initial_state(batch, rules.beam_size, room)
-        )
+        beams = beam_search.extend(beams, room, self.initial_state(memory["facts"], limits, room))
 
         def step(ids, step, state):
-            return self.model.decode_step(ids, step, state, data["memory"])
+            return self.model.decode_step(ids, step, state, memory["model"])
 
+        if self.constraint is not None:
+            step = constrained(step, self.constraint)
         beams = beam_search.advance(step, beams, limits, alpha, room, rules)
         return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
 
@@ -243,13 +277,13 @@ class _Kept:
     """Holds programs as an attribute of a model, in a form that Keras neither tracks nor saves."""
 
     def __init__(self):
-        self.programs: dict[Rules, _Programs] = {}
+        self.programs: dict[tuple[Rules, Constraint | None], _Programs] = {}
 
 
-def _programs(model: keras.Model, rules: Rules) -> _Programs:
+def _programs(model: keras.Model, rules: Rules, constraint: Constraint | None) -> _Programs:
     if not hasattr(model, "_decoding_programs"):
         model._decoding_programs = _Kept()
     kept = model._decoding_programs.programs
-    if rules not in kept:
-        kept[rules] = _Programs(model, rules)
-    return kept[rules]
+    if (rules, constraint) not in kept:
+        kept[rules, constraint] = _Programs(model, rules, constraint)
+    return kept[rules, constraint]

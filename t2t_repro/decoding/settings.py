@@ -51,6 +51,9 @@ class DecodeHParams:
         follows the end counts neither for the score nor for the text, but
     skip_eos_postprocess: with force_decode_length, it is written, the end mark included.
     identity_output: write ids instead of text.
+    raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
+    well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
+        tree over the words of the source. See decoding/constraint.py.
     shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
@@ -66,6 +69,8 @@ class DecodeHParams:
     force_decode_length: bool = False
     skip_eos_postprocess: bool = False
     identity_output: bool = False
+    raw_output: bool = False
+    well_formed: bool = False
     shards: int = 1
     shard_id: int = 0
 
@@ -123,15 +128,19 @@ class DecodeHParams:
         return f"{self.shard_id:03d}" if self.shards > 1 else ""
 
     @classmethod
-    def parse(cls, text: str) -> "DecodeHParams":
+    def parse(cls, text: str, defaults: str = "") -> "DecodeHParams":
         """The defaults with "name=value,name=value" applied, as --decode_hparams.
+
+        Args:
+            text: what the user gave.
+            defaults: what the problem has instead of the defaults here, in the same form.
 
         Raises:
             UserError: on an unknown name, a bad value, or an option that would do nothing.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         values = {}
-        for name, value in parse_overrides(text).items():
+        for name, value in {**parse_overrides(defaults), **parse_overrides(text)}.items():
             if name in _INERT:
                 default, reason = _INERT[name]
                 if value.lower() != default:

@@ -6,6 +6,7 @@ size takes constant memory. `translate_file` and `translate_examples` write file
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.parsing import TreeReader
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
@@ -56,18 +59,27 @@ class Translator:
             held in memory, a translation depends a little on its neighbours, and empty lines are
             translated too.
         warn: receives warnings.
+        reader: reads what the model writes as trees; None: it is text.
+        constraint: what the search may write; None: anything.
+        search: decodes a batch instead of the model's own `decode_batch`, as an engine does; its
+            `learned_positions` count in place of the model's.
     """
 
     def __init__(
         self,
-        model: keras.Model,
+        model: keras.Model | None,
         encoders: dict[str, Any],
         settings: DecodeHParams | None = None,
         *,
         t2t_exact: bool = False,
         warn: Report = print,
+        reader: TreeReader | None = None,
+        constraint: Constraint | None = None,
+        search: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
     ):
-        self.model, self.encoders = model, encoders
+        self.encoders, self.reader, self.constraint = encoders, reader, constraint
+        self.search = search or functools.partial(decode_batch, model)
+        self.learned_positions = getattr(search or model, "learned_positions", None)
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn
         self.longest = self._longest_input()
@@ -75,7 +87,7 @@ class Translator:
     def _longest_input(self) -> int | None:
         asked = self.settings.max_input_size
         limit = asked if asked > 0 else (None if self.t2t_exact else LONGEST_INPUT)
-        most = getattr(self.model, "learned_positions", None)
+        most = self.learned_positions
         return limit if most is None else min(limit or most, most)
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
@@ -157,8 +169,7 @@ class Translator:
         for row, sentence in zip(inputs, sentences, strict=True):
             row[: len(sentence)] = sentence
         limits = np.full_like(lengths, lengths.max()) if self.t2t_exact else lengths
-        ids, scores = decode_batch(
-            self.model,
+        ids, scores = self.search(
             inputs,
             limits + settings.extra_length,
             settings.beam_size,
@@ -166,11 +177,34 @@ class Translator:
             top_beams=settings.top_beams,
             per_sentence=not self.t2t_exact,
             force_length=settings.force_decode_length,
+            **self._constraint_of(sentences),
         )
-        return [
+        hypotheses = [
             [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
             for row in zip(ids.tolist(), scores, strict=True)
         ]
+        if self.reader is None:
+            return hypotheses
+        return [
+            [self._read(source, h, count=n == 0) for n, h in enumerate(beams)]
+            for source, beams in zip(self._sources(sentences), hypotheses, strict=True)
+        ]
+
+    def _sources(self, sentences: list[list[int]]) -> list[str]:
+        """The texts of sentences of ids, end included, as the model sees them."""
+        return [self.encoders["inputs"].decode(ids[:-1]) for ids in sentences]
+
+    def _constraint_of(self, sentences: list[list[int]]) -> dict[str, Any]:
+        """What the search is told of the constraint: nothing where there is none."""
+        if self.constraint is None:
+            return {}
+        facts = self.constraint.facts(self._sources(sentences))
+        return {"constraint": self.constraint, "facts": facts}
+
+    def _read(self, source: str, hypothesis: Hypothesis, count: bool) -> Hypothesis:
+        assert self.reader is not None
+        text = self.reader.read(source, hypothesis.text, count=count)
+        return hypothesis._replace(text=text)
 
     def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
         finished = EOS_ID in ids

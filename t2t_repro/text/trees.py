@@ -134,6 +134,13 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
     return " ".join(words), " ".join(tags[1:-1])
 
 
+def leaf_tags(tags: str) -> list[str]:
+    """Returns the parts of speech among the linearised tags of a tree, in their order."""
+    tokens = tags.split()
+    closed = {token[1:] for token in tokens if len(token) > 1 and token.startswith("/")}
+    return [t for t in tokens if t not in closed and not (t[0] == "/" and t[1:] in closed)]
+
+
 @dataclasses.dataclass(frozen=True)
 class Repairs:
     """What had to be changed to make a tree of predicted tags; all zero: nothing."""

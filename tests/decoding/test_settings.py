@@ -22,6 +22,12 @@ def test_parse():
     assert DecodeHParams.parse("shards=1,log_results=True") == DecodeHParams()
 
 
+def test_a_problem_has_defaults_of_its_own():
+    defaults = "beam_size=21,alpha=0.3,extra_length=300"
+    settings = DecodeHParams.parse("alpha=0.5,well_formed=True", defaults)
+    assert settings == DecodeHParams(beam_size=21, alpha=0.5, extra_length=300, well_formed=True)
+
+
 def test_shards():
     assert DecodeHParams().shard_suffix == ""
     assert DecodeHParams.parse("shards=20,shard_id=12").shard_suffix == "012"

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from t2t_repro import registry
+from t2t_repro import cli, datagen, registry, trainer
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Split
 from t2t_repro.text.encoders import TokenTextEncoder
@@ -90,6 +90,8 @@ def test_whole_tags_have_a_vocabulary_of_their_own(raw_dir, tmp_path):
     problem.prepare_vocabulary(data, raw_dir)  # it is there now
     tags = lines(data, "vocab.parsing_wsj4k.tags.tokens")
     assert tags == ["<pad>", "<EOS>", "<UNK>", ".", *"/NP /S /VP DT NN NP S VBZ VP".split()]
+    lexicon = lines(data, "vocab.parsing_wsj4k.lexicon")
+    assert lexicon[0].startswith("<UNK> ") and "the DT" in lexicon
     encoders = problem.feature_encoders(data)
     assert isinstance(encoders["targets"], TokenTextEncoder)
     (first, *_), (sample, *_) = (
@@ -108,7 +110,8 @@ def test_whole_tags_have_a_vocabulary_of_their_own(raw_dir, tmp_path):
 )
 def test_the_papers_problems(name, size, shards):
     problem = registry.get_problem(name)
-    assert problem.vocab_filenames == [f"vocab.{name}.{size}.subwords", f"vocab.{name}.tags.tokens"]
+    endings = (f"{size}.subwords", "tags.tokens", "lexicon")
+    assert problem.vocab_filenames == [f"vocab.{name}.{ending}" for ending in endings]
     assert problem.dataset_splits[0] == {"split": "train", "shards": shards}
     assert [entry["split"] for entry in problem.dataset_splits] == ["train", "dev", "test"]
     assert problem.decode_hparams == "beam_size=21,alpha=0.3,extra_length=300"
@@ -161,3 +164,47 @@ def test_flags_without_effect_are_refused(tmp_path):
     message = "problem text2text_tmpdir reads. Received: --treebank_split and --treebank_dir"
     with pytest.raises(UserError, match=message):
         registry.get_problem("text2text_tmpdir").prepare_raw_files(str(tmp_path), options)
+
+
+def datagen_with(*flags):
+    cli.run("t2t-datagen", datagen.__doc__, datagen.define_flags, datagen.main, list(flags))
+
+
+def test_datagen_takes_a_treebank(treebank, tmp_path, capsys):
+    datagen_with(
+        "--problem=parsing_wsj4k",
+        f"--treebank_dir={treebank}",
+        "--treebank_split=0.7,0.2,0.1",
+        f"--tmp_dir={tmp_path / 'raw'}",
+        f"--data_dir={tmp_path / 'data'}",
+    )
+    out = capsys.readouterr().out
+    assert "train: 28 examples in 10 files" in out and "test: 10 examples in 1 files" in out
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert set(registry.get_problem("parsing_wsj4k").vocab_filenames) < names
+
+
+def test_datagen_refuses_a_treebank_for_other_problems(treebank, tmp_path, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        datagen_with(
+            "--problem=algorithmic_reverse_binary40_test",
+            f"--treebank_dir={treebank}",
+            f"--data_dir={tmp_path / 'data'}",
+        )
+    assert leaving.value.code == 2
+    assert "Received: --treebank_dir. Leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_trainer_takes_a_treebank_only_where_it_makes_the_data(treebank, tmp_path, capsys):
+    argv = [
+        "--problem=parsing_wsj4k",
+        "--hparams_set=transformer_parsing_small",
+        f"--treebank_dir={treebank}",
+        f"--data_dir={tmp_path}",
+        f"--output_dir={tmp_path / 'run'}",
+    ]
+    with pytest.raises(SystemExit) as leaving:
+        cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
+    assert leaving.value.code == 2
+    assert "Expected --generate_data with --treebank_dir" in capsys.readouterr().err
