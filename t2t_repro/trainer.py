@@ -216,8 +216,14 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
             "--generate_data. Make them by t2t-datagen, once for a folder that all share, else on "
             "every host."
         )
+    options = cli.raw_file_options(args)
     if args.generate_data:
-        generate(problem, data_dir, args.tmp_dir, cli.raw_file_options(args))
+        generate(problem, data_dir, args.tmp_dir, options)
+    elif options:
+        raise UserError(
+            f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
+            "whose files are there already. Add it, or leave the other out."
+        )
     config = RunConfig(
         hparams_set=set_name,
         hparams=hparams,
