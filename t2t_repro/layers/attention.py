@@ -93,6 +93,18 @@ class Attention(keras.layers.Layer):
         """(B, T, D) x (D, C) -> (B, T, C)."""
         return ops.matmul(x, ops.cast(kernel, x.dtype))
 
+    def project_apart(self, x, kernel, cuts: Sequence[int], training: bool) -> list:
+        """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel.
+
+        In training the kernel is cut, which is smaller than what it makes and whose gradient is put
+        together again; in decoding what it makes of the one position is.
+        """
+        if training:
+            parts = [self.project(x, part) for part in ops.split(kernel, cuts, axis=-1)]
+        else:
+            parts = ops.split(self.project(x, kernel), cuts, axis=-1)
+        return [self.split_heads(part) for part in parts]
+
     def split_heads(self, x):
         """(B, T, N * H) -> (B, N, T, H)."""
         length, channels = ops.shape(x)[1], x.shape[-1]
@@ -156,13 +168,11 @@ class SelfAttention(Attention):
         self.query_key_value = self.add_kernel("query_key_value", depth, *sizes)
         self.output_transform = self.add_output_kernel(depth)
 
-    def heads(self, x):
+    def heads(self, x, training=False):
         """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
-        projected = self.project(x, self.query_key_value)
-        first, second = self.key_channels, 2 * self.key_channels
-        queries = self.split_heads(projected[..., :first])
-        keys = self.split_heads(projected[..., first:second])
-        return self.scaled(queries), keys, self.split_heads(projected[..., second:])
+        cuts = (self.key_channels, 2 * self.key_channels)
+        queries, keys, values = self.project_apart(x, self.query_key_value, cuts, training)
+        return self.scaled(queries), keys, values
 
     def call(self, x, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
@@ -171,7 +181,7 @@ class SelfAttention(Attention):
             x: (B, T, D).
             attention_mask: bool, broadcast to (B, N, T, T): True where the query may look.
         """
-        queries, keys, values = self.heads(x)
+        queries, keys, values = self.heads(x, training)
         return self.attend(queries, keys, values, attention_mask, training=training)
 
     def initial_cache(self, batch: int, beams: int, length: int) -> dict:
@@ -294,13 +304,11 @@ class CrossAttention(Attention):
         self.key_value = self.add_kernel("key_value", depth, self.key_channels, self.value_channels)
         self.output_transform = self.add_output_kernel(depth)
 
-    def memory_heads(self, memory) -> dict:
+    def memory_heads(self, memory, training=False) -> dict:
         """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
-        projected = self.project(memory, self.key_value)
-        return {
-            "keys": self.split_heads(projected[..., : self.key_channels]),
-            "values": self.split_heads(projected[..., self.key_channels :]),
-        }
+        cuts = (self.key_channels,)
+        keys, values = self.project_apart(memory, self.key_value, cuts, training)
+        return {"keys": keys, "values": values}
 
     def call(self, x, memory=None, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
@@ -311,7 +319,7 @@ class CrossAttention(Attention):
             attention_mask: bool, broadcast to (B, N, T, S): True where the query may look.
         """
         queries = self.scaled(self.split_heads(self.project(x, self.query)))
-        heads = self.memory_heads(memory)
+        heads = self.memory_heads(memory, training)
         keys, values = heads["keys"], heads["values"]
         return self.attend(queries, keys, values, attention_mask, training=training)
 
