@@ -1,0 +1,49 @@
+"""Dropout that draws sixteen bits: its rate, its scale, and that draws do not hang together."""
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.layers.dropout import Dropout, dropout_layer
+
+ONES = np.ones((41, 7, 101), "float32")
+
+
+def test_rate_scale_and_independence():
+    layer = Dropout(0.3, seed=5)
+    first, second = (np.asarray(layer(ONES, training=True)) for _ in range(2))
+    for drawn in (first, second):
+        np.testing.assert_allclose(np.unique(drawn), [0, 1 / 0.7], rtol=1e-4)
+        assert (drawn == 0).mean() == pytest.approx(0.3, abs=0.01)
+    both = np.corrcoef((first == 0).ravel(), (second == 0).ravel())[0, 1]
+    neighbours = np.corrcoef((first == 0).ravel()[1:], (first == 0).ravel()[:-1])[0, 1]
+    assert max(abs(both), abs(neighbours)) < 0.02
+
+
+def test_the_same_seed_draws_the_same():
+    first, second = (np.asarray(Dropout(0.5, seed=9)(ONES, training=True)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_shared_axis_gets_one_draw():
+    drawn = np.asarray(dropout_layer(0.5, (1,), 3, "float32")(ONES, training=True))
+    np.testing.assert_array_equal(drawn, np.broadcast_to(drawn[:, :1], drawn.shape))
+    assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("rate, kept", [(0.0, 1), (1e-7, 1), (1.0, 0)])
+def test_rates_at_the_ends(rate, kept):
+    drawn = np.asarray(Dropout(rate)(ONES, training=True))
+    np.testing.assert_allclose(drawn, kept * ONES, rtol=1e-6)
+
+
+def test_nothing_is_dropped_outside_training_and_the_config_goes_round():
+    layer = Dropout(0.9, noise_shape=(None, 1, None))
+    np.testing.assert_array_equal(layer(ONES, training=False), ONES)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert (again.rate, again.noise_shape) == (0.9, (None, 1, None))
+
+
+def test_mixed_precision_keeps_the_dtype():
+    layer = Dropout(0.25, dtype="mixed_bfloat16")
+    assert layer(ONES, training=True).dtype == "bfloat16"
