@@ -163,6 +163,10 @@ class Adam(_Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         slots = [variable, self._momentums[index], self._velocities[index]]
+        plain = self.accumulate_steps == 1 and not self.decoupled_decay
+        if plain and keras.config.backend() == "tensorflow":
+            self._update_in_one_pass(gradient, learning_rate, *slots)
+            return
         old = [ops.convert_to_tensor(slot) for slot in slots]
         if self.accumulate_steps == 1:
             new = self._updated(gradient, learning_rate, *old)
@@ -180,12 +184,33 @@ class Adam(_Optimizer):
         for slot, value in zip(slots, new, strict=True):
             self.assign(slot, value)
 
+    def _update_in_one_pass(self, gradient, learning_rate, variable, momentum, velocity) -> None:
+        """Assigns what `_updated` returns, by the kernel that T2T's own optimizer ran."""
+        import tensorflow as tf
+
+        power1, power2 = self._beta_powers()
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
+            beta1_power=power1,
+            beta2_power=power2,
+            lr=learning_rate,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
+    def _beta_powers(self):
+        """Returns beta1 and beta2 to the power of the number of updates, this one included."""
+        update = ops.cast(self.iterations // self.accumulate_steps + 1, "float32")
+        return tuple(ops.power(ops.cast(b, "float32"), update) for b in (self.beta1, self.beta2))
+
     def _updated(self, gradient, learning_rate, value, momentum, velocity) -> list:
         """Returns the variable's next value, first and second moment."""
-        update = ops.cast(self.iterations // self.accumulate_steps + 1, "float32")
-        correction1 = 1.0 - ops.power(ops.cast(self.beta1, "float32"), update)
-        correction2 = 1.0 - ops.power(ops.cast(self.beta2, "float32"), update)
-        step_size = learning_rate * ops.sqrt(correction2) / correction1
+        power1, power2 = self._beta_powers()
+        step_size = learning_rate * ops.sqrt(1.0 - power2) / (1.0 - power1)
         momentum = momentum + (gradient - momentum) * (1.0 - self.beta1)
         velocity = velocity + (ops.square(gradient) - velocity) * (1.0 - self.beta2)
         if self.decoupled_decay:
