@@ -28,6 +28,29 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0):
     return ops.sum(loss * weights), ops.sum(weights)
 
 
+def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0):
+    """Returns what `padded_cross_entropy` makes of the logits x table^T, without giving them out.
+
+    Padding is left out before the product, the largest of a step, and the gradient is that of x and
+    of the table at once: one of the logits, as large as they are, is never made. TensorFlow alone
+    can do so: how many labels are real decides shapes.
+
+    Args:
+        x: (B, T, D).
+        table: (V, D), of x's dtype.
+        labels: int32 (B, T); 0 is padding and counts nothing.
+        label_smoothing: in [0, 1).
+
+    Returns:
+        (sum float32 scalar, weight float32 scalar).
+    """
+    labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
+    (real,) = ops.nonzero(labels != 0)
+    x = ops.take(ops.reshape(x, (-1, x.shape[-1])), real, axis=0)
+    losses = _linear_cross_entropy(x, table, ops.take(labels, real), label_smoothing)
+    return ops.sum(losses), ops.cast(ops.shape(losses)[0], "float32")
+
+
 def mean_over_global_batch(total, weight):
     """Returns total / weight with the weight summed over all replicas.
 
@@ -46,6 +69,25 @@ def _smoothed_target(label_smoothing: float, vocab_size: int) -> tuple[float, fl
     return confidence, low, entropy
 
 
+def _logsumexp(logits, softmax):
+    """Returns log(sum(exp(logits))) of logits (..., V) whose softmax is known: (...)."""
+    # From the largest logit, whose probability cannot underflow. There may be no rows at all, of
+    # which Keras takes no maximum without an initial value.
+    largest = ops.max(logits, axis=-1, initial=float("-inf"))
+    return largest - ops.log(ops.max(softmax, axis=-1, initial=0.0))
+
+
+def _of_label(values, labels):
+    """Picks from values (..., V) at labels (...): (...)."""
+    return ops.take_along_axis(values, labels[..., None], axis=-1)[..., 0]
+
+
+def _with_label(values, labels, of_label):
+    """Returns values (M, V) with of_label (M,) at labels (M,)."""
+    position = ops.arange(ops.shape(values)[0], dtype="int32")
+    return ops.scatter_update(values, ops.stack([position, labels], axis=-1), of_label)
+
+
 def _smoothed_cross_entropy(logits, labels, label_smoothing: float):
     """Returns the loss of every position: float32 (B, T).
 
@@ -58,24 +100,56 @@ def _smoothed_cross_entropy(logits, labels, label_smoothing: float):
     @ops.custom_gradient
     def cross_entropy(logits):
         softmax = ops.softmax(logits, axis=-1)
-        # logsumexp from the largest logit, whose probability cannot underflow
-        normalizer = ops.max(logits, axis=-1) - ops.log(ops.max(softmax, axis=-1))
-        of_label = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-        loss = normalizer - (confidence - low) * of_label - entropy
+        loss = _logsumexp(logits, softmax) - (confidence - low) * _of_label(logits, labels)
         if low:
             loss = loss - low * ops.sum(logits, axis=-1)
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            rows = ops.reshape(upstream, (-1, 1))
+            rows = ops.reshape(upstream, (-1,))
             flat = ops.reshape(softmax, (-1, vocab_size))
-            label = ops.reshape(labels, (-1, 1))
-            of_label = (ops.take_along_axis(flat, label, axis=-1) - confidence) * rows
-            position = ops.arange(ops.shape(flat)[0], dtype="int32")[:, None]
-            where = ops.concatenate([position, label], axis=-1)
-            flat = ops.scatter_update((flat - low) * rows, where, of_label[:, 0])
+            label = ops.reshape(labels, (-1,))
+            of_label = (_of_label(flat, label) - confidence) * rows
+            flat = _with_label((flat - low) * rows[:, None], label, of_label)
             return ops.reshape(flat, ops.shape(softmax))
+
+        return loss - entropy, gradient
+
+    return cross_entropy(logits)
+
+
+def _linear_cross_entropy(x, table, labels, label_smoothing: float):
+    """Returns the losses (M,) float32 of x (M, D) and table (V, D), as _smoothed_cross_entropy.
+
+    With P the softmax, Y the labels as one-hot rows and r the loss's gradient, the logits' gradient
+    is r (P - (confidence - low) Y - low). Y goes into P in place; the last term, the same for all
+    symbols, goes into the products' results, which are smaller by far than P.
+    """
+    confidence, low, entropy = _smoothed_target(label_smoothing, table.shape[0])
+
+    @ops.custom_gradient
+    def cross_entropy(x, table):
+        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        softmax = ops.softmax(logits, axis=-1)
+        normalizer, of_label = _logsumexp(logits, softmax), _of_label(logits, labels)
+        loss = normalizer - (confidence - low) * of_label - entropy
+        if low:
+            whole_table = ops.sum(ops.cast(table, "float32"), axis=0)
+            loss = loss - low * ops.matmul(ops.cast(x, "float32"), whole_table)
+
+        def gradient(*args, upstream=None):
+            rows = (args[0] if upstream is None else upstream)[:, None]
+            of_target = ops.exp(of_label - normalizer) - (confidence - low)
+            difference = ops.cast(_with_label(softmax, labels, of_target), x.dtype)
+            scaled_x = x * ops.cast(rows, x.dtype)
+            of_x = ops.matmul(difference, table)
+            of_table = ops.matmul(ops.transpose(difference), scaled_x)
+            if low:
+                # added, not subtracted: TensorFlow adds a vector while it makes the product
+                of_x = of_x + ops.cast(-low * whole_table, x.dtype)
+                of_table = of_table + -low * ops.sum(scaled_x, axis=0)
+            return of_x * ops.cast(rows, x.dtype), of_table
 
         return loss, gradient
 
-    return cross_entropy(logits)
+    return cross_entropy(x, table)

@@ -3,6 +3,7 @@
 import keras
 from keras import initializers, ops
 
+from t2t_repro.layers.cross_entropy import tied_cross_entropy
 from t2t_repro.layers.initialization import mark_parts
 
 
@@ -49,6 +50,12 @@ class SymbolEmbedding(keras.layers.Layer):
         # (B * T, D) x (V, D) -> (B * T, V)
         logits = ops.cast(ops.matmul(flat, ops.transpose(table)), "float32")
         return ops.reshape(logits, (*ops.shape(x)[:-1], self.vocab_size))
+
+    def cross_entropy(self, x, labels, label_smoothing: float = 0.0):
+        """Returns `tied_cross_entropy` of x (B, T, D), labels int32 (B, T) and the table."""
+        x = ops.cast(x, self.compute_dtype)
+        table = ops.cast(self.embeddings, self.compute_dtype)
+        return tied_cross_entropy(x, table, labels, label_smoothing)
 
     def get_config(self):
         return {

@@ -58,10 +58,14 @@ def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict]
             optimizer.build(model.trainable_variables)
     scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
+    def loss_of(batch):
+        if hasattr(model, "train_loss") and not model.jit_compile:
+            return model.train_loss(batch)
+        return model.compute_loss(x=batch, y_pred=model(batch, training=True), training=True)
+
     def gradients_of(batch):
         with tf.GradientTape() as tape:
-            logits = model(batch, training=True)
-            loss = model.compute_loss(x=batch, y_pred=logits, training=True)
+            loss = loss_of(batch)
             scaled = optimizer.scale_loss(loss)
         weights = [variable.value for variable in model.trainable_weights]
         gradients = tape.gradient(scaled, weights)

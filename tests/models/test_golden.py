@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.training import losses, optimizers
+from t2t_repro.training import distribution, losses, optimizers
 
 
 def test_every_case_is_there(golden_path):
@@ -52,6 +52,19 @@ def test_twenty_steps_of_training(golden, dropout_off):
     model = golden.model(**dropout_off)
     model.compile(optimizer=optimizers.from_hparams(model.hparams))
     losses_now = [model.train_on_batch(golden.batch, return_dict=True)["loss"] for _ in range(20)]
+    check_twenty_steps(golden, model, losses_now)
+
+
+@pytest.mark.parametrize("name", ["base_v1", "base", "adafactor"])
+def test_twenty_steps_of_the_step_that_programs_run(golden_case, dropout_off, name):
+    golden = golden_case(name)
+    model = golden.model(**dropout_off)
+    model.compile(optimizer=optimizers.from_hparams(model.hparams))
+    step = distribution.step_function(model)
+    check_twenty_steps(golden, model, [step(golden.batch) for _ in range(20)])
+
+
+def check_twenty_steps(golden, model, losses_now):
     np.testing.assert_allclose(losses_now, golden["train_loss"], rtol=3e-4)
     before = golden.group("var")
     after = tensor2tensor.export_variables(model)

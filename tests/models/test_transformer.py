@@ -122,3 +122,31 @@ def test_train_on_batch_reports_the_loss_before_its_update():
     x = {k: keras.ops.convert_to_tensor(v) for k, v in BATCH.items()}
     third = model.compute_loss(x=x, y_pred=model(x), training=True)
     assert first > second > float(third)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("bfloat16", 0.05)])
+def test_the_loss_without_logits_is_that_of_the_logits(dropout_off, dtype, tolerance):
+    import tensorflow as tf
+
+    hparams = dataclasses.replace(TINY, activation_dtype=dtype, **dropout_off)
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=31, targets_vocab_size=31)
+    weights = [variable.value for variable in model.trainable_weights]
+
+    def loss_and_gradients(loss):
+        with tf.GradientTape() as tape:
+            value = loss()
+        return value, [tf.convert_to_tensor(g) for g in tape.gradient(value, weights)]
+
+    plain, expected = loss_and_gradients(
+        lambda: model.compute_loss(x=BATCH, y_pred=model(BATCH, training=True), training=True)
+    )
+    lean, gradients = loss_and_gradients(lambda: model.train_loss(BATCH))
+    np.testing.assert_allclose(lean, plain, rtol=1e-5)
+    for got, want in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(got, want, atol=tolerance * np.abs(want).max() + 1e-9)
+
+
+def test_a_batch_of_padding_has_no_loss():
+    model = Transformer.from_hparams(TINY, inputs_vocab_size=31, targets_vocab_size=31)
+    padding = {name: np.zeros_like(ids) for name, ids in BATCH.items()}
+    assert float(model.train_loss(padding)) == 0
