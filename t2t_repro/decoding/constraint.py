@@ -69,6 +69,7 @@ class TreeConstraint:
     """
 
     DEPTH = 64  # phrases inside one another, at most
+    CHAIN = 6  # phrases opened one after another, at most: a weak model would go on to the limit
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class TreeConstraint:
 
         words (B, K, W): the facts. limit (B, K): the most tokens. left (B, K): words without a part
         of speech yet. depth (B, K): open phrases. stack (B, K, D): the ids that close them.
+        chain (B, K): how many of them the last tokens opened.
         """
         words = ops.tile(ops.cast(facts, "int32")[:, None], (1, beams, 1))
         left = ops.sum(ops.cast(words >= 0, "int32"), axis=-1)
@@ -122,6 +124,7 @@ class TreeConstraint:
             "limit": ops.tile(ops.cast(limits, "int32")[:, None], (1, beams)),
             "left": left,
             "depth": ops.zeros_like(left),
+            "chain": ops.zeros_like(left),
             "stack": ops.tile(ops.zeros_like(left)[:, :, None], (1, 1, self.DEPTH)),
         }
 
@@ -148,7 +151,14 @@ class TreeConstraint:
         inside = depth > 0
         # This one, the words, the ends of all phrases with this one's, and the end.
         room = step + 1 + left + (depth + 1) + 1 <= state["limit"]
-        may_open = words_left & room & (depth < self.DEPTH) & (inside | ops.equal(step, 0))
+        chain = (state["chain"] + 1) * opens
+        may_open = (
+            words_left
+            & room
+            & (chain < self.CHAIN)
+            & (depth < self.DEPTH)
+            & (inside | ops.equal(step, 0))
+        )
         may_close = inside & ops.equal(opens, 0) & ((depth > 1) | ~words_left)
         may_end = ~inside & ~words_left
         tokens = np.arange(len(self._opens))
@@ -158,4 +168,4 @@ class TreeConstraint:
             | (may_close[..., None] & ops.equal(tokens, top[..., None]))
             | (may_end[..., None] & (tokens == EOS_ID))
         )
-        return allowed, {**state, "left": left, "depth": depth, "stack": stack}
+        return allowed, {**state, "left": left, "depth": depth, "chain": chain, "stack": stack}
