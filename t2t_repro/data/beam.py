@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t_repro.data import blocks, packing
+from t2t_repro.data import blocks
 from t2t_repro.data.workers import batched
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, writing
@@ -86,7 +86,8 @@ class Beam:
         beam = _import()
         read = _Samples(load_problem, data_dir, tmp_dir, source, random_seed, max_cases)
         encode = blocks.EncodeSamples(load_problem, data_dir) if read.encodes_apart() else None
-        finish = _Finish(list(paths), random_seed if shuffle else None)
+        seed = random_seed if shuffle else None
+        finish = _Finish(list(paths), blocks.FinishFile(seed, load_problem()))
         statistics_path = f"{paths[0]}.statistics{INCOMPLETE}"
 
         def build(pipeline: Any) -> None:
@@ -172,8 +173,7 @@ class _Samples:
 
     def encodes_apart(self) -> bool:
         """Whether the samples are texts, to be encoded by others."""
-        problem = self._load_problem()
-        return blocks.is_encoded_by_sample(problem) and not problem.packed_length
+        return blocks.is_encoded_by_sample(self._load_problem())
 
     def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
         problem = self._load_problem().forward()
@@ -184,24 +184,21 @@ class _Samples:
             samples = problem.generate_samples(*self._folders, self._source)
         else:
             samples = problem.generate_encoded_samples(*self._folders, self._source)
-        samples = itertools.islice(samples, self._max_cases or None)
-        if problem.packed_length:
-            samples = packing.pack(samples, problem.packed_length, problem.packed_spacing)
-        return blocks.numbered(samples)
+        return blocks.numbered(itertools.islice(samples, self._max_cases or None))
 
 
 class _Finish:
     """The parts of a file, in any order, to the file."""
 
-    def __init__(self, paths: list[str], seed: int | None):
+    def __init__(self, paths: list[str], finish: blocks.FinishFile):
         self._paths = paths
-        self._seed = seed
+        self._finish = finish
 
     def __call__(self, file_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
         file, parts = file_and_parts
         frames = b"".join(part for _, part in sorted(parts))
         path = self._paths[file]
-        blocks.write_frames(path, frames, self._seed, path + _WHOLE)
+        self._finish.write(path, frames, path + _WHOLE)
 
 
 def _by_file(made: blocks.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:

@@ -11,7 +11,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-from t2t_repro.data import tfrecord
+import numpy as np
+
+from t2t_repro.data import example, packing, tfrecord
 from t2t_repro.data.workers import Workers, batched
 from t2t_repro.files import INCOMPLETE, naming, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
@@ -108,30 +110,50 @@ class FinishFile:
 
     Args:
         seed: of the order; None keeps it. The file must fit into memory.
+        problem: says whether, and how, the samples of a file are packed.
     """
 
-    def __init__(self, seed: int | None):
+    def __init__(self, seed: int | None, problem: Problem):
         self._seed = seed
+        self._packed = problem.packed_length, problem.packed_spacing
 
     def __call__(self, path: str) -> None:
-        if self._seed is None:
+        if self._seed is None and not self._packed[0]:
             os.replace(path + UNSHUFFLED, path)
             return
-        write_frames(path, pathlib.Path(path + UNSHUFFLED).read_bytes(), self._seed, path)
+        self.write(path, pathlib.Path(path + UNSHUFFLED).read_bytes(), path)
         os.unlink(path + UNSHUFFLED)
 
+    def write(self, path: str, frames: bytes, to: str) -> None:
+        """Writes the file `to`: the frames of `path` in the order that seed and name give.
 
-def write_frames(path: str, frames: bytes, seed: int | None, to: str) -> None:
-    """Writes the file `to`: the frames of `path` in the order that `seed` and its name give.
+        Each file is packed by itself, after it was shuffled, as in T2T (generate_data's extra_fn).
+        """
+        bounds = array.array("Q", tfrecord.bounds(frames))
+        order = list(range(len(bounds) - 1))
+        if self._seed is not None:
+            random.Random(f"{self._seed} {os.path.basename(path)}").shuffle(order)
+        ordered = (frames[bounds[i] : bounds[i + 1]] for i in order)
+        length, spacing = self._packed
+        with writing(to, "wb") as file:
+            if not length:
+                file.writelines(ordered)
+                return
+            packed = packing.pack(_samples(ordered), length, spacing)
+            for block in batched(packed, SAMPLES):
+                file.writelines(tfrecord.frames([tfrecord.serialize(sample) for sample in block]))
 
-    With no seed they keep their order.
-    """
-    bounds = array.array("Q", tfrecord.bounds(frames))
-    order = list(range(len(bounds) - 1))
-    if seed is not None:
-        random.Random(f"{seed} {os.path.basename(path)}").shuffle(order)
-    with writing(to, "wb") as file:
-        file.writelines(frames[bounds[i] : bounds[i + 1]] for i in order)
+
+def _samples(frames: Iterable[bytes]) -> Iterator[Sample]:
+    """Yields the samples {"inputs": ids, "targets": ids} of frames."""
+    for block in batched(frames, SAMPLES):
+        parsed = example.parse(list(map(tfrecord.content, block)), SIDES)
+        sides = [
+            [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
+            for ids, lengths in parsed.values()
+        ]
+        for inputs, targets in zip(*sides, strict=True):
+            yield {"inputs": inputs, "targets": targets}
 
 
 def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from t2t_repro import registry
-from t2t_repro.data import blocks, journal, packing, records
+from t2t_repro.data import blocks, journal, records
 from t2t_repro.data.beam import Beam
 from t2t_repro.data.journal import Journal
-from t2t_repro.data.workers import WorkerLost, Workers, batched
+from t2t_repro.data.workers import WorkerLost, Workers
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem, Sample, Split, Text2TextProblem
@@ -172,7 +172,7 @@ class _Maker:
             for made in self._make(samples, encode, len(paths)):
                 spill.write(made.frames)
                 statistics.merge(made.statistics)
-                if time.monotonic() - last > _SECONDS and not self._problem.packed_length:
+                if time.monotonic() - last > _SECONDS:
                     self._save(spill.flush(), statistics)
                     last = time.monotonic()
             if not statistics.examples:
@@ -187,7 +187,8 @@ class _Maker:
         """Shuffles the files and gives them their names."""
         paths, name, shuffle = _paths(group), _name(group), self._is_shuffled(group)
         todo = [path for path in paths if not os.path.exists(path)]
-        done = self._workers.map(blocks.FinishFile(seed if shuffle else None), todo)
+        finish = blocks.FinishFile(seed if shuffle else None, self._problem)
+        done = self._workers.map(finish, todo)
         for _ in track(done, f"{name} files", len(todo)) if shuffle else done:
             pass
         for path in paths:  # of a file that had its name already when the run was killed
@@ -238,14 +239,8 @@ class _Maker:
     def _make(
         self, samples: Iterable[Sample], encode: blocks.EncodeSamples | None, num_files: int
     ) -> Iterator[blocks.Made]:
-        problem, done = self._problem, self._entry.samples
-        samples = itertools.islice(samples, done, None)
-        if problem.packed_length:
-            if encode is not None:  # a pack needs its neighbours: encoded apart, packed here
-                encoded = self._workers.map(encode, batched(samples, blocks.SAMPLES))
-                samples, encode = itertools.chain.from_iterable(encoded), None
-            samples = packing.pack(samples, problem.packed_length, problem.packed_spacing)
-        numbered = blocks.numbered(samples, done)
+        done = self._entry.samples
+        numbered = blocks.numbered(itertools.islice(samples, done, None), done)
         return self._workers.map(blocks.MakeFrames(num_files, encode), numbered)
 
     def _save(self, sizes: list[int], statistics: blocks.Statistics) -> None:

@@ -65,6 +65,11 @@ def bounds(file: bytes) -> Iterator[int]:
         yield start
 
 
+def content(frame: bytes) -> bytes:
+    """Returns the record in a frame."""
+    return frame[_HEADER.size : -_FOOTER.size]
+
+
 def _field(tag: bytes, content: bytes) -> bytes:
     return tag + _varint(len(content)) + content
 

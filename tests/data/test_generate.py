@@ -4,7 +4,7 @@ import os
 import pytest
 
 from t2t_repro import problem as problems
-from t2t_repro.data import generate, records
+from t2t_repro.data import generate, packing, records
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
 
@@ -160,3 +160,20 @@ def test_an_unreadable_summary_is_replaced(tmp_path):
     (tmp_path / SUMMARY).write_text("[1, 2")
     run(tmp_path)
     assert json.loads((tmp_path / SUMMARY).read_text())["splits"]["train"]["examples"] == 30
+
+
+class PackedToy(Toy):
+    packed_length, packed_spacing = 31, 2
+
+
+def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    for folder, problem in ((plain, Toy()), (packed, PackedToy())):
+        generate.generate_data(problem, folder, "", seed=8)
+    for name in FILES:
+        samples = list(records.read_examples(plain / name))
+        expected = list(packing.pack(samples, 31, 2))
+        assert list(records.read_examples(packed / name)) == expected
+        assert len(expected) < len(samples)
+    summary = json.loads((packed / SUMMARY).read_text())
+    assert summary["splits"]["train"]["examples"] == 30  # sentences

@@ -30,7 +30,7 @@ function, calls = getattr(owner, name), []
 def dying(*args):
     calls.append(0)
     if len(calls) == count:
-        if name == "write_frames":
+        if where == "blocks.FinishFile.write":
             function(*args)
         os.kill(os.getpid(), signal.SIGKILL)
     return function(*args)
@@ -94,7 +94,7 @@ def kill(where, count, raw, data):
         ("blocks.Spill.write", 6, 0),  # some blocks are in the journal, one is not
         ("journal.Journal.save", 12, 0),  # all samples are there, but not said so
         ("blocks.FinishFile.__call__", 3, 2),
-        ("blocks.write_frames", 4, 4),  # a file has its name, and its unshuffled one is there
+        ("blocks.FinishFile.write", 4, 4),  # a file has its name, and its unshuffled one is there
         ("blocks.Spill.write", 14, 5),  # in the dev split
     ],
 )
