@@ -280,9 +280,7 @@ class _Kept:
         self.programs: dict[tuple[Rules, Constraint | None], _Programs] = {}
 
 
-def _programs(
-    model: keras.Model, rules: Rules, constraint: Constraint | None = None
-) -> _Programs:
+def _programs(model: keras.Model, rules: Rules, constraint: Constraint | None) -> _Programs:
     if not hasattr(model, "_decoding_programs"):
         model._decoding_programs = _Kept()
     kept = model._decoding_programs.programs

@@ -104,7 +104,12 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
     ids, scores = decode._search(
-        decode._programs(base.model, rules), base.inputs, limits, 0.0, rules
+        decode._programs(base.model, rules, None),
+        base.inputs,
+        limits,
+        np.zeros((len(limits), 0), "int32"),
+        0.0,
+        rules,
     )
     greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
