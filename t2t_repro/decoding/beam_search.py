@@ -92,7 +92,7 @@ def beam_search(
         beam_size: K.
         decode_length: how many tokens at most. A scalar is tensor2tensor's rule: one limit, and
             all sentences stop together. A vector (B,) gives each sentence its own limit and stop.
-        alpha: exponent of the length penalty.
+        alpha: exponent of the length penalty, a scalar or one for each sentence (B,).
         max_length: L, where `decode_length` is no Python number.
         eos_id: the token that ends a hypothesis.
         stop_early: stop when the best hypothesis is certain.
@@ -147,7 +147,7 @@ def advance(
         step_fn: see the module's docstring.
         beams: where the search stands.
         limits: int32 (B,), how many tokens each sentence may have. A row of limit 0 takes no part.
-        alpha: exponent of the length penalty.
+        alpha: exponent of the length penalty, a scalar or one for each sentence (B,).
         until: stop at this step, at the latest when the room in `beams` is used up.
         rules: see `Rules`.
     """
@@ -234,11 +234,11 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
 def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules) -> Beams:
     """One step of beam search."""
     beam_size = rules.beam_size
-    penalty = length_penalty(beams.step + 1, alpha)
+    penalty = ops.reshape(length_penalty(beams.step + 1, alpha), (-1, 1))
     ids, log_probs = _continuations(logits, beams.alive_log_probs, 2 * beam_size, rules)
     # (B, K, C) -> (B, K * C): all continuations of a sentence compete
     per_beam = ids.shape[2]
-    scores = ops.reshape(log_probs / penalty, (-1, beam_size * per_beam))
+    scores = ops.reshape(log_probs / penalty[..., None], (-1, beam_size * per_beam))
     scores, chosen = ops.top_k(scores, 2 * beam_size)  # (B, 2K)
     origin = chosen // per_beam  # (B, 2K): the beam which is continued
     ids = ops.take_along_axis(ops.reshape(ids, (-1, beam_size * per_beam)), chosen, axis=1)

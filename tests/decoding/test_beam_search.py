@@ -121,6 +121,18 @@ def test_equals_the_naive_search_of_each_sentence_alone(case, stop_early):
         assert_same(ids, scores, expected)
 
 
+@pytest.mark.parametrize("batch, beams", [(3, 4), (4, 3), (3, 3)])
+def test_each_sentence_may_have_its_own_alpha(batch, beams):
+    automaton = Automaton(batch, 11, seed=2, eos_bias=1.0)
+    limits, alphas = np.full(batch, 9, "int32"), np.linspace(0.0, 2.0, batch, dtype="float32")
+    ids, scores = run(automaton, batch, beams, limits, alphas, max_length=9, stop_early=False)
+    expected = [
+        naive.beam_search([automaton.logits_of(b)], beams, 9, float(alphas[b]), False)[0]
+        for b in range(batch)
+    ]
+    assert_same(ids, scores, expected)
+
+
 @pytest.mark.parametrize("eos_bias", [-9.0, 0.0, 2.0])
 def test_greedy_equals_the_naive_greedy(eos_bias):
     batch, limit = 5, 8
