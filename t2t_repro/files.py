@@ -2,9 +2,10 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
@@ -52,3 +53,29 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
     """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
     with writing(path) as file:
         file.write(text)
+
+
+@contextlib.contextmanager
+def alone_in(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) -> Iterator[None]:
+    """Runs the block while no other process runs one for any of the folders; waits until then.
+
+    The locks are the kernel's, on the folders themselves: they leave no file behind, and end with
+    the process, however that ends. A folder on a file system without locks is not waited for.
+
+    Args:
+        folders: they are there; two names of one folder are one.
+        report: receives a line for each folder that is waited for.
+    """
+    with contextlib.ExitStack() as stack:
+        # In one order everywhere, so that no two processes wait for each other.
+        for folder in sorted({os.path.realpath(folder) for folder in folders}):
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report(f"Waiting for another process that makes data in {folder}.")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            except OSError:
+                continue
+        yield

@@ -1,5 +1,7 @@
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +49,38 @@ def test_an_error_of_the_system_names_the_file(tmp_path):
     with pytest.raises(OSError, match="Permission denied: '/other'"), files.naming(tmp_path):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), "/other")
     assert names(tmp_path) == []
+
+
+HOLDER = """
+import sys, time
+from t2t_repro import files
+with files.alone_in(sys.argv[1:], print):
+    print("alone", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_process_waits_until_the_first_is_gone(tmp_path):
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    said = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
+        first.stdout.readline()
+
+        def kill(line):  # as kill -9: nothing is cleaned up
+            said.append(line)
+            first.kill()
+
+        with files.alone_in([tmp_path / "..", tmp_path, tmp_path / "."], kill):
+            assert first.wait() < 0
+    assert said == [f"Waiting for another process that makes data in {tmp_path}."]
+    assert names(tmp_path) == []
+
+
+def test_where_there_are_no_locks_nobody_waits(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with files.alone_in([tmp_path], pytest.fail):
+        (tmp_path / "file").touch()
+    assert names(tmp_path) == ["file"]

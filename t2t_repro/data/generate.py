@@ -23,7 +23,7 @@ from t2t_repro.data.beam import Beam
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.workers import WorkerLost, Workers
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import alone_in, write_text_atomic
 from t2t_repro.problem import Problem, Sample, Split, Text2TextProblem
 
 Track = Callable[[Iterable, str, int | None], Iterable]
@@ -51,7 +51,8 @@ def generate_data(
     """Writes the files of every split that is not there yet, and returns the summary of all.
 
     A vocabulary file that is there is used as it is, also with `overwrite`: models depend on it.
-    Training files are shuffled by `seed`; the others keep the order of their source.
+    Training files are shuffled by `seed`; the others keep the order of their source. A second
+    process waits until the first has finished with the same `data_dir` or `tmp_dir`.
 
     Args:
         problem: a reversed problem has the files of the forward one.
@@ -77,65 +78,67 @@ def generate_data(
     problem.random_seed = seed
     data_dir = os.fspath(pathlib.Path(data_dir).expanduser())
     tmp_dir = os.fspath(pathlib.Path(tmp_dir).expanduser())
-    problem.prepare_raw_files(tmp_dir, options or {})
     os.makedirs(data_dir, exist_ok=True)
-    groups = problem_groups(problem, data_dir, num_shards)
-    others = other_sets(problem, data_dir, groups, overwrite)
+    folders = [folder for folder in (data_dir, tmp_dir) if os.path.isdir(folder)]
+    with alone_in(folders, report):
+        problem.prepare_raw_files(tmp_dir, options or {})
+        groups = problem_groups(problem, data_dir, num_shards)
+        others = other_sets(problem, data_dir, groups, overwrite)
 
-    def settings() -> dict:
-        return journal.settings(problem, data_dir, groups, seed=seed, max_cases=max_cases)
+        def settings() -> dict:
+            return journal.settings(problem, data_dir, groups, seed=seed, max_cases=max_cases)
 
-    entry = journal.resume(problem, data_dir, tmp_dir, settings(), report)
-    todo = _todo(groups, entry, overwrite, report)
-    if todo:
-        _check_vocabulary(problem, data_dir, len(todo) == len(groups), report)
-    totals = {_name(group): _total(problem, tmp_dir, group, max_cases) for group in todo}
-    summary = _read_summary(problem, data_dir)
-    try:
-        with Workers(num_processes) as workers:
-            if num_processes == 1 and beam is None:
-                load_problem = lambda: problem  # noqa: E731
-            elif load_problem is None:
-                load_problem = functools.partial(registry.get_problem, problem.name)
-            if todo:
-                if isinstance(problem, Text2TextProblem):
-                    problem.count_tokens = functools.partial(blocks.count_tokens, workers)
-                if beam is not None and isinstance(problem, Text2TextProblem):
-                    counter = beam.count_tokens
-                    problem.count_tokens = functools.partial(
-                        counter, load_problem, data_dir, tmp_dir
+        entry = journal.resume(problem, data_dir, tmp_dir, settings(), report)
+        todo = _todo(groups, entry, overwrite, report)
+        if todo:
+            _check_vocabulary(problem, data_dir, len(todo) == len(groups), report)
+        totals = {_name(group): _total(problem, tmp_dir, group, max_cases) for group in todo}
+        summary = _read_summary(problem, data_dir)
+        try:
+            with Workers(num_processes) as workers:
+                if num_processes == 1 and beam is None:
+                    load_problem = lambda: problem  # noqa: E731
+                elif load_problem is None:
+                    load_problem = functools.partial(registry.get_problem, problem.name)
+                if todo:
+                    if isinstance(problem, Text2TextProblem):
+                        problem.count_tokens = functools.partial(blocks.count_tokens, workers)
+                    if beam is not None and isinstance(problem, Text2TextProblem):
+                        counter = beam.count_tokens
+                        problem.count_tokens = functools.partial(
+                            counter, load_problem, data_dir, tmp_dir
+                        )
+                    problem.prepare_vocabulary(
+                        data_dir, tmp_dir, lambda texts, total: track(texts, "vocabulary", total)
                     )
-                problem.prepare_vocabulary(
-                    data_dir, tmp_dir, lambda texts, total: track(texts, "vocabulary", total)
-                )
-                entry.settings = settings()
-            maker = _Maker(problem, data_dir, tmp_dir, entry, workers, load_problem)
-            for group in todo:
-                if beam is not None:
-                    maker.run(beam, group, seed, max_cases)
-                else:
-                    maker.encode(group, totals[_name(group)], max_cases, track)
-                    maker.finish(group, seed, track)
-    except UserError as error:
-        if not isinstance(error, WorkerLost):
-            journal.discard(problem, data_dir)
-        raise
-    except KeyboardInterrupt:
-        if journal.journal_path(problem, data_dir).exists():
-            report("Interrupted. The same command goes on from here.")
-        raise
-    summary["splits"] |= entry.finished
-    for path in others:
-        os.unlink(path)
-    encoders = problem.feature_encoders(data_dir)
-    summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
-    summary["vocab_files"] = problem.vocab_filenames
-    if entry.finished:
-        summary["random_seed"] = seed
-        text = json.dumps(summary, indent=1) + "\n"
-        write_text_atomic(summary_path(problem, data_dir), text)
-    journal.discard(problem, data_dir)
-    return summary
+                    entry.settings = settings()
+                maker = _Maker(problem, data_dir, tmp_dir, entry, workers, load_problem)
+                for group in todo:
+                    if beam is not None:
+                        maker.run(beam, group, seed, max_cases)
+                    else:
+                        maker.encode(group, totals[_name(group)], max_cases, track)
+                        maker.finish(group, seed, track)
+        except UserError as error:
+            if not isinstance(error, WorkerLost):
+                journal.discard(problem, data_dir)
+            raise
+        except KeyboardInterrupt:
+            if journal.journal_path(problem, data_dir).exists():
+                report("Interrupted. The same command goes on from here.")
+            raise
+        summary["splits"] |= entry.finished
+        for path in others:
+            os.unlink(path)
+        encoders = problem.feature_encoders(data_dir)
+        summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
+        summary["vocab_files"] = problem.vocab_filenames
+        if entry.finished:
+            summary["random_seed"] = seed
+            text = json.dumps(summary, indent=1) + "\n"
+            write_text_atomic(summary_path(problem, data_dir), text)
+        journal.discard(problem, data_dir)
+        return summary
 
 
 class _Maker:

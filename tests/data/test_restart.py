@@ -214,3 +214,40 @@ def test_the_journal_does_not_look_at_its_own_folder(raw, tmp_path, whole):
     assert said[0].startswith("Going on where")
     found = journal.raw_files(registry.get_problem(PROBLEM), str(tmp_path))
     assert sorted(found) == sorted(path.name for path in raw.iterdir())
+
+
+HOLDER = """
+import sys, time
+from t2t_repro import registry
+from t2t_repro.data import blocks, generate
+
+def wait(*args):
+    print("encoding", flush=True)
+    time.sleep(60)
+
+blocks.Spill.write = wait
+generate.generate_data(registry.get_problem("text2text_tmpdir"), *sys.argv[1:], num_shards=5)
+"""
+
+
+@pytest.mark.parametrize("shared", ["data", "raw"])
+def test_a_second_process_waits_for_the_first(raw, whole, tmp_path, shared):
+    data = {"data": tmp_path / "data", "raw": tmp_path / "other"}[shared]
+    raws = {"data": tmp_path / "nothing", "raw": raw}[shared]
+    raws.mkdir(exist_ok=True)
+    for path in raw.iterdir() if shared == "data" else ():
+        (raws / path.name).write_bytes(path.read_bytes())
+    command = [sys.executable, "-c", HOLDER, tmp_path / "data", raws]
+    said = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == b"encoding\n"
+
+        def kill(line):
+            said.append(line)
+            first.kill()
+
+        problem = registry.get_problem(PROBLEM)
+        generate.generate_data(problem, data, raw, num_shards=SHARDS, report=kill)
+    folder = {"data": data, "raw": raw}[shared]
+    assert said[0] == f"Waiting for another process that makes data in {folder}."
+    assert contents(data) == whole
