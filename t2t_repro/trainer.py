@@ -14,6 +14,7 @@ SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one
 """
 
 import dataclasses
+import functools
 import os
 import sys
 
@@ -125,9 +126,7 @@ def find_batch_size(args: flags.FlagValues, argv: list[str]) -> None:
     from t2t_repro.training import batch_size
 
     if args.generate_data:
-        folder = os.path.expanduser(args.data_dir)
-        problem = registry.get_problem(args.problem)
-        generate(problem, folder, args.tmp_dir, cli.raw_file_options(args))
+        generate(args)
     output = RunDirectory(args.output_dir).path / "batch-size.json"
     start = hparams_of(args)[1].batch_size
     command = batch_size.trainer_command(argv)
@@ -218,7 +217,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         )
     options = cli.raw_file_options(args)
     if args.generate_data:
-        generate(problem, data_dir, args.tmp_dir, options)
+        generate(args)
     elif options:
         raise UserError(
             f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
@@ -288,16 +287,19 @@ def early_stopping(args: flags.FlagValues, split: str):
     return EarlyStopping(**values, split=split)
 
 
-def generate(problem, data_dir: str, tmp_dir: str, options: dict[str, str]) -> None:
-    """Makes the problem's files that are not there yet."""
+def generate(args: flags.FlagValues) -> None:
+    """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
     from t2t_repro import datagen
     from t2t_repro.data.generate import generate_data
+    from t2t_repro.data.workers import available_cores
 
     report = generate_data(
-        problem,
-        data_dir,
-        tmp_dir,
-        options=options,
+        registry.get_problem(args.problem),
+        args.data_dir,
+        args.tmp_dir,
+        options=cli.raw_file_options(args),
+        num_processes=available_cores(),
+        load_problem=functools.partial(datagen.load_problem, args.problem, args.t2t_usr_dir),
         track=datagen.show_progress,
         report=lambda line: print(line, file=sys.stderr),
     )

@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -10,9 +11,12 @@ import pytest
 
 from t2t_repro import cli, quickstart, registry, trainer
 from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import batch_size, checkpoints
+from t2t_repro.training import batch_size, checkpoints, devices
 from t2t_repro.training.batch_size import Trial
+from t2t_repro.training.cluster import Cluster
+from t2t_repro.training.devices import Devices
 from t2t_repro.training.progress import Progress
 
 TINY = "num_hidden_layers=1,batch_size=256"
@@ -189,6 +193,36 @@ def test_a_signal_while_the_data_are_made(flags, capsys, monkeypatch):
     assert stopped.value.code == 130
     said = "t2t-trainer: stopped by SIGINT. The same command continues.\n"
     assert capsys.readouterr().err == said
+
+
+def test_several_workers_do_not_make_the_data(flags, tmp_path, capsys, monkeypatch):
+    two = Devices(cluster=Cluster(("a:1", "b:1"), 1))
+    monkeypatch.setattr(devices, "choose", lambda worker_gpu: two)
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, "--generate_data")
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert "Expected the data to be there before several workers train on them." in error
+    assert "Received: --generate_data. Make them by t2t-datagen" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):
+    calls = []
+
+    def generate_data(problem, data_dir, tmp_dir, **options):
+        calls.append((problem.name, data_dir, options))
+        raise UserError("enough")
+
+    monkeypatch.setattr("t2t_repro.data.generate.generate_data", generate_data)
+    monkeypatch.setattr("t2t_repro.data.workers.available_cores", lambda: 7)
+    with pytest.raises(SystemExit):
+        run(*flags, "--generate_data")
+    ((name, data_dir, options),) = calls
+    assert (name, data_dir) == (PROBLEM, str(tmp_path / "data"))
+    assert options["num_processes"] == 7
+    load = pickle.loads(pickle.dumps(options["load_problem"]))  # as a process gets it
+    assert load().name == PROBLEM
 
 
 def test_a_second_trainer_is_refused(flags, tmp_path, capsys):

@@ -66,3 +66,12 @@ def test_broken_files_are_named(tmp_path):
         writer.write(b"\xff not an example")
     with pytest.raises(UserError, match=f"{path} to hold tf.train.Example"):
         index.read([path])
+
+
+def test_other_records_are_named_without_tensorflow(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    path = write_raw(tmp_path / "x", [{"inputs": [1], "targets": [1]}])
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"\xff not an example")
+    with pytest.raises(UserError, match=f"{path} to hold tf.train.Example.*Received: other rec"):
+        index.read([path])

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.progress import Progress, duration
+from t2t_repro.training.progress import NoProgress, Progress, duration
 
 
 class Terminal(io.StringIO):
@@ -68,3 +68,14 @@ def test_evaluations_are_written_for_programs(run):
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_worker_that_is_not_the_chief_reports_nothing(run, tmp_path):
+    stream, events = Terminal(), []
+    progress = NoProgress(run, 2, 1, stream, events=lambda *what: events.append(what))
+    progress.step(1, 2.5, 300, 0.5, lambda: 0.001)
+    progress.step(2, 2.5, 300, 0.5, lambda: 0.001)
+    progress.evaluation(2, {"loss": 1.5}, "dev", 3.0)
+    progress.say("something")
+    progress.close()
+    assert stream.getvalue() == "" and events == [] and list(tmp_path.iterdir()) == []

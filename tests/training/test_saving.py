@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro.training import checkpoints
 from t2t_repro.training.checkpoints import State
-from t2t_repro.training.saving import PERMANENT, Saver, prune
+from t2t_repro.training.saving import PERMANENT, NoSaver, Saver, prune
 
 
 @pytest.fixture
@@ -93,3 +93,13 @@ def test_the_oldest_go_but_the_permanent_stay(folder, make_model):
     assert names(folder) == ["ckpt-2", "ckpt-4", "ckpt-5", "ckpt-6", "ckpt-7"]
     prune(folder, 1, 7)
     assert names(folder) == ["ckpt-2", "ckpt-6", "ckpt-7"]
+
+
+def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path, make_model, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    saver = NoSaver()
+    saver.save(make_model(), State(step=1))
+    saver.wait()
+    saver.check()
+    saver.close()
+    assert list(tmp_path.iterdir()) == []
