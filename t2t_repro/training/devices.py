@@ -190,6 +190,8 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
         UserError: if there are fewer, or TF_CONFIG is wrong, or asks for what the backend has not.
     """
     cluster = clusters.from_environment(environment)
+    if not os.environ.get(clusters.VARIABLE, "x").strip():
+        del os.environ[clusters.VARIABLE]  # TensorFlow would read it as JSON, empty as it is
     if keras.backend.backend() != "tensorflow":
         return _under_jax(worker_gpu, cluster)
     import tensorflow as tf

@@ -1,6 +1,7 @@
 """Which devices are chosen and refused. That they train as one: test_distribution.py."""
 
 import json
+import os
 
 import keras
 import pytest
@@ -29,6 +30,14 @@ def four_gpus(monkeypatch):
 def test_without_a_gpu_it_is_one_cpu(worker_gpu):
     assert devices.choose(worker_gpu, {}) == ONE
     assert str(ONE) == "1 CPU" and ONE.replicas == 1
+
+
+def test_an_empty_tf_config_is_taken_away_from_tensorflow(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", " ")
+    assert devices.choose(1) == ONE and "TF_CONFIG" not in os.environ
+    alone = {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
+    assert devices.choose(1) == ONE and "TF_CONFIG" in os.environ
 
 
 def test_all_gpus_are_taken_by_default(four_gpus, monkeypatch):
