@@ -135,14 +135,25 @@ def write_pairs(base: str, pairs: Iterable[Pair]) -> None:
     """Writes those of the pairs that have no empty side to `base`.lang1 and .lang2.
 
     The files appear when they are complete. If both are there already, nothing is read.
+
+    Raises:
+        UserError: if there is no pair to write; no file appears then.
     """
     paths = [f"{base}.lang1", f"{base}.lang2"]
     if not all(map(os.path.exists, paths)):
+        count = 0
         with writing(paths[0]) as sources, writing(paths[1]) as targets:
             for source, target in pairs:
                 if source and target:
                     sources.write(source + "\n")
                     targets.write(target + "\n")
+                    count += 1
+            if not count:
+                raise UserError(
+                    f"Expected pairs for {paths[0]} and .lang2. Received: none in the raw files "
+                    "that has text on both sides, and that the cleaner keeps where there is one. "
+                    "Get other raw files, or take a problem without a cleaner."
+                )
 
 
 def pairs(tmp_dir: str, datasets: Iterable[Any], clean: Container[str] = ()) -> Iterator[Pair]:

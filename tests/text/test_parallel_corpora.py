@@ -130,6 +130,20 @@ def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):
         assert not list(tmp_path.glob("out*"))
 
 
+@pytest.mark.parametrize(
+    ("target", "clean"),
+    [("\neins\n", None), ("Ein Haus steht dort .\neins\n", ["txt"])],  # cleaned: tokenized ones go
+)
+def test_no_pair_at_all_leaves_nothing_behind(tmp_path, target, clean):
+    (tmp_path / "a.en").write_text("A house stands there .\n\n")
+    (tmp_path / "a.de").write_text(target)
+    datasets = [["x", ("a.en", "a.de")]]
+    for _ in range(2):
+        with pytest.raises(UserError, match="pairs for .*out.lang1 and .lang2. Received: none in"):
+            compiled(tmp_path, datasets, datatypes_to_clean=clean)
+        assert not list(tmp_path.glob("out*"))
+
+
 def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
     """One killed while it unpacked, and one while it wrote."""
     archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n"})
