@@ -60,11 +60,12 @@ def _read_file(run: RunDirectory, path: Path) -> RunScore:
         f1 = values if "all" in values else None
         if bleu is not None:
             float(bleu["sacrebleu"]["score"]), float(bleu["compound_split"]["score"])
+            str(bleu["sacrebleu"]["signature"])
         elif f1 is not None:
             float(f1["all"]["f1"])
         else:
             raise KeyError("neither 'sacrebleu' nor 'all'")
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"Expected in {path} what t2t-bleu --translation or t2t-score-trees writes with "
             f"--json_file. Received: {error!r}. {_how_to_score(run)}"

@@ -76,7 +76,11 @@ def test_a_file_that_is_not_there(run):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[1]", "{}", '{"sacrebleu": 3}', '{"sacrebleu": {"score": 1}}', '{"all": {}}', "\xff"],
+    [
+        *("{", "[1]", "{}", '{"sacrebleu": 3}', '{"sacrebleu": {"score": 1}}', '{"all": {}}'),
+        *('{"sacrebleu": {"score": "x"}}', '{"all": {"f1": "x"}}', "\xff"),
+        '{"sacrebleu": {"score": 1}, "compound_split": {"score": 2}}',  # and no signature
+    ],
 )
 def test_a_file_that_holds_no_score(run, tmp_path, text):
     path = tmp_path / "score.json"
