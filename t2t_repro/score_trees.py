@@ -18,7 +18,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.scoring import parseval
 from t2t_repro.text import raw, trees
 
@@ -195,7 +195,7 @@ def _drawing(tree: trees.Tree, matched: dict[int, bool], colour: str, mark: str)
 
 def write_csv(path: str | Path, rows: Sequence[dict]) -> None:
     """Writes one line for each sentence."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with writing(path) as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

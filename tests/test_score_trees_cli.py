@@ -132,6 +132,16 @@ def test_wrong_files(files, capsys):
     assert "has 4 lines" in error and "has 1" in error
 
 
+def test_a_failure_leaves_the_csv_file_that_was_there(tmp_path):
+    path = tmp_path / "s.csv"
+    program.write_csv(path, [{"id": 1, "reason": "a, b"}])
+    assert path.read_bytes() == b'id,reason\r\n1,"a, b"\r\n'
+    with pytest.raises(ValueError, match="other"):
+        program.write_csv(path, [{"id": 2}, {"other": 3}])
+    assert path.read_bytes() == b'id,reason\r\n1,"a, b"\r\n'
+    assert [file.name for file in tmp_path.iterdir()] == ["s.csv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
