@@ -18,6 +18,10 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
 _NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
+_NO_XLA = (
+    "XLA compiles each shape of a batch anew, and a step gets no faster under TensorFlow; with "
+    "KERAS_BACKEND=jax all steps are compiled"
+)
 INERT_FLAGS: dict[str, tuple[str, str]] = {
     "model": ("transformer", "the only model is 'transformer'"),
     "use_tpu": ("false", _NO_TPU),
@@ -47,7 +51,8 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "autotune_max_trials": ("10", _NO_TUNE),
     "autotune_parallel_trials": ("1", _NO_TUNE),
     "profile": ("false", "use TensorBoard's profiler"),
-    "xla_jit_level": ("-1", "--xla_compile compiles the steps"),
+    "xla_compile": ("false", _NO_XLA),
+    "xla_jit_level": ("-1", _NO_XLA),
     "gpu_automatic_mixed_precision": ("false", "set --hparams=activation_dtype=float16"),
     "optionally_use_dist_strat": ("false", "--worker_gpu chooses it"),
     "dbgprofile": ("false", "use TensorBoard's profiler"),

@@ -27,7 +27,6 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)
     text = "At most this many batches; 0: the whole split."
     flags.DEFINE_integer("eval_steps", 0, text, lower_bound=0, flag_values=f)
-    flags.DEFINE_bool("xla_compile", False, "Compile with XLA.", flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -44,7 +43,6 @@ def main(args: flags.FlagValues) -> None:
         checkpoint=args.checkpoint_path,
         split="test" if args.eval_use_test_set else "dev",
         steps=args.eval_steps,
-        xla_compile=args.xla_compile,
     )
     for name, value in result["metrics"].items():
         print(f"{name:24}{value:10.4f}")
@@ -62,7 +60,6 @@ def evaluate(
     checkpoint: str | None = None,
     split: str = "dev",
     steps: int = 0,
-    xla_compile: bool = False,
 ) -> dict[str, Any]:
     """Evaluates a checkpoint of a run with every metric.
 
@@ -72,7 +69,6 @@ def evaluate(
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         split: "dev" or "test".
         steps: at most this many batches; 0: all.
-        xla_compile: compile with XLA.
 
     Returns:
         {"problem", "split", "step", "checkpoint", "metrics": {name: value}}.
@@ -90,7 +86,7 @@ def evaluate(
     run.check_vocabularies(filter(os.path.isfile, files))
     path = checkpoints.find(checkpoint or run.path)
     dataset = experiment.evaluation_data(problem, split, config)
-    model = experiment.build_model(config, problem, xla_compile=xla_compile)
+    model = experiment.build_model(config, problem)
     state = checkpoints.load_weights(model, path)
     values = Evaluator(model, list(metrics.METRICS)).evaluate(dataset, steps)
     return {

@@ -71,7 +71,6 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
     whole("worker_gpu", None, text, 1)
-    boolean("xla_compile", "Compile the steps with XLA.")
     whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")
     whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
     text = "A run or checkpoint whose weights a new run begins with."
@@ -239,7 +238,6 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         eval_steps=args.eval_steps,
         eval_split=split,
         devices=where,
-        xla_compile=args.xla_compile,
         warm_start_from=args.warm_start_from,
         command=command,
     )

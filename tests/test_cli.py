@@ -72,6 +72,12 @@ def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
     assert "has no effect" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--xla_compile", "--xla_jit_level=1"])
+def test_xla_is_refused_with_the_reason(flag, capsys):
+    assert run(flag, "--steps=4") == 2
+    assert "no faster under TensorFlow; with KERAS_BACKEND=jax" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "error, message",
     [

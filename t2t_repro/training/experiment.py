@@ -34,7 +34,6 @@ class Experiment:
         eval_steps: at most this many batches an evaluation; 0: all.
         eval_split: "dev" or "test".
         devices: where to train. Of several workers the chief alone writes and evaluates.
-        xla_compile: compile the steps with XLA. On the JAX backend they always are.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         command: the command line, kept in the run directory.
     """
@@ -46,7 +45,6 @@ class Experiment:
     eval_steps: int = 100
     eval_split: str = Split.EVAL
     devices: Devices = ONE
-    xla_compile: bool = False
     warm_start_from: str | None = None
     command: Sequence[str] = ()
 
@@ -62,7 +60,7 @@ class Experiment:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluates the newest checkpoint of the run."""
-        model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+        model = build_model(self.config, self.problem)
         state = checkpoints.load_weights(model, self.run.path)
         progress = make_progress(self.run, self.plan)
         return self._evaluation(model, progress)(state.step)
@@ -76,7 +74,7 @@ class Experiment:
 
         hparams, folder = self.config.hparams, self.config.data_dir
         data = describe(self.problem, Split.TRAIN, hparams, folder, training=True)
-        model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+        model = build_model(self.config, self.problem)
         step = distribution.step_function(model)
         multiplier = self.problem.batch_size_multiplier
         seconds = 0.0
@@ -93,7 +91,7 @@ class Experiment:
         files = [os.path.join(self.config.data_dir, n) for n in self.problem.vocab_filenames]
         cluster = self.devices.cluster
         with self.devices.scope():
-            model = build_model(self.config, self.problem, xla_compile=self.xla_compile)
+            model = build_model(self.config, self.problem)
             model.optimizer.build(model.trainable_variables)
         progress: Progress = NoProgress(self.run, self.plan.train_steps, self.plan.train_steps)
         if cluster.is_chief:
@@ -269,10 +267,14 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig):
     return make_dataset(problem, split, config.hparams, config.data_dir, training=False)
 
 
-def build_model(config: RunConfig, problem: Problem, *, xla_compile: bool = False) -> keras.Model:
-    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
+def build_model(config: RunConfig, problem: Problem) -> keras.Model:
+    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights.
+
+    Under JAX XLA compiles its steps. Under TensorFlow it would compile each shape of a batch anew,
+    and its step is no faster (benchmarks/RESULTS.md).
+    """
     keras.utils.set_random_seed(config.random_seed)
     model = transformer_for(problem, config.hparams, config.data_dir)
-    xla = xla_compile or keras.backend.backend() == "jax"
+    xla = keras.backend.backend() == "jax"
     model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
     return model
