@@ -37,7 +37,7 @@ class Evaluator:
         batches = 0
         for batch in itertools.islice(dataset.as_numpy_iterator(), steps or None):
             with guards.naming_the_batch("an evaluation", batch):
-                statistics = self._statistics.predict_on_batch(batch)
+                statistics = self._statistics_of(batch)
             accumulator.update(statistics, batch["targets"])
             batches += 1
         if not batches:

@@ -1,0 +1,166 @@
+"""t2t-trainer and t2t-decoder under JAX in a process that cannot import TensorFlow.
+
+A run goes on under the other backend as well. Another process, for a backend cannot be changed.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, registry, trainer
+from t2t_repro.data import tfrecord
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+PROGRAM = """
+import sys
+
+class NoTensorFlow:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "tensorflow_text"):
+            raise ImportError(f"{name} is not here")
+
+sys.meta_path.insert(0, NoTensorFlow())
+from t2t_repro import decoder, trainer
+
+def run(console, *flags):
+    sys.argv = ["t2t", *flags]
+    console()
+
+def train(run_dir, steps, *flags):
+    run(
+        trainer.console, "--problem=PROBLEM", "--hparams_set=transformer_test",
+        "--data_dir=ROOT/data", "--output_dir=ROOT/" + run_dir, f"--train_steps={steps}",
+        "--log_step_count_steps=1", "--local_eval_frequency=2", "--eval_steps=1",
+        "--hparams=HPARAMS," + OVERRIDES, *flags,
+    )
+
+OVERRIDES = "batch_size=10,attention_dropout=0.3"
+train("straight", 3)
+train("stopped", 2, "--schedule=train")
+train("stopped", 3, "--schedule=train")
+run(
+    decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in",
+    "--decode_to_file=ROOT/out", "--decode_hparams=beam_size=1",
+)
+OVERRIDES = "NO_DROPOUT,batch_size=12"
+train("one", 3)
+train("tensorflow-jax", 3)
+OVERRIDES = OVERRIDES.replace("12", "6")
+train("two", 3, "--worker_gpu=2", "--schedule=train")
+"""
+HPARAMS = "num_hidden_layers=1,use_fixed_batch_size=true"
+NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
+
+
+def train_by_tensorflow(folder: pathlib.Path, run: str) -> None:
+    flags = [
+        f"--problem={PROBLEM}",
+        "--hparams_set=transformer_test",
+        f"--data_dir={folder / 'data'}",
+        f"--output_dir={folder / run}",
+        "--train_steps=3",
+        "--log_step_count_steps=1",
+        "--local_eval_frequency=2",
+        "--eval_steps=1",
+        f"--hparams={HPARAMS},{NO_DROPOUT},batch_size=12",
+    ]
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, flags)
+
+
+def copy_without_the_last_step(folder: pathlib.Path, source: str, target: str) -> None:
+    shutil.copytree(folder / source, folder / target)
+    shutil.rmtree(folder / target / "checkpoints" / "ckpt-3")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("jax")
+    (folder / "data").mkdir()
+    problem, draw = registry.get_problem(PROBLEM), random.Random(1)
+    for split, count in {"train": 300, "dev": 9}.items():
+        records = []
+        for _ in range(count):
+            digits = draw.choices([2, 3], k=draw.randint(3, 12))
+            example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
+            records.append(tfrecord.serialize(example))
+        (path,) = problem.filepaths(split, str(folder / "data"), 1)
+        pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+    (folder / "in").write_text("0 1 1\n1 0\n")
+    train_by_tensorflow(folder, "tensorflow")
+    copy_without_the_last_step(folder, "tensorflow", "tensorflow-jax")
+    values = {"ROOT": folder, "PROBLEM": PROBLEM, "HPARAMS": HPARAMS, "NO_DROPOUT": NO_DROPOUT}
+    program = PROGRAM
+    for name, value in values.items():
+        program = program.replace(name, str(value))
+    environment = os.environ | {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
+        "JAX_NUM_CPU_DEVICES": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def weights(folder, run, step):
+    with np.load(folder / run / "checkpoints" / f"ckpt-{step}" / "weights.npz") as arrays:
+        return dict(arrays)
+
+
+def rows(folder, run, kind):
+    lines = (folder / run / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["kind"] == kind]
+
+
+def losses(folder, run):
+    return [row["loss"] for row in rows(folder, run, "train")]
+
+
+def test_a_stopped_run_ends_as_one_that_never_stopped(folder):
+    assert len(losses(folder, "straight")) == 3
+    assert losses(folder, "stopped") == losses(folder, "straight")
+    straight, stopped = (weights(folder, run, 3) for run in ("straight", "stopped"))
+    assert straight.keys() == stopped.keys()
+    for name, value in straight.items():
+        np.testing.assert_array_equal(stopped[name], value, name)
+
+
+def test_it_evaluates_on_the_way_and_at_the_end(folder):
+    found = rows(folder, "straight", "eval")
+    assert [row["step"] for row in found] == [2, 3]
+    for row in found:
+        assert 0 < row["loss"] < 10 and 0 <= row["accuracy"] <= 1
+    assert rows(folder, "stopped", "eval") == []
+
+
+def test_a_run_goes_on_under_the_other_backend(folder):
+    copy_without_the_last_step(folder, "one", "one-tensorflow")
+    train_by_tensorflow(folder, "one-tensorflow")
+    for whole, other in {"tensorflow": "tensorflow-jax", "one": "one-tensorflow"}.items():
+        assert losses(folder, other) == pytest.approx(losses(folder, whole), rel=1e-5)
+        expected = weights(folder, whole, 3)
+        for name, value in weights(folder, other, 3).items():
+            np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+        mine, its = (rows(folder, run, "eval")[-1]["loss"] for run in (other, whole))
+        assert mine == pytest.approx(its, rel=1e-5)
+
+
+def test_it_decodes(folder):
+    assert len((folder / "out").read_text().splitlines()) == 2
+
+
+def test_two_devices_train_as_one(folder):
+    one, two = (losses(folder, run) for run in ("one", "two"))
+    assert len(one) == 3 and two == pytest.approx(one, rel=1e-5)
+    for name, value in weights(folder, "one", 3).items():
+        np.testing.assert_allclose(weights(folder, "two", 3)[name], value, atol=1e-5)
