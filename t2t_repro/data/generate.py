@@ -78,10 +78,10 @@ def generate_data(
     problem.random_seed = seed
     data_dir = os.fspath(pathlib.Path(data_dir).expanduser())
     tmp_dir = os.fspath(pathlib.Path(tmp_dir).expanduser())
-    os.makedirs(data_dir, exist_ok=True)
-    folders = [folder for folder in (data_dir, tmp_dir) if os.path.isdir(folder)]
-    with alone_in(folders, report):
+    with alone_in(_existing(tmp_dir), report):
         problem.prepare_raw_files(tmp_dir, options or {})
+    os.makedirs(data_dir, exist_ok=True)  # not before the flags are known to be right
+    with alone_in(_existing(data_dir, tmp_dir), report):
         groups = problem_groups(problem, data_dir, num_shards)
         others = other_sets(problem, data_dir, groups, overwrite)
 
@@ -286,6 +286,10 @@ def other_sets(problem: Problem, data_dir: str, groups: list[Group], overwrite: 
             "--overwrite."
         )
     return others
+
+
+def _existing(*folders: str) -> list[str]:
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _name(group: Group) -> str:
