@@ -37,8 +37,11 @@ class _TreesProblem(Text2TextProblem):
 
         Args:
             tmp_dir: gets wsjTrain.trees, wsjEval.trees, wsjTest.trees, wsjEval.words and
-                wsjTest.words; those that are there are replaced.
+                wsjTest.words.
             options: treebank_dir, the folder; treebank_split, see `treebank.split`.
+
+        Raises:
+            UserError: if there is no treebank to split so, or other trees are in tmp_dir already.
         """
         others = dict(options)
         shares = others.pop("treebank_split", None)
@@ -161,6 +164,9 @@ class ParsingWsj16k(_TreesProblem):
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
             yield sample["inputs"]
+
+    def num_texts_for_vocab(self, tmp_dir: str) -> int:
+        return self.num_samples(tmp_dir, Split.TRAIN)  # the words alone
 
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts

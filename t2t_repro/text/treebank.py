@@ -188,14 +188,30 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def write(path: pathlib.Path, some: Sequence[Tree]) -> None:
-    """Writes a file of trees, one a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(path, "".join(f"{tree}\n" for tree in some))
+    """Writes a file of trees, one a line; see `_write`."""
+    _write(path, "".join(f"{tree}\n" for tree in some))
 
 
 def write_words(path: pathlib.Path, some: Sequence[Tree]) -> None:
-    """Writes the words of trees, a sentence a line."""
-    write_text_atomic(path, "".join(" ".join(tree.words()) + "\n" for tree in some))
+    """Writes the words of trees, a sentence a line; see `_write`."""
+    _write(path, "".join(" ".join(tree.words()) + "\n" for tree in some))
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """Writes a file; one that is there already is left as it is.
+
+    Raises:
+        UserError: if another is there: data made of it would not be those of the new split.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(path, text)
+    elif path.read_bytes() != text.encode():
+        raise UserError(
+            f"Expected {path} as --treebank_dir and --treebank_split make it, or none. Received: "
+            "another. Give the same flags as before, or another --tmp_dir and --data_dir; or "
+            "delete it, and make the data again by --overwrite."
+        )
 
 
 def bare_label(label: str) -> str:

@@ -1,4 +1,5 @@
 import gzip
+import pathlib
 import random
 
 import pytest
@@ -63,6 +64,20 @@ def test_samples_are_words_and_tags(raw_dir):
     assert samples[0]["targets"] == "S NP DT NN /NP VP VBZ NP DT NN /NP /VP . /S"
 
 
+def test_trees_that_are_there_stay(treebank, raw_dir):
+    """The same flags leave them alone, so that datagen can go on; others would mix two splits."""
+    problem = registry.get_problem("wsj_parsing")
+    folder = pathlib.Path(raw_dir)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}
+    problem.prepare_raw_files(raw_dir, options)
+    options["treebank_split"] = "0.7,0.1,0.2"
+    with pytest.raises(UserError, match="Expected .*wsjEval.trees as .* Received: another. Give"):
+        problem.prepare_raw_files(raw_dir, options)
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert len(before) == 5 and after == before
+
+
 def test_wsj_parsing_is_tensor2tensors(raw_dir, tmp_path):
     problem = registry.get_problem("wsj_parsing")
     assert problem.vocab_filenames == ["vocab.wsj_parsing.32768.subwords"]
@@ -86,6 +101,8 @@ def test_wsj_parsing_is_tensor2tensors(raw_dir, tmp_path):
 def test_whole_tags_have_a_vocabulary_of_their_own(raw_dir, tmp_path):
     problem = registry.get_problem("parsing_wsj4k")
     data = str(tmp_path)
+    texts = list(problem.generate_text_for_vocab(data, raw_dir))
+    assert len(texts) == 28 == problem.num_texts_for_vocab(raw_dir)  # the progress bar's total
     problem.prepare_vocabulary(data, raw_dir)
     problem.prepare_vocabulary(data, raw_dir)  # it is there now
     tags = lines(data, "vocab.parsing_wsj4k.tags.tokens")
