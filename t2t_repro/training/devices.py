@@ -18,6 +18,7 @@ import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
+from t2t_repro.training import signals
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
@@ -77,7 +78,8 @@ class Devices:
                     value = np.asarray(variable)
                     wide = value.astype("int64" if value.dtype.kind in "iub" else "float32")
                     mine = wide if self.cluster.is_chief else np.zeros_like(wide)
-                    variable.assign(self._worker_sum(mine).numpy().astype(value.dtype))
+                    total = self._worker_sum(mine.ravel()).numpy()  # flat: one trace for all
+                    variable.assign(total.astype(value.dtype).reshape(value.shape))
                 note = self._share_text(note)
         if self.strategy is not None and keras.backend.backend() == "tensorflow":
             for variable in seeds:
@@ -207,6 +209,7 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
             tf.config.set_visible_devices(gpus[:count], "GPU")
         print(f"This is {cluster}; waiting for {', '.join(cluster.addresses)}.", flush=True)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        signals.take_back()
         return Devices(strategy, cluster, count, kind)
     if count == 1:
         return Devices(kind=kind)

@@ -324,6 +324,8 @@ class _Keeper:
 
     def where(self) -> str:
         """Returns where the run stands, for the message of a signal."""
+        if isinstance(self.saver, NoSaver):
+            return f" at step {self.state.step}, saved by the chief"
         path = self._run.checkpoints_dir / f"ckpt-{self.state.step}"
         return f" at step {self.state.step}, saved as {path}"
 

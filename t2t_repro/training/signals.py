@@ -63,6 +63,17 @@ def watching() -> Iterator[None]:
         _watch = None
 
 
+def take_back() -> None:
+    """Puts Python's handlers in again, where a library has put in its own beneath Python.
+
+    TensorFlow does so for SIGTERM when it connects to other workers, and then nobody hears it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for signum in SIGNALS:
+        signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
+
+
 def received() -> int:
     """Returns the number of the signal that came while it was deferred; 0: none."""
     return _watch.received if _watch else 0

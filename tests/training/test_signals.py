@@ -1,3 +1,4 @@
+import ctypes
 import os
 import signal
 import subprocess
@@ -34,6 +35,15 @@ def test_a_deferred_signal_is_received_and_waits(capfd):
             pytest.fail("the signal that waits comes first")
     said = "SIGTERM: the running step ends and is saved. A second signal leaves at once."
     assert said in capfd.readouterr().err
+
+
+def test_signals_are_taken_back_from_a_library():
+    with pytest.raises(Interrupted, match="SIGTERM"), signals.watching():
+        ctypes.CDLL(None).signal(int(signal.SIGTERM), ctypes.c_void_p(1))  # SIG_IGN, beneath Python
+        os.kill(os.getpid(), signal.SIGTERM)
+        signals.take_back()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
 
 
 def test_an_immediate_part_of_a_deferred_block():
