@@ -1,0 +1,159 @@
+"""t2t-trainer as two processes of this host (TF_CONFIG): undisturbed, killed and stopped."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import tfrecord
+
+pytestmark = pytest.mark.slow
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+ROOT = pathlib.Path(__file__).parents[2]
+TIMEOUT = 300  # seconds a launch may take; on a machine with nothing else to do it takes ten
+NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
+STEPS = 300
+OFTEN = 50  # steps from one checkpoint and evaluation to the next
+
+
+class Launch:
+    """t2t-trainer on `workers` processes; the one with index i has the output_dir RUN-i."""
+
+    def __init__(self, folder: pathlib.Path, run: str, overrides: str, workers: int, *flags: str):
+        self.folder, self.run = folder, run
+        hparams = "num_hidden_layers=1,batch_size=256,learning_rate_schedule=constant,"
+        hparams += f"learning_rate_constant=0.01,{overrides}"
+        sockets = [socket.create_server(("localhost", 0)) for _ in range(workers)]
+        self.addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+        for each in sockets:
+            each.close()
+        self.processes = []
+        for index in range(workers):
+            task = {"type": "worker", "index": index}
+            config = {"cluster": {"worker": self.addresses}, "task": task}
+            own = {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(ROOT)}
+            own["TF_CONFIG"] = json.dumps(config) if workers > 1 else ""
+            command = [
+                *(sys.executable, "-m", "t2t_repro.trainer", f"--problem={PROBLEM}"),
+                *("--hparams_set=transformer_test", f"--hparams={hparams}"),
+                *(f"--data_dir={folder / 'data'}", f"--output_dir={folder / run}-{index}"),
+                *(f"--train_steps={STEPS}", f"--local_eval_frequency={OFTEN}"),
+                *("--log_step_count_steps=1", "--eval_steps=2", *flags),
+            ]
+            with open(self.log(index), "w") as log:
+                process = subprocess.Popen(
+                    command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
+                )
+            self.processes.append(process)
+
+    def log(self, index: int) -> pathlib.Path:
+        return self.folder / f"{self.run}-{index}.log"
+
+    def wait_for_step(self, step: int) -> None:
+        """Returns once the chief has said that it made `step`."""
+        end = time.monotonic() + TIMEOUT
+        while f"step {step}/{STEPS} " not in self.log(0).read_text():
+            assert self.processes[0].poll() is None, self.log(0).read_text()[-3000:]
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    def end(self) -> tuple[list[int], list[str]]:
+        """Waits; returns each worker's exit code and what it said."""
+        try:
+            codes = [process.wait(TIMEOUT) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+        return codes, [self.log(index).read_text() for index in range(len(codes))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("workers")
+    (folder / "data").mkdir()
+    problem, draw = registry.get_problem(PROBLEM), random.Random(1)
+    for split, count in {"train": 400, "dev": 9}.items():
+        records = []
+        for _ in range(count):
+            digits = draw.choices([2, 3], k=draw.randint(3, 12))
+            example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
+            records.append(tfrecord.serialize(example))
+        (path,) = problem.filepaths(split, str(folder / "data"), 1)
+        pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+    return folder
+
+
+def weights(run: pathlib.Path, step: int = STEPS) -> dict[str, np.ndarray]:
+    with np.load(run / "checkpoints" / f"ckpt-{step}" / "weights.npz") as arrays:
+        return dict(arrays)
+
+
+def rows(run: pathlib.Path, kind: str) -> list[dict]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["kind"] == kind]
+
+
+def test_two_workers_train_as_one_process_with_two_devices(folder):
+    codes, said = Launch(folder, "two", NO_DROPOUT, 2).end()
+    assert codes == [0, 0], said
+    codes, said = Launch(folder, "one", NO_DROPOUT, 1, "--worker_gpu=2").end()
+    assert codes == [0], said
+    two, one = folder / "two-0", folder / "one-0"
+    assert not (folder / "two-1").exists()  # the chief alone writes
+    assert [row["step"] for row in rows(two, "eval")] == [*range(OFTEN, STEPS + 1, OFTEN)]
+    losses = [[row["loss"] for row in rows(run, "train")] for run in (two, one)]
+    assert len(losses[0]) == STEPS and losses[0][-1] < losses[0][0] - 0.05
+    assert losses[0][:20] == pytest.approx(losses[1][:20], rel=1e-5)
+    start, last = weights(one, OFTEN), weights(one)
+    for name, value in weights(two, OFTEN).items():
+        np.testing.assert_allclose(value, start[name], rtol=0, atol=1e-4, err_msg=name)
+    assert max(np.abs(last[name] - start[name]).max() for name in last) > 0.01
+
+
+def test_workers_that_were_killed_and_stopped_end_as_if_they_had_not_been(folder):
+    codes, said = Launch(folder, "straight", "attention_dropout=0.3", 2).end()
+    assert codes == [0, 0], said
+
+    launch = Launch(folder, "halted", "attention_dropout=0.3", 2)
+    launch.wait_for_step(60)
+    launch.processes[1].kill()
+    killed = time.monotonic()
+    assert launch.processes[0].wait(TIMEOUT) == 2
+    assert time.monotonic() - killed < 60
+    codes, said = launch.end()
+    assert codes == [2, -signal.SIGKILL]
+    assert f"Received: worker 1 ({launch.addresses[1]}) is gone" in said[0]
+    assert "Traceback" not in said[0]
+
+    launch = Launch(folder, "halted", "attention_dropout=0.3", 2)
+    launch.wait_for_step(120)
+    launch.processes[1].terminate()  # this worker alone
+    codes, said = launch.end()
+    assert codes == [143, 143], said
+    saved = re.search(r"at step (\d+), saved as", said[0])
+    assert f"at step {saved[1]}, saved by the chief. The same command continues." in said[1]
+    assert 120 <= int(saved[1]) < STEPS
+    assert (folder / "halted-0" / "checkpoints" / f"ckpt-{saved[1]}").is_dir()
+
+    codes, said = Launch(folder, "halted", "attention_dropout=0.3", 2).end()
+    assert codes == [0, 0], said
+    assert f"(step {saved[1]})" in said[0]
+    straight, halted = folder / "straight-0", folder / "halted-0"
+    for name, value in weights(straight).items():
+        np.testing.assert_array_equal(weights(halted)[name], value, err_msg=name)
+    for kind in ("train", "eval"):
+        one, other = (
+            [(row["step"], row["loss"]) for row in rows(run, kind)] for run in (straight, halted)
+        )
+        assert one == other
