@@ -60,14 +60,13 @@ class Table:
             show_edge=False,
         )
         rows = [[column.write(value) for column, value in self._pairs(row)] for row in self.rows]
-        for i in shown:
-            heading = self.columns[i].heading
-            # In a narrow terminal only text folds, and a name longer than a word.
-            words = [word for text in (heading, *(row[i] for row in rows)) for word in text.split()]
+        texts = [[self.columns[i].heading, *(row[i] for row in rows)] for i in shown]
+        gaps = len(shown) * (1 + int(console.width >= 100)) - 1
+        for i, width in zip(shown, _widths(texts, console.width - gaps), strict=True):
             grid.add_column(
-                markup.escape(heading),
+                markup.escape(self.columns[i].heading),
                 justify="left" if self._is_text(i) else "right",
-                min_width=max((len(word) for word in words if len(word) <= _WORD), default=0),
+                width=width,
                 overflow="fold",
                 vertical="bottom",
             )
@@ -83,3 +82,17 @@ class Table:
 
     def _is_text(self, i: int) -> bool:
         return any(isinstance(row[i], str) for row in self.rows)
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Returns how wide each column of texts is: together no wider than `room`, if that can be.
+
+    The widest gives way first, down to its longest word; only a name longer than _WORD folds.
+    """
+    widths = [max(map(len, texts)) for texts in columns]
+    words = [[len(word) for text in texts for word in text.split()] for texts in columns]
+    least = [max((size for size in sizes if size <= _WORD), default=1) for sizes in words]
+    while sum(widths) > room and widths != least:
+        folding = [i for i, width in enumerate(widths) if width > least[i]]
+        widths[max(folding, key=widths.__getitem__)] -= 1
+    return widths

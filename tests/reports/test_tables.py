@@ -54,3 +54,14 @@ def test_a_narrow_terminal_keeps_numbers_whole():
     lines = printed(20).splitlines()
     assert any("3.3e18" in line and "1,234.50" in line for line in lines)
     assert max(map(len, lines)) <= 20
+
+
+def test_text_that_folds_gives_way_to_the_columns_behind_it():
+    columns = [Column("layer"), Column("kind"), Column("ms", "{:.1f}"), Column("GFLOP/s")]
+    rows = [("Self-Attention with projections", "aa bb cc dd ee", 198.4, 1234567)]
+    out = io.StringIO()
+    Table("t", "A title", columns, rows).print(console.Console(file=out, width=35))
+    lines = out.getvalue().splitlines()
+    assert ["layer", "kind", "ms", "GFLOP/s"] in [line.split() for line in lines]
+    assert any(line.endswith("198.4 1234567") for line in lines)
+    assert max(map(len, lines)) == 35
