@@ -117,7 +117,7 @@ def test_two_workers_train_as_one_process_with_two_devices(folder):
     assert losses[0][:20] == pytest.approx(losses[1][:20], rel=1e-5)
     start, last = weights(one, OFTEN), weights(one)
     for name, value in weights(two, OFTEN).items():
-        np.testing.assert_allclose(value, start[name], rtol=0, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(value, start[name], rtol=0, atol=1e-5, err_msg=name)
     assert max(np.abs(last[name] - start[name]).max() for name in last) > 0.01
 
 
