@@ -146,6 +146,35 @@ def test_the_loss_without_logits_is_that_of_the_logits(dropout_off, dtype, toler
         np.testing.assert_allclose(got, want, atol=tolerance * np.abs(want).max() + 1e-9)
 
 
+def test_the_loss_of_a_label_whose_probability_underflows(dropout_off):
+    import tensorflow as tf
+
+    model = Transformer.from_hparams(
+        dataclasses.replace(TINY, **dropout_off), inputs_vocab_size=31, targets_vocab_size=31
+    )
+    table = model.softmax.embeddings
+    table.assign(table * 400.0)  # logits hundreds apart
+    weights = [variable.value for variable in model.trainable_weights]
+    with tf.GradientTape(persistent=True) as tape:
+        logits = model(BATCH, training=True)
+        plain = model.compute_loss(x=BATCH, y_pred=logits, training=True)
+        lean = model.train_loss(BATCH)
+    assert np.min(keras.ops.softmax(logits)) == 0.0
+    np.testing.assert_allclose(lean, plain, rtol=1e-5)
+    for of_lean, of_plain in zip(
+        tape.gradient(lean, weights), tape.gradient(plain, weights), strict=True
+    ):
+        want = tf.convert_to_tensor(of_plain)
+        np.testing.assert_allclose(of_lean, want, atol=1e-4 * np.abs(want).max() + 1e-9)
+
+
+def test_attention_weights_are_float32_under_bfloat16():
+    for weights in tiny(activation_dtype="bfloat16").attention_weights(BATCH).values():
+        assert keras.backend.standardize_dtype(weights.dtype) == "float32"
+        # bfloat16 would miss by up to 2^-9
+        np.testing.assert_allclose(np.sum(weights, axis=-1), 1.0, rtol=1e-6)
+
+
 def test_a_batch_of_padding_has_no_loss():
     model = Transformer.from_hparams(TINY, inputs_vocab_size=31, targets_vocab_size=31)
     padding = {name: np.zeros_like(ids) for name, ids in BATCH.items()}
