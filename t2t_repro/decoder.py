@@ -11,6 +11,9 @@ A file of N lines gives N lines. For a parsing problem these are trees, and the 
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
 CTranslate2, several times as fast with --compute_type=int8; it writes its model into RUN/export.
 
+A file may have any size. Stopped or killed, the same command goes on behind the last 8,192 lines
+that were finished, and ends with the same file (--t2t_exact, which sorts all lines, begins anew).
+
 --score_file reads lines "source TAB target" and writes for each the mean negative log-likelihood of
 a target token, the end of the sentence included, and behind a tab the sum.
 """
@@ -65,15 +68,10 @@ def define_flags(f: flags.FlagValues) -> None:
 
 
 def main(args: flags.FlagValues) -> None:
+    from t2t_repro.decoding.files import output_name, translate_examples, translate_file
     from t2t_repro.decoding.parsing import TreeReader
     from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.decoding.translate import (
-        Translator,
-        interact,
-        output_name,
-        translate_examples,
-        translate_file,
-    )
+    from t2t_repro.decoding.translate import Translator, interact
 
     if args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from t2t_repro import cli, decoder
-from t2t_repro.decoding import translate
+from t2t_repro.decoding import files
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.registry import get_problem
@@ -248,7 +248,7 @@ def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser, capsys):
         "--decode_hparams=beam_size=4",
     )  # fmt: skip
     assert "reads the decode hparams batch_size" in error
-    name = translate.output_name(
+    name = files.output_name(
         "words", "s", PARSING, DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
     )
     assert name == f"words.transformer.s.{PARSING}.beam21.alpha0.3.decodes"

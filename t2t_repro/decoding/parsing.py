@@ -37,6 +37,10 @@ class TreeReader:
                 self.repairs[name] += number
         return str(tree)
 
+    def restore(self, counts: dict[str, Any]) -> None:
+        """Counts on from `counts`, which was another reader's `vars`."""
+        vars(self).update(counts)
+
     def as_json(self) -> str:
         """Returns {"sentences", "repaired", "repairs": {kind: number}} as a JSON text."""
         return json.dumps(vars(self), indent=1) + "\n"

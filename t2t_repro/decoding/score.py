@@ -15,8 +15,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro.decoding.files import Progress
 from t2t_repro.decoding.program import Program, few_row_counts
-from t2t_repro.decoding.translate import WINDOW, Progress, Report
+from t2t_repro.decoding.translate import WINDOW, Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw

@@ -1,16 +1,12 @@
-"""Text through a model: sentences, files and datasets. N lines in, N lines out.
+"""Text through a model: N lines in, N lines out.
 
 A `Translator` turns sentences into hypotheses. Sentences are read in windows; those of a window
 are sorted by length and decoded in batches, and come out in their own order, so that a file of any
-size takes constant memory. `translate_file` and `translate_examples` write files, atomically.
+size takes constant memory. decoding/files.py writes files.
 """
 
-import contextlib
 import functools
-import json
-import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,8 +19,6 @@ from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.parsing import TreeReader
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
-from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
@@ -78,6 +72,7 @@ class Translator:
         search: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
     ):
         self.encoders, self.reader, self.constraint = encoders, reader, constraint
+        self.model = model
         self.search = search or functools.partial(decode_batch, model)
         self.learned_positions = getattr(search or model, "learned_positions", None)
         self.settings = settings or DecodeHParams()
@@ -122,11 +117,24 @@ class Translator:
             lines: the sentences; read a window at a time.
             progress: is told how many sentences each finished batch had.
         """
-        numbered = enumerate(lines, start=1)
+        for _, results in self.translate_windows(lines, progress):
+            yield from results
+
+    def translate_windows(
+        self,
+        lines: Iterable[str],
+        progress: Callable[[int], None] = lambda count: None,
+        before: int = 0,
+    ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
+        """Lines and their hypotheses, as `translate_lines`, a window at a time.
+
+        `before` lines come before the first, in the numbers that messages give to lines.
+        """
+        numbered = enumerate(lines, start=before + 1)
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
             sentences = [self.encode(line, f"Line {number}") for number, line in window]
             words = [len(line.split()) for _, line in window] if self.t2t_exact else None
-            yield from self.translate_ids(sentences, progress, words)
+            yield [line for _, line in window], self.translate_ids(sentences, progress, words)
 
     def translate_ids(
         self,
@@ -239,97 +247,6 @@ class Translator:
         return "\t".join(columns)
 
 
-def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
-    """The name that tensor2tensor gives to the translations of `base`."""
-    ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
-    return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
-
-
-def translate_file(
-    translator: Translator,
-    source: str | os.PathLike,
-    target: str | os.PathLike,
-    json_file: str | os.PathLike | None = None,
-    report: Report = print,
-) -> int:
-    """Translate a file line by line.
-
-    Args:
-        translator: does the work.
-        source: UTF-8 text, plain or `.gz`, a sentence a line.
-        target: gets one line for each line of `source`; it appears when all is done.
-        json_file: gets, for each line, an object with every hypothesis and its exact scores.
-        report: receives the progress.
-
-    Returns:
-        The number of lines that were translated.
-    """
-    most = translator.settings.num_samples
-    stop = most if most >= 0 else None
-    total = sum(1 for _ in islice(raw.lines(source), stop))
-    if not total and most != 0:
-        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
-    progress = Progress(total, report)
-    with contextlib.ExitStack() as files:
-        # Remains are kept: they may be hours of work.
-        output = files.enter_context(writing(target, keep_remains=True))
-        details = files.enter_context(writing(json_file)) if json_file else None
-        results = translator.translate_lines(islice(raw.lines(source), stop), progress)
-        for line, hypotheses in zip(islice(raw.lines(source), stop), results, strict=True):
-            output.write(translator.format(hypotheses) + "\n")
-            if details:
-                details.write(_as_json(line, hypotheses) + "\n")
-    progress.done()
-    return total
-
-
-def translate_examples(
-    translator: Translator,
-    examples: Iterable[dict[str, list[int]]],
-    target: str | os.PathLike,
-    report: Report = print,
-) -> int:
-    """Decode the examples of a dataset; write outputs, inputs and targets side by side.
-
-    As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
-    with return_beams each hypothesis is a line of its own.
-
-    Args:
-        translator: does the work.
-        examples: {"inputs": ids, "targets": ids}, each ending with 1.
-        target: the file of the outputs.
-        report: receives the progress.
-
-    Returns:
-        The number of examples.
-    """
-    most = translator.settings.num_samples
-    examples = list(islice(examples, most if most >= 0 else None))
-    progress = Progress(len(examples), report)
-    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
-    sentences = [
-        translator.cut(list(example["inputs"]), f"Example {number}")
-        for number, example in enumerate(examples, start=1)
-    ]
-    results = translator.translate_ids(sentences, progress)
-    with (
-        writing(target) as outputs,
-        writing(f"{base}.inputs") as inputs,
-        writing(f"{base}.targets") as targets,
-    ):
-        for example, hypotheses in zip(examples, results, strict=True):
-            for hypothesis in hypotheses:
-                score = ""
-                if translator.settings.write_beam_scores:
-                    score = f"\t{hypothesis.score:.2f}"
-                outputs.write(one_line(hypothesis.text) + score + "\n")
-                for file, name in ((inputs, "inputs"), (targets, "targets")):
-                    ids = [i for i in example[name] if i != EOS_ID]
-                    file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
-    progress.done()
-    return len(examples)
-
-
 def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
@@ -352,36 +269,3 @@ def interact(
 def one_line(text: str) -> str:
     """`text` without the line ends that a model may write."""
     return re.sub(r"[\r\n]+", " ", text)
-
-
-class Progress:
-    """Says now and then how far a job is, how fast, and how long it will take."""
-
-    def __init__(self, total: int, report: Report, seconds: float = 10.0):
-        self.total, self.report, self.seconds = total, report, seconds
-        self.count = 0
-        self.start = self.last = time.monotonic()
-
-    def __call__(self, count: int) -> None:
-        self.count += count
-        now = time.monotonic()
-        if now - self.last >= self.seconds:
-            self.last = now
-            rate = self.count / (now - self.start)
-            left = (self.total - self.count) / rate
-            self.report(
-                f"{self.count:,} of {self.total:,} sentences, {rate:.1f} a second, "
-                f"{left:.0f} s left"
-            )
-
-    def done(self) -> None:
-        """Report the whole."""
-        took = time.monotonic() - self.start
-        self.report(
-            f"{self.total:,} sentences in {took:.1f} s, {self.total / max(took, 1e-9):.1f} a second"
-        )
-
-
-def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:
-    real = [h._asdict() for h in hypotheses if h.score > FILLER]
-    return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False)

@@ -7,6 +7,7 @@ length ** alpha where tensor2tensor divides by ((5 + length) / 6) ** alpha, so t
 ranked again here.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -309,6 +310,9 @@ class Engine:
         self.compute_type = self.translator.compute_type
         details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
         self.learned_positions: int | None = details["positions"]
+        with open(path / "model.bin", "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self.fingerprint = f"{self.compute_type} {digest}"  # equal ones decode alike
 
     def __call__(
         self,

@@ -1,5 +1,3 @@
-import gzip
-import json
 import re
 
 import numpy as np
@@ -7,32 +5,7 @@ import pytest
 
 from t2t_repro.decoding import translate
 from t2t_repro.decoding.decode import decode
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Hypothesis, Translator
-from t2t_repro.errors import UserError
-
-
-class Words:
-    """Words w2 to w36; id 2 reads as two lines, to be hard on the files."""
-
-    vocab_size = 37
-
-    def encode(self, text):
-        return [int(word.removeprefix("w")) for word in text.split()]
-
-    def decode(self, ids):
-        return " ".join("odd\nline\ttab" if i == 2 else f"w{i}" for i in ids)
-
-
-@pytest.fixture
-def translator(base):
-    """Makes a translator of the base model: translator("beam_size=2", t2t_exact=True)."""
-
-    def make(settings="", **options):
-        encoders = {"inputs": Words(), "targets": Words()}
-        return Translator(base.model, encoders, DecodeHParams.parse(settings), **options)
-
-    return make
 
 
 def random_lines(count, seed=0):
@@ -82,10 +55,9 @@ def test_long_inputs_are_cut_with_a_warning(translator):
     assert translator().longest == 1024 and translator(t2t_exact=True).longest is None
 
 
-def test_learned_positions_bound_the_input(trained):
+def test_learned_positions_bound_the_input(trained, translator):
     one = trained("learned_positions")
-    translator = Translator(one.model, {"inputs": Words(), "targets": Words()})
-    assert translator.longest == one.hparams.max_length
+    assert Translator(one.model, translator().encoders).longest == one.hparams.max_length
 
 
 def test_scores_and_ends_of_hypotheses(translator):
@@ -110,7 +82,7 @@ def test_exact_batches_are_those_of_tensor2tensor(translator, base):
     results = list(exact.translate_lines(lines))
     order = sorted(range(10), key=lambda i: -len(lines[i].split()))
     for start in (0, 4, 8):
-        batch = [Words().encode(lines[i]) + [1] for i in order[start : start + 4]]
+        batch = [exact.encoders["inputs"].encode(lines[i]) + [1] for i in order[start : start + 4]]
         inputs = np.zeros((len(batch), len(batch[0])), "int32")
         for row, ids in zip(inputs, batch, strict=True):
             row[: len(ids)] = ids
@@ -133,64 +105,6 @@ def test_identity_output(translator):
     ids = next(iter(translator().translate_lines(["w5 w7"])))[0].ids
     text = next(iter(translator("identity_output=True").translate_lines(["w5 w7"])))[0].text
     assert text == " ".join(map(str, ids)) and ids
-
-
-def test_output_name():
-    name = translate.output_name("in.txt", "transformer_base", "translate_x", DecodeHParams())
-    assert name == "in.txt.transformer.transformer_base.translate_x.beam4.alpha0.6.decodes"
-    assert translate.output_name(name, "a", "b", DecodeHParams()) == name
-
-
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_files(translator, tmp_path, ending):
-    lines = ["w5 w7", "", "w9\u2028w11\r", "w2 w2 w2"]
-    source = tmp_path / f"in.txt{ending}"
-    source.write_bytes((gzip.compress if ending else bytes)("\n".join(lines).encode()))
-    target, details, said = tmp_path / "new" / "out.txt", tmp_path / "out.jsonl", []
-    done = translate.translate_file(
-        translator("return_beams=True"), source, target, details, report=said.append
-    )
-    written = target.read_text().split("\n")
-    assert done == 4 and len(written) == 5 and written[1] == "\t\t\t" and written[4] == ""
-    objects = [json.loads(line) for line in details.read_text().split("\n")[:-1]]
-    assert [o["source"] for o in objects] == ["w5 w7", "", "w9\u2028w11", "w2 w2 w2"]
-    best = objects[0]["hypotheses"][0]
-    assert set(best) == {"text", "ids", "score", "log_prob", "finished"}
-    assert written[0].split("\t")[0] == best["text"]
-    assert re.fullmatch(r"4 sentences in [\d.]+ s, [\d.]+ a second", said[-1])
-    assert sorted(p.name for p in target.parent.iterdir()) == ["out.txt"]
-
-
-def test_a_file_that_is_not_whole_does_not_bear_its_name(translator, tmp_path):
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("w5\nw7 x\n")
-    with pytest.raises(UserError, match="Line 2: expected text that the vocabulary can encode"):
-        translate.translate_file(translator(), source, target)
-    assert not target.exists()
-
-
-def test_examples(translator, tmp_path):
-    examples = [{"inputs": [5, 7, 1], "targets": [9, 1]}, {"inputs": [11, 1], "targets": [2, 1]}]
-    target = tmp_path / "a.b.decodes"
-    translate.translate_examples(translator(), iter(examples), target, lambda text: None)
-    assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw11\n"
-    assert (tmp_path / "a.b.targets").read_text() == "w9\nodd line\ttab\n"
-    assert len(target.read_text().splitlines()) == 2
-    scored = translator("return_beams=1,write_beam_scores=1,beam_size=2,num_samples=1")
-    assert translate.translate_examples(scored, examples, target, lambda text: None) == 1
-    assert len(target.read_text().splitlines()) == 2
-    assert re.search(r"\t-\d+\.\d\d$", target.read_text().splitlines()[0])
-    assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw5 w7\n"
-
-
-def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("w5 w7\nw9\nw11 w3\n")
-    assert translate.translate_file(translator(), source, target, report=lambda text: None) == 3
-    whole = target.read_text().splitlines()
-    some = translator("num_samples=2")
-    assert translate.translate_file(some, source, target, report=lambda text: None) == 2
-    assert target.read_text().splitlines() == whole[:2]
 
 
 def test_what_follows_the_end_is_written_on_request(base, translator):
@@ -220,18 +134,3 @@ def test_interactive(translator):
         raise EOFError
 
     translate.interact(translator(), end, said.append)
-
-
-def test_progress(monkeypatch):
-    now, said = [0.0], []
-    monkeypatch.setattr(translate.time, "monotonic", lambda: now[0])
-    progress = translate.Progress(3000, said.append)
-    for now[0] in (5.0, 12.0, 13.0):
-        progress(600)
-    assert said == ["1,200 of 3,000 sentences, 100.0 a second, 18 s left"]
-
-
-def test_an_empty_file(translator, tmp_path):
-    (tmp_path / "in.txt").touch()
-    with pytest.raises(UserError, match="Expected sentences in .*in.txt. Received: an empty file"):
-        translate.translate_file(translator(), tmp_path / "in.txt", tmp_path / "out.txt")

@@ -1,0 +1,200 @@
+"""Files and datasets through a `Translator`: N lines in, N lines out."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_repro import __version__
+from t2t_repro.decoding.journal import growing
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import (
+    FILLER,
+    WINDOW,
+    Hypothesis,
+    Report,
+    Translator,
+    one_line,
+)
+from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.files import writing
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
+
+
+def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
+    """The name that tensor2tensor gives to the translations of `base`."""
+    ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
+    return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
+
+
+def translate_file(
+    translator: Translator,
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    json_file: str | os.PathLike | None = None,
+    report: Report = print,
+) -> int:
+    """Translate a file line by line.
+
+    Killed and called again, it goes on behind the last window that was finished and ends with the
+    same files; under `t2t_exact`, where all lines are one window, it begins anew.
+
+    Args:
+        translator: does the work.
+        source: UTF-8 text, plain or `.gz`, a sentence a line.
+        target: gets one line for each line of `source`; it appears when all is done.
+        json_file: gets, for each line, an object with every hypothesis and its exact scores.
+        report: receives the progress.
+
+    Returns:
+        The number of lines of the file.
+
+    Raises:
+        UserError: if the file is empty, a line cannot be encoded, or another process writes here.
+        Interrupted: at Ctrl-C, where something has been done that the next call goes on with.
+    """
+    most = translator.settings.num_samples
+    stop = most if most >= 0 else None
+    total, digest = _count_and_digest(islice(raw.lines(source), stop))
+    if not total and most != 0:
+        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
+    job = {"source": digest, "json_file": json_file is not None, **_decoding(translator)}
+    reader = translator.reader
+    with growing([target, json_file] if json_file else [target], job, report) as files:
+        if files.lines:
+            report(f"Going on behind line {files.lines:,} of {total:,}")
+            if reader:
+                reader.restore(files.state)
+        progress = Progress(total, report, begun=files.lines)
+        lines = islice(raw.lines(source), files.lines, stop)
+        try:
+            for window, results in translator.translate_windows(lines, progress, files.lines):
+                texts = ["".join(translator.format(beams) + "\n" for beams in results)]
+                if json_file:
+                    pairs = zip(window, results, strict=True)
+                    texts.append("".join(_as_json(*pair) + "\n" for pair in pairs))
+                files.add(texts, len(window), reader and vars(reader))
+        except KeyboardInterrupt as stopped:
+            if not files.lines:
+                raise
+            where = f" behind line {files.lines:,} of {total:,}"
+            raise Interrupted(signal.SIGINT, where) from stopped
+    progress.done()
+    return total
+
+
+def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:
+    digest, count = hashlib.sha256(), 0
+    for line in lines:
+        digest.update(line.encode() + b"\n")
+        count += 1
+    return count, digest.hexdigest()
+
+
+def _decoding(translator: Translator) -> dict[str, Any]:
+    """All that decides how a line is translated: the remains of another decoding do not count."""
+    search: Any = translator.search
+    model = translator.model
+    return {
+        "weights": search.fingerprint if model is None else _digest_of_weights(model),
+        "version": __version__,
+        "backend": keras.backend.backend(),
+        "window": WINDOW,
+        "t2t_exact": translator.t2t_exact,
+        **dataclasses.asdict(translator.settings),
+    }
+
+
+def _digest_of_weights(model: keras.Model) -> str:
+    digest = hashlib.sha256()
+    for variable in model.weights:
+        digest.update(variable.path.encode())
+        digest.update(np.ascontiguousarray(keras.ops.convert_to_numpy(variable)).tobytes())
+    return digest.hexdigest()
+
+
+def translate_examples(
+    translator: Translator,
+    examples: Iterable[dict[str, list[int]]],
+    target: str | os.PathLike,
+    report: Report = print,
+) -> int:
+    """Decode the examples of a dataset; write outputs, inputs and targets side by side.
+
+    As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
+    with return_beams each hypothesis is a line of its own.
+
+    Args:
+        translator: does the work.
+        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+        target: the file of the outputs.
+        report: receives the progress.
+
+    Returns:
+        The number of examples.
+    """
+    most = translator.settings.num_samples
+    examples = list(islice(examples, most if most >= 0 else None))
+    progress = Progress(len(examples), report)
+    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
+    sentences = [
+        translator.cut(list(example["inputs"]), f"Example {number}")
+        for number, example in enumerate(examples, start=1)
+    ]
+    results = translator.translate_ids(sentences, progress)
+    with (
+        writing(target) as outputs,
+        writing(f"{base}.inputs") as inputs,
+        writing(f"{base}.targets") as targets,
+    ):
+        for example, hypotheses in zip(examples, results, strict=True):
+            for hypothesis in hypotheses:
+                score = ""
+                if translator.settings.write_beam_scores:
+                    score = f"\t{hypothesis.score:.2f}"
+                outputs.write(one_line(hypothesis.text) + score + "\n")
+                for file, name in ((inputs, "inputs"), (targets, "targets")):
+                    ids = [i for i in example[name] if i != EOS_ID]
+                    file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
+    progress.done()
+    return len(examples)
+
+
+class Progress:
+    """Says now and then how far a job is, how fast, and how long it will take."""
+
+    def __init__(self, total: int, report: Report, seconds: float = 10.0, begun: int = 0):
+        self.total, self.report, self.seconds = total, report, seconds
+        self.count = self.begun = begun  # what is not counted in the rate
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        self.count += count
+        now = time.monotonic()
+        if now - self.last >= self.seconds:
+            self.last = now
+            rate = (self.count - self.begun) / (now - self.start)
+            left = (self.total - self.count) / rate
+            self.report(
+                f"{self.count:,} of {self.total:,} sentences, {rate:.1f} a second, "
+                f"{left:.0f} s left"
+            )
+
+    def done(self) -> None:
+        """Report the whole."""
+        took, done = time.monotonic() - self.start, self.total - self.begun
+        self.report(f"{done:,} sentences in {took:.1f} s, {done / max(took, 1e-9):.1f} a second")
+
+
+def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:
+    real = [h._asdict() for h in hypotheses if h.score > FILLER]
+    return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False)

@@ -1,0 +1,161 @@
+"""Output files that grow piece by piece, and that a killed program goes on with.
+
+While they grow their names end in ".incomplete". Beside the first lies a journal, a small JSON
+file: what job they belong to, how many lines of it are done, and how many bytes each file had then.
+Bytes are on the disk before the journal counts them, so that a kill at any moment leaves a journal
+that is true; whatever lies behind its counts is cut off.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, naming, writing
+
+JOURNAL = INCOMPLETE + ".json"  # behind the name of the first file
+
+
+@contextlib.contextmanager
+def growing(
+    paths: Sequence[str | os.PathLike], job: dict[str, Any], report: Callable[[str], None]
+) -> Iterator["GrowingFiles"]:
+    """Files that get their names when the block ends; if it fails, the next call goes on.
+
+    Args:
+        paths: the files. Their folders are made where there are none.
+        job: all that decides what the files will hold, as JSON can say it. What an earlier call
+            has left counts only if it did the same job.
+        report: is told why remains do not count.
+
+    Raises:
+        UserError: if another process writes the same files.
+    """
+    files = GrowingFiles(paths, job)
+    with contextlib.ExitStack() as stack:
+        files.open(stack, report)
+        try:
+            yield files
+        except BaseException:
+            if not files.lines:
+                files.remove()
+            raise
+        files.finish()
+
+
+class GrowingFiles:
+    """What `growing` yields: `lines` are done; `state` is what was given with the last of them."""
+
+    def __init__(self, paths: Sequence[str | os.PathLike], job: dict[str, Any]):
+        self.paths = [pathlib.Path(path) for path in paths]
+        self.unfinished = [path.with_name(path.name + INCOMPLETE) for path in self.paths]
+        self.journal = self.paths[0].with_name(self.paths[0].name + JOURNAL)
+        self.lines, self.state = 0, None  # type: int, Any
+        self._job = json.loads(json.dumps(job))  # tuples become lists, as in the journal
+        self._sizes = [0] * len(self.paths)
+        self._whole = False
+        self._files: list[BinaryIO] = []
+
+    def open(self, stack: contextlib.ExitStack, report: Callable[[str], None]) -> None:
+        """Opens the files behind what is done; `stack` closes them."""
+        for path in self.paths:
+            if path.is_dir():  # found before the work is done, not after it
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+        reason = self._read_journal()
+        if reason:
+            report(f"{self.unfinished[0]} is of no use, {reason}. Beginning anew.")
+        if self._whole:
+            return
+        for path, size in zip(self.unfinished, self._sizes, strict=True):
+            file = stack.enter_context(open(path, "ab"))
+            if not self._files:
+                _lock(file, path)
+            file.truncate(size)
+            self._files.append(file)
+        self._write_journal()
+
+    def add(self, texts: Sequence[str], lines: int, state: Any = None) -> None:
+        """Appends its text to each file; from then on a kill loses none of it.
+
+        Args:
+            texts: one for each file.
+            lines: how many lines of the source were done for them.
+            state: what the job must know to go on, as JSON can say it.
+        """
+        for path, file, text in zip(self.paths, self._files, texts, strict=True):
+            with naming(path):
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+        self._sizes = [file.tell() for file in self._files]
+        self.lines, self.state = self.lines + lines, state
+        self._write_journal()
+
+    def finish(self) -> None:
+        """Gives the files their names. The journal says before that they are whole."""
+        self._whole = True
+        self._write_journal()
+        for unfinished, path in zip(self.unfinished, self.paths, strict=True):
+            if unfinished.exists():  # if not, a run that was killed here has renamed it
+                os.replace(unfinished, path)
+        self.journal.unlink()
+
+    def remove(self) -> None:
+        """Leaves nothing behind."""
+        for path in (*self.unfinished, self.journal):
+            path.unlink(missing_ok=True)
+
+    def _write_journal(self) -> None:
+        told = {
+            "job": self._job,
+            "lines": self.lines,
+            "bytes": self._sizes,
+            "state": self.state,
+            "whole": self._whole,
+        }
+        with writing(self.journal) as file:
+            json.dump(told, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _read_journal(self) -> str:
+        """Takes over what the journal says; returns why it does not count, or ""."""
+        if not self.journal.exists():
+            return "it has no journal" if max(map(_size, self.unfinished)) > 0 else ""
+        try:
+            told = json.loads(self.journal.read_text(encoding="utf-8"))
+            job, lines, sizes, whole = (told[k] for k in ("job", "lines", "bytes", "whole"))
+            names = {name for name in {**job, **self._job} if job.get(name) != self._job.get(name)}
+            if names:
+                return f"it was made with another {', '.join(sorted(names))}"
+            pairs = zip(self.unfinished, self.paths, sizes, strict=True)
+            if not all(_size(a) >= n or (whole and _size(b) == n) for a, b, n in pairs):
+                return "it has been cut"
+            self.lines, self.state = int(lines), told["state"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{self.journal.name} cannot be read"
+        self._sizes, self._whole = sizes, whole
+        return ""
+
+
+def _size(path: pathlib.Path) -> int:
+    return path.stat().st_size if path.exists() else -1
+
+
+def _lock(file: BinaryIO, path: pathlib.Path) -> None:
+    """Keeps other processes out until `file` is closed, where the file system has locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UserError(
+            f"Expected no other program that writes {path}. Received: one that does. Wait for it "
+            "or stop it, or name another file."
+        ) from error
+    except OSError:
+        return

@@ -1,0 +1,232 @@
+import errno
+import gzip
+import json
+import os
+import re
+import signal
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.decoding import files, translate
+from t2t_repro.decoding.parsing import TreeReader
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import Interrupted, UserError
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Eleven lines, of which one is empty, in windows of three."""
+    path = tmp_path / "in.txt"
+    lines = [f"w{i + 3} w{30 - i} w{i + 9}" for i in range(11)]
+    path.write_text("\n".join([*lines[:4], "", *lines[5:]]) + "\n")
+    return path
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    for module in (translate, files):
+        monkeypatch.setattr(module, "WINDOW", 3)
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(translator, batches, error=Stop):
+    """Lets `translator` decode so many batches, and fail then."""
+    search, left = translator.search, [batches]
+
+    def limited(*args, **kwargs):
+        left[0] -= 1
+        if left[0] < 0:
+            raise error
+        return search(*args, **kwargs)
+
+    translator.search = limited
+    return translator
+
+
+def decoded(translator, source, folder, said=None):
+    """The bytes of both files."""
+    paths = folder / "out.txt", folder / "out.jsonl"
+    report = (lambda text: None) if said is None else said.append
+    files.translate_file(translator, source, *paths, report=report)
+    assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "out.txt"]
+    return [path.read_bytes() for path in paths]
+
+
+@pytest.mark.parametrize(("batches", "done"), [(0, 0), (1, 0), (2, 3), (3, 6), (4, 6), (5, 9)])
+def test_a_file_goes_on_behind_its_last_window(
+    translator, windows, source, tmp_path, batches, done
+):
+    settings = "return_beams=1,batch_size=2"  # the windows are 2, 1, 2 and 1 batches
+    whole = decoded(translator(settings), source, tmp_path / "whole")
+    with pytest.raises(Stop):
+        decoded(stop_after(translator(settings), batches), source, tmp_path / "parts")
+    said = []
+    assert bool(list((tmp_path / "parts").iterdir())) == bool(done)
+    assert decoded(translator(settings), source, tmp_path / "parts", said) == whole
+    assert said[0].startswith(f"Going on behind line {done} of 11" if done else "11 sentences")
+    assert said[-1].startswith(f"{11 - done} sentences in")
+
+
+def change_source(source, translator):
+    source.write_text(source.read_text().replace("w9", "w8"))
+    return translator("batch_size=2")
+
+
+def change_settings(source, translator):
+    return translator("batch_size=2,alpha=0.7")
+
+
+def change_weights(source, translator):
+    other = translator("batch_size=2")
+    variable = other.model.weights[0]
+    variable.assign(variable + 1e-3)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [(change_source, "source"), (change_settings, "alpha"), (change_weights, "weights")],
+)
+def test_remains_of_something_else_do_not_count(
+    translator, windows, source, tmp_path, change, named
+):
+    with pytest.raises(Stop):
+        decoded(stop_after(translator("batch_size=2"), 3), source, tmp_path / "parts")
+    said, variable = [], translator().model.weights[0]
+    before = variable.numpy()
+    other = change(source, translator)
+    try:
+        whole = decoded(other, source, tmp_path / "whole")
+        assert decoded(other, source, tmp_path / "parts", said) == whole
+    finally:
+        variable.assign(before)
+    assert f"made with another {named}. Beginning anew." in said[0]
+
+
+def test_the_repairs_of_trees_are_counted_on(translator, windows, source, tmp_path):
+    whole = TreeReader()
+    texts = decoded(translator(reader=whole), source, tmp_path / "whole")
+    assert whole.sentences == 10 and whole.repaired
+    with pytest.raises(Stop):
+        first = stop_after(translator(reader=TreeReader()), 2)
+        decoded(first, source, tmp_path / "parts")
+    second = TreeReader()
+    assert decoded(translator(reader=second), source, tmp_path / "parts") == texts
+    assert vars(second) == vars(whole)
+
+
+def run(capsys, call):
+    """The exit code of `call` in a program, and its message."""
+    with pytest.raises(SystemExit) as stop:
+        cli.run("t2t-decoder", "", lambda f: None, lambda args: call(), [])
+    return stop.value.code, capsys.readouterr().err
+
+
+def test_interrupts_say_how_to_go_on(translator, windows, source, tmp_path, capsys):
+    def call(batches):
+        stopped = stop_after(translator(), batches, KeyboardInterrupt)
+        return lambda: files.translate_file(stopped, source, tmp_path / "out", report=str)
+
+    assert run(capsys, call(0)) == (130, "t2t-decoder: interrupted\n")
+    message = "stopped by SIGINT behind line 6 of 11. The same command continues."
+    assert run(capsys, call(2)) == (130, f"t2t-decoder: {message}\n")
+    with pytest.raises(Interrupted) as stop:
+        call(1)()
+    assert stop.value.signum == signal.SIGINT
+
+
+def test_a_full_disk_loses_nothing(translator, windows, source, tmp_path, capsys, monkeypatch):
+    whole = decoded(translator(), source, tmp_path / "whole")
+    sync, calls = os.fsync, []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 8:  # the journal; then three a window: two files and the journal
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        code, message = run(capsys, lambda: decoded(translator(), source, tmp_path / "parts"))
+    assert code == 2
+    assert re.search("No space left on device: '.*out.jsonl'. Free some space, and give", message)
+    said = []
+    assert decoded(translator(), source, tmp_path / "parts", said) == whole
+    assert said[0] == "Going on behind line 6 of 11"
+
+
+def test_output_name():
+    name = files.output_name("in.txt", "transformer_base", "translate_x", DecodeHParams())
+    assert name == "in.txt.transformer.transformer_base.translate_x.beam4.alpha0.6.decodes"
+    assert files.output_name(name, "a", "b", DecodeHParams()) == name
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_files(translator, tmp_path, ending):
+    lines = ["w5 w7", "", "w9\u2028w11\r", "w2 w2 w2"]
+    source = tmp_path / f"in.txt{ending}"
+    source.write_bytes((gzip.compress if ending else bytes)("\n".join(lines).encode()))
+    target, details, said = tmp_path / "new" / "out.txt", tmp_path / "out.jsonl", []
+    done = files.translate_file(
+        translator("return_beams=True"), source, target, details, report=said.append
+    )
+    written = target.read_text().split("\n")
+    assert done == 4 and len(written) == 5 and written[1] == "\t\t\t" and written[4] == ""
+    objects = [json.loads(line) for line in details.read_text().split("\n")[:-1]]
+    assert [o["source"] for o in objects] == ["w5 w7", "", "w9\u2028w11", "w2 w2 w2"]
+    best = objects[0]["hypotheses"][0]
+    assert set(best) == {"text", "ids", "score", "log_prob", "finished"}
+    assert written[0].split("\t")[0] == best["text"]
+    assert re.fullmatch(r"4 sentences in [\d.]+ s, [\d.]+ a second", said[-1])
+    assert sorted(p.name for p in target.parent.iterdir()) == ["out.txt"]
+
+
+def test_a_file_that_is_not_whole_does_not_bear_its_name(translator, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("w5\nw7 x\n")
+    with pytest.raises(UserError, match="Line 2: expected text that the vocabulary can encode"):
+        files.translate_file(translator(), source, target)
+    assert not target.exists()
+
+
+def test_examples(translator, tmp_path):
+    examples = [{"inputs": [5, 7, 1], "targets": [9, 1]}, {"inputs": [11, 1], "targets": [2, 1]}]
+    target = tmp_path / "a.b.decodes"
+    files.translate_examples(translator(), iter(examples), target, lambda text: None)
+    assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw11\n"
+    assert (tmp_path / "a.b.targets").read_text() == "w9\nodd line\ttab\n"
+    assert len(target.read_text().splitlines()) == 2
+    scored = translator("return_beams=1,write_beam_scores=1,beam_size=2,num_samples=1")
+    assert files.translate_examples(scored, examples, target, lambda text: None) == 1
+    assert len(target.read_text().splitlines()) == 2
+    assert re.search(r"\t-\d+\.\d\d$", target.read_text().splitlines()[0])
+    assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw5 w7\n"
+
+
+def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("w5 w7\nw9\nw11 w3\n")
+    assert files.translate_file(translator(), source, target, report=lambda text: None) == 3
+    whole = target.read_text().splitlines()
+    some = translator("num_samples=2")
+    assert files.translate_file(some, source, target, report=lambda text: None) == 2
+    assert target.read_text().splitlines() == whole[:2]
+
+
+def test_progress(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(files.time, "monotonic", lambda: now[0])
+    progress = files.Progress(3000, said.append)
+    for now[0] in (5.0, 12.0, 13.0):
+        progress(600)
+    assert said == ["1,200 of 3,000 sentences, 100.0 a second, 18 s left"]
+
+
+def test_an_empty_file(translator, tmp_path):
+    (tmp_path / "in.txt").touch()
+    with pytest.raises(UserError, match="Expected sentences in .*in.txt. Received: an empty file"):
+        files.translate_file(translator(), tmp_path / "in.txt", tmp_path / "out.txt")

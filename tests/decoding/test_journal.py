@@ -1,0 +1,145 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from t2t_repro.decoding.journal import JOURNAL, growing
+from t2t_repro.errors import UserError
+
+# Writes 4 pieces of 3 lines in a child, which dies at the system call of a number, before it or
+# after it, and goes on in another child; prints, for each number, what both left. It is a program
+# of its own so that the children share no threads with the tests.
+PROGRAM = """
+import json, os, pathlib, signal, sys
+from t2t_repro.decoding.journal import growing
+
+CALLS = os.fsync, os.replace, os.unlink
+
+def child(folder, fatal, after):
+    calls = 0
+
+    def deadly(function):
+        def call(*args):
+            nonlocal calls
+            calls += 1
+            if calls == fatal and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            function(*args)
+            if calls == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return call
+
+    os.fsync, os.replace, os.unlink = map(deadly, CALLS)
+    said = []
+    with growing([folder + "/a", folder + "/b"], {"job": 5}, said.append) as files:
+        for piece in range(files.lines // 3, 4):
+            assert files.state == (piece - 1 if piece else None)
+            files.add([f"{piece}\\u00fc\\n" * 3, f"b{piece}\\n" * 3], 3, piece)
+    os._exit(len(said))
+
+def wait(*arguments):
+    process = os.fork()
+    if not process:
+        try:
+            child(*arguments)
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+codes, number = [-9], 0
+while codes[0] == -9:
+    number += 1
+    for after in (False, True):
+        folder = f"{sys.argv[1]}/{number}-{after}"
+        codes = [wait(folder, number, after), wait(folder, 0, False)]
+        left = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
+        print(json.dumps([codes, left]))
+"""
+WHOLE = {
+    "a": "".join(f"{i}\u00fc\n" * 3 for i in range(4)),
+    "b": "".join(f"b{i}\n" * 3 for i in range(4)),
+}
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_a_kill_at_any_call_of_the_system_changes_nothing(tmp_path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *killed, whole, again = map(json.loads, done.stdout.splitlines())
+    assert len(killed) >= 2 * 20
+    assert killed == [[[-9, 0], WHOLE]] * len(killed)
+    assert whole == again == [[0, 0], WHOLE]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Six lines of a job that failed behind them."""
+    with pytest.raises(ZeroDivisionError), growing([tmp_path / "a"], {"n": 1}, print) as files:
+        files.add(["one\n" * 6], 6, {"seen": 2})
+        raise ZeroDivisionError
+    return tmp_path
+
+
+def ended(folder, job):
+    """What was said, how many lines counted, and what the file holds."""
+    said = []
+    with growing([folder / "a"], job, said.append) as files:
+        lines = files.lines
+        files.add(["two\n"], 1)
+    return said, lines, contents(folder)["a"]
+
+
+def test_what_lies_behind_the_journal_is_cut_off(parts):
+    with open(parts / "a.incomplete", "a") as file:
+        file.write("torn")
+    assert ended(parts, {"n": 1}) == ([], 6, "one\n" * 6 + "two\n")
+    assert list(contents(parts)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "a.incomplete.json cannot be read"),
+        ("[]", "a.incomplete.json cannot be read"),
+        ('{"job": {"n": 1}, "lines": 6}', "a.incomplete.json cannot be read"),
+        (None, "it has no journal"),
+        ("cut", "it has been cut"),
+        ("other", "it was made with another m, n"),
+    ],
+)
+def test_remains_that_do_not_count(parts, content, reason):
+    job = {"n": 2, "m": 3} if content == "other" else {"n": 1}
+    if content == "cut":
+        os.truncate(parts / "a.incomplete", 5)
+    elif content is None:
+        (parts / f"a{JOURNAL}").unlink()
+    elif content != "other":
+        (parts / f"a{JOURNAL}").write_text(content)
+    said, lines, text = ended(parts, job)
+    assert said == [f"{parts / 'a.incomplete'} is of no use, {reason}. Beginning anew."]
+    assert (lines, text) == (0, "two\n")
+
+
+def test_the_journal_is_json(parts):
+    told = json.loads((parts / f"a{JOURNAL}").read_text())
+    expected = {"job": {"n": 1}, "lines": 6, "bytes": [24], "state": {"seen": 2}, "whole": False}
+    assert told == expected
+
+
+def test_two_programs_do_not_write_one_file(tmp_path):
+    with growing([tmp_path / "a"], {}, print) as files:
+        files.add(["one\n"], 1)
+        message = "Expected no other program that writes .*a.incomplete. Received: one that does"
+        with pytest.raises(UserError, match=message), growing([tmp_path / "a"], {}, print):
+            pass
+    assert contents(tmp_path) == {"a": "one\n"}
+
+
+def test_a_folder_is_refused_before_the_work(tmp_path):
+    with pytest.raises(IsADirectoryError), growing([tmp_path], {}, print):
+        pass
