@@ -46,7 +46,6 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "precision", "", precisions, "activation_dtype; empty: the set's.", flag_values=f
     )
-    flags.DEFINE_boolean("xla_compile", False, "Compile the step by XLA.", flag_values=f)
     flags.DEFINE_boolean("lockstep", False, "Step when told to on stdin.", flag_values=f)
 
 
@@ -127,7 +126,7 @@ def make_model(args: flags.FlagValues, hparams):
     model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
     model.compile(
         optimizer=optimizers.from_hparams(hparams),
-        jit_compile=args.xla_compile or args.backend == "jax",
+        jit_compile=args.backend == "jax",
     )
     rng = np.random.default_rng(0)
     batch = {

@@ -298,7 +298,9 @@ def load_engine(
     engine = ctranslate2.Engine(path, args.compute_type)
     _say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     folder = vocabulary_dir(run, config, args.data_dir)
-    return engine, get_problem(config.problem).feature_encoders(folder)
+    encoders = get_problem(config.problem).feature_encoders(folder)
+    engine.check_vocabularies(encoders)
+    return engine, encoders
 
 
 def _say(text: str) -> None:

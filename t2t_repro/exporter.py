@@ -4,7 +4,8 @@
 
 writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. It loads wherever
 TensorFlow and tensorflow-text are, in TensorFlow Serving too, without t2t_repro; its README.md has
-the calls. Its translations are those of t2t-decoder.
+the calls. Its translations are those of t2t-decoder; of a parsing problem it gives the tags, which
+t2t-decoder reads as trees.
 --decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it.
 
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
@@ -23,6 +24,7 @@ from absl import flags
 
 from t2t_repro import cli, decoder, registry
 from t2t_repro.errors import UserError
+from t2t_repro.files import check_new_folder
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 
@@ -61,8 +63,9 @@ def main(args: flags.FlagValues) -> None:
 
         usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    settings = DecodeHParams.parse(args.decode_hparams or "")
     run, config = cli.trained_run(args)
+    problem = registry.get_problem(config.problem)
+    settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
     if args.format == "ctranslate2":
         export_ctranslate2(
             run,
@@ -120,12 +123,17 @@ def export_run(
 
     saved_model.check_settings(settings)
     source = checkpoints.find(checkpoint or run.path)
-    default = run.path / "export" / str(checkpoints.step_of(source))
-    path = pathlib.Path(export_dir).expanduser() if export_dir else default
-    saved_model.check_folder(path)
+    path = _new_folder(run, export_dir, str(checkpoints.step_of(source)))
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
     saved_model.export(model, encoders, path, settings, vocabularies(run, config, data_dir))
     say(f"Wrote {path} from {source}. {path / 'README.md'} has the calls.")
+    return path
+
+
+def _new_folder(run: RunDirectory, export_dir: str | os.PathLike | None, name: str) -> pathlib.Path:
+    """Returns the folder to write, which is checked before the model is loaded."""
+    path = pathlib.Path(export_dir).expanduser() if export_dir else run.path / "export" / name
+    check_new_folder(path)
     return path
 
 
@@ -172,7 +180,7 @@ def export_ctranslate2(
         The folder.
     """
     from t2t_repro.data import records
-    from t2t_repro.interop import ctranslate2, quality, saved_model
+    from t2t_repro.interop import ctranslate2, quality
     from t2t_repro.problem import Split
     from t2t_repro.training import checkpoints
 
@@ -180,8 +188,7 @@ def export_ctranslate2(
     source = checkpoints.find(checkpoint or run.path)
     name = f"ctranslate2-{checkpoints.step_of(source)}"
     name += "" if quantize == "float32" else f"-{quantize}"
-    path = pathlib.Path(export_dir).expanduser() if export_dir else run.path / "export" / name
-    saved_model.check_folder(path)
+    path = _new_folder(run, export_dir, name)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
 
     def accept(folder: pathlib.Path) -> None:

@@ -5,22 +5,22 @@ import errno
 import fcntl
 import os
 import pathlib
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from t2t_repro.errors import UserError
 
 INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
 
 
 @contextlib.contextmanager
-def writing(
-    path: str | os.PathLike, mode: str = "w", *, keep_remains: bool = False
-) -> Iterator[Any]:
+def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
     """Opens a file that appears under its name when the block ends; a file there is replaced.
 
     Args:
         path: the file. Its folder is made where there is none.
         mode: "w" for UTF-8 text whose lines end in "\\n", "wb" for bytes.
-        keep_remains: when the block fails, keep what it wrote, with INCOMPLETE behind the name.
     """
     path = pathlib.Path(path)
     if path.is_dir():  # found before the work is done, not after it
@@ -32,8 +32,7 @@ def writing(
         with naming(path), open(unfinished, mode, **text) as file:
             yield file
     except BaseException:
-        if not keep_remains:
-            unfinished.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     os.replace(unfinished, path)
 
@@ -47,6 +46,42 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
         if error.errno and error.filename is None:
             error.filename = os.fspath(path)
         raise
+
+
+@contextlib.contextmanager
+def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """Yields a folder to fill, which gets the name `path` when the block ends.
+
+    Raises:
+        UserError: as `check_new_folder`. If the block fails, nothing is left.
+    """
+    path = pathlib.Path(path)
+    check_new_folder(path)
+    unfinished = path.with_name(path.name + INCOMPLETE)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        if path.is_dir():
+            path.rmdir()
+        os.rename(unfinished, path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def check_new_folder(path: pathlib.Path) -> None:
+    """Refuses a folder that holds something, and what is no folder.
+
+    Raises:
+        UserError: naming it.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        raise UserError(
+            f"Expected a new or empty folder. Received: {path}, which holds files. Remove it, or "
+            "name another."
+        )
+    if path.exists() and not path.is_dir():
+        raise UserError(f"Expected a folder. Received: the file {path}. Name another.")
 
 
 def write_text_atomic(path: str | os.PathLike, text: str) -> None:

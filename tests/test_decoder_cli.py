@@ -137,6 +137,20 @@ def test_interactive(run, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys):
+    source = tmp_path / "in.txt"
+    source.write_text("3 4\n\n7 1 2\n")
+    flags = [f"--output_dir={run}", f"--decode_from_file={source}", "--decode_hparams=beam_size=1"]
+    written = []
+    for number, engine in enumerate(("tensorflow", "ctranslate2", "ctranslate2")):
+        target = tmp_path / f"out{number}"
+        decode(*flags, f"--decode_to_file={target}", f"--engine={engine}")
+        written.append(target.read_text())
+    assert written[0].count("\n") == 3 and written == written[:1] * 3
+    assert capsys.readouterr().err.count("Wrote ") == 1
+    assert (run / "export" / "ctranslate2-7" / "model.bin").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -166,6 +180,9 @@ def test_interactive(run, monkeypatch, capsys):
         (["--eval_use_test_set"], "Expected files"),
         (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
+        (["--compute_type=int8"], "Expected --compute_type with --engine=ctranslate2."),
+        (["--engine=ctranslate2", "--t2t_exact"], "Expected what CTranslate2 can do. Received: --"),
+        (["--engine=ctranslate2", "--engine_dir=nowhere"], "Expected a CTranslate2 model in nowh"),
     ],
 )
 def test_errors(run, capsys, flags, message):

@@ -6,6 +6,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro import Transformer, cli, decoder, exporter, get_hparams, get_problem
+from t2t_repro.data import records
+from t2t_repro.errors import UserError
+from t2t_repro.interop import quality
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 
@@ -81,8 +84,10 @@ def test_flags(run, tmp_path):
         (["--export_as_tfhub"], "--export_as_tfhub is not supported: a SavedModel is written."),
         (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
         (["--decode_hparams=return_beams=True"], "Received: return_beams=True. Leave that out."),
-        (["--export_dir=TAKEN"], "Expected a new or empty folder for the SavedModel."),
+        (["--export_dir=TAKEN"], "Expected a new or empty folder."),
         (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
+        (["--quantize=int8"], "Expected --quantize and --max_bleu_drop with --format=ctranslate2."),
+        (["--format=ctranslate2", "--quantize=int3"], "int16 for CTranslate2. Received: 'int3'."),
         (["--problem=translate_ende_wmt32k"], "Expected --problem=text2text_tmpdir"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
     ],
@@ -93,6 +98,34 @@ def test_errors(run, capsys, flags, message):
         program(exporter, f"--output_dir={run.path}", *flags)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_model_for_ctranslate2_whose_lost_bleu_is_measured(run, tmp_path, capsys):
+    problem, data = get_problem(PROBLEM), run.config().data_dir
+    examples = [{"inputs": [17, 18, 1], "targets": [18, 1]}, {"inputs": [19, 1], "targets": [1]}]
+    records.write_examples(problem.filepaths("dev", data, 1)[0], examples)
+    flags = [f"--output_dir={run.path}", "--format=ctranslate2", "--decode_hparams=extra_length=3"]
+    program(exporter, *flags, "--quantize=int8", "--max_bleu_drop=100", "--gate_samples=1")
+    said = capsys.readouterr().out
+    assert re.search(r"a drop of -?\d+\.\d\d on 1 sentences", said)
+    assert (run.path / "export" / "ctranslate2-7-int8" / "model.bin").exists()
+
+    def worse(lost, most):
+        raise UserError(f"Expected a drop of at most {most} BLEU.")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(quality, "check", worse)
+        program(exporter, *flags, f"--export_dir={tmp_path / 'b'}", "--max_bleu_drop=0.5")
+    assert "Expected a drop of at most 0.5 BLEU." in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_parser_starts_from_its_own_decode_hparams(run, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(exporter, "export_run", lambda *args, **kwargs: seen.append(args[3]))
+    monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=21,alpha=0.3")
+    program(exporter, f"--output_dir={run.path}", "--decode_hparams=alpha=0.4")
+    assert (seen[0].beam_size, seen[0].alpha) == (21, 0.4)
 
 
 def test_a_problem_without_subwords(tmp_path, capsys):

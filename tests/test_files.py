@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from t2t_repro import files
+from t2t_repro.errors import UserError
 
 
 def names(folder):
@@ -23,17 +24,14 @@ def test_a_file_appears_when_it_is_complete(tmp_path, mode, content):
     assert path.read_bytes() == (content if mode == "wb" else content.encode())
 
 
-@pytest.mark.parametrize("keep_remains", [False, True])
-def test_a_failure_leaves_the_file_that_was_there(tmp_path, keep_remains):
+def test_a_failure_leaves_the_file_that_was_there(tmp_path):
     path = tmp_path / "file"
     files.write_text_atomic(path, "before")
-    with pytest.raises(KeyboardInterrupt), files.writing(path, keep_remains=keep_remains) as file:
+    with pytest.raises(KeyboardInterrupt), files.writing(path) as file:
         file.write("half")
         raise KeyboardInterrupt
     assert path.read_text() == "before"
-    assert names(tmp_path) == (["file", "file.incomplete"] if keep_remains else ["file"])
-    if keep_remains:
-        assert (tmp_path / "file.incomplete").read_text() == "half"
+    assert names(tmp_path) == ["file"]
 
 
 def test_a_folder_in_its_place_is_found_at_once(tmp_path):
@@ -49,6 +47,28 @@ def test_an_error_of_the_system_names_the_file(tmp_path):
     with pytest.raises(OSError, match="Permission denied: '/other'"), files.naming(tmp_path):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), "/other")
     assert names(tmp_path) == []
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "folder"
+    for _ in range(2):  # the second time it is there, and empty
+        with files.writing_folder(path) as folder:
+            (folder / "a").touch()
+            assert not path.exists() or names(path) == []
+        assert names(path) == ["a"] and names(path.parent) == ["folder"]
+        (path / "a").unlink()
+    with pytest.raises(KeyboardInterrupt), files.writing_folder(tmp_path / "half") as folder:
+        (folder / "a").touch()
+        raise KeyboardInterrupt
+    assert names(tmp_path) == ["new"]
+
+
+def test_a_folder_that_is_taken(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="Received: .*, which holds files. Remove it, or name"):
+        files.check_new_folder(tmp_path)
+    with pytest.raises(UserError, match="Expected a folder. Received: the file .*file. Name"):
+        files.check_new_folder(tmp_path / "file")
 
 
 HOLDER = """

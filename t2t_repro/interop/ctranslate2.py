@@ -20,6 +20,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import writing_folder
 from t2t_repro.interop.tensor2tensor import export_variables
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS
@@ -29,7 +30,6 @@ POSITIONS = 2048  # rows of the written position table, where the model computes
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 PAD, EOS = "<pad>", "<EOS>"
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
-INCOMPLETE = ".incomplete"
 _NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 
 
@@ -62,10 +62,7 @@ def export(
     spec = _specification(ctranslate2, model, encoders)
     details = {"positions": _positions_of(spec)}
     path = pathlib.Path(path).expanduser()
-    unfinished = path.with_name(path.name + INCOMPLETE)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with writing_folder(path) as unfinished:
         spec.validate()
         spec.optimize(quantization=None if quantization == "float32" else quantization)
         spec.save(os.fspath(unfinished))
@@ -74,11 +71,6 @@ def export(
         (unfinished / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
         (unfinished / DETAILS).write_text(json.dumps(details) + "\n", encoding="utf-8")
         accept(unfinished)
-        if path.is_dir():
-            path.rmdir()
-        os.rename(unfinished, path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return path
 
 
@@ -300,7 +292,9 @@ class Engine:
                 os.fspath(path), device="cpu", compute_type=compute_type, intra_threads=threads
             )
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
-        except (RuntimeError, ValueError, OSError) as error:
+            details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
+            self.learned_positions: int | None = details["positions"]
+        except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
                 f"Expected a CTranslate2 model in {path} that can be computed in {compute_type}. "
                 f"Received: {error}. Write it by t2t-exporter --format=ctranslate2, or choose "
@@ -308,11 +302,23 @@ class Engine:
             ) from error
         self.ids = {token: i for i, token in enumerate(self.target)}
         self.compute_type = self.translator.compute_type
-        details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
-        self.learned_positions: int | None = details["positions"]
         with open(path / "model.bin", "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         self.fingerprint = f"{self.compute_type} {digest}"  # equal ones decode alike
+
+    def check_vocabularies(self, encoders: dict[str, Any]) -> None:
+        """Refuses encoders whose ids mean something else to the engine.
+
+        Raises:
+            UserError: naming the side.
+        """
+        for side, names in (("inputs", self.source), ("targets", self.target)):
+            if tokens_of(encoders[side], len(names)) != names:
+                raise UserError(
+                    f"Expected a CTranslate2 model with the run's vocabulary. Received: one of "
+                    f"{len(names)} {side} that differ from it. Give the --engine_dir of this run, "
+                    "or leave it out."
+                )
 
     def __call__(
         self,

@@ -21,12 +21,12 @@ from t2t_repro.decoding.beam_search import Beams, Rules
 from t2t_repro.decoding.decode import FIRST_ROOM
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID
 
 # Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
-INCOMPLETE = ".incomplete"
 
 
 def export(
@@ -54,7 +54,7 @@ def export(
     """
     path, settings = pathlib.Path(path).expanduser(), settings or DecodeHParams()
     check_settings(settings)
-    check_folder(path)
+    check_new_folder(path)
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
@@ -63,9 +63,7 @@ def export(
     served = Served(model, encoders, settings)
     text = tf.TensorSpec([None], tf.string, "inputs")
     signatures = {"serving_default": served.translate.get_concrete_function(text)}
-    unfinished = path.with_name(path.name + INCOMPLETE)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
+    with writing_folder(path) as unfinished:
         tf.saved_model.save(served, os.fspath(unfinished), signatures)
         for file in vocabularies:
             shutil.copy(file, unfinished)
@@ -73,11 +71,6 @@ def export(
         fixed = {name: getattr(settings, name) for name in SETTINGS}
         (unfinished / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
         (unfinished / "README.md").write_text(_readme(path, fixed), encoding="utf-8")
-        if path.is_dir():
-            path.rmdir()
-        os.rename(unfinished, path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return path
 
 
@@ -91,17 +84,6 @@ def check_settings(settings: DecodeHParams) -> None:
             f"A SavedModel reads the decode hparams {', '.join(SETTINGS)} only; it always returns "
             f"all beams. Received: {', '.join(others)}. Leave that out."
         )
-
-
-def check_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that holds something."""
-    if path.is_dir() and any(path.iterdir()):
-        raise UserError(
-            f"Expected a new or empty folder for the SavedModel. Received: {path}, which holds "
-            "files. Remove it, or name another by --export_dir."
-        )
-    if path.exists() and not path.is_dir():
-        raise UserError(f"Expected a folder for the SavedModel. Received: the file {path}.")
 
 
 class Served(tf.Module):

@@ -42,8 +42,8 @@ def write_batch(
     examples: list[dict[str, Any]] = []
     for sides in zip(*(sum(parts, []) for parts in ids.values()), strict=True):
         example: dict[str, Any] = dict(zip(ids, sides, strict=True))
-        for side in ids if encoders else ():
-            example[f"{side}_text"] = _text(encoders[side], example[side])  # type: ignore[index]
+        for side, encoder in (encoders or {}).items():
+            example[f"{side}_text"] = _text(encoder, example[side])
         examples.append(example)
     content = {
         "step": step,

@@ -166,6 +166,18 @@ def test_errors(tmp_path, monkeypatch):
         ctranslate2.library()
 
 
+def test_a_model_of_another_vocabulary_is_refused(tmp_path):
+    path = exported(make_model(), tmp_path / "ct2")
+    engine = ctranslate2.Engine(path)
+    engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": encoder(TARGET)})
+    with pytest.raises(UserError, match=f"Received: one of {len(TARGET)} targets that differ"):
+        other = encoder([*TARGET[:-1], "other_"])
+        engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": other})
+    (path / ctranslate2.DETAILS).unlink()
+    with pytest.raises(UserError, match="Expected a CTranslate2 model in"):
+        ctranslate2.Engine(path)
+
+
 def test_what_is_refused_is_not_written(tmp_path):
     def refuse(folder):
         assert (folder / "model.bin").exists()

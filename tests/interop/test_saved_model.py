@@ -189,7 +189,7 @@ def test_folders_that_are_taken(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="Received: .*, which holds files. Remove it, or name"):
         saved_model.export(None, {}, tmp_path)
-    with pytest.raises(UserError, match="Expected a folder for the SavedModel. Received: the file"):
+    with pytest.raises(UserError, match="Expected a folder. Received: the file"):
         saved_model.export(None, {}, tmp_path / "file")
 
 

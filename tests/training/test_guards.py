@@ -31,6 +31,16 @@ def test_a_bad_batch_is_written_with_its_text(tmp_path):
     assert first["targets_text"] == "def"
 
 
+def test_a_packed_batch_is_written_with_the_text_of_its_two_sides(tmp_path):
+    positions = {f"{side}_position": np.zeros_like(ids) for side, ids in BATCH.items()}
+    encoders = dict.fromkeys(BATCH, ByteTextEncoder())
+    where = {"number": 1, "step": 1, "loss": 0.5}
+    run = RunDirectory(tmp_path)
+    path = guards.write_batch(run, BATCH | positions, **where, encoders=encoders)
+    first = json.loads(path.read_text())["examples"][0]
+    assert first["targets_text"] == "def" and first["targets_position"] == [0, 0, 0, 0]
+
+
 def test_the_shares_of_several_devices_are_one_batch(tmp_path):
     shares = {name: types.SimpleNamespace(values=(ids, ids[:1])) for name, ids in BATCH.items()}
     path = guards.write_batch(RunDirectory(tmp_path), shares, number=1, step=1, loss=0.5)
