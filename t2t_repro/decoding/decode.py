@@ -8,6 +8,7 @@ runs in stretches: room for the decoder's caches is made when it is needed, so t
 costs nothing; and sentences that are done leave the batch.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -16,8 +17,8 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
-from t2t_repro.decoding.constraint import Constraint, constrained
 from t2t_repro.decoding.program import Program, few_row_counts, static_shapes
+from t2t_repro.decoding.steering import FILL, UNSTEERED, Steering
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
 
@@ -64,8 +65,8 @@ def decode_batch(
     top_beams: int = 1,
     per_sentence: bool = True,
     force_length: bool = False,
-    constraint: Constraint | None = None,
-    facts: Any = None,
+    steering: Steering = UNSTEERED,
+    facts: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode a batch with a limit for each sentence.
 
@@ -79,8 +80,9 @@ def decode_batch(
         top_beams: how many hypotheses to return.
         per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
         force_length: greedy search goes on to the limit, and the ids behind the end are returned.
-        constraint: what the search may write; None: anything.
-        facts: int32 (B, W): what the constraint must know of each sentence.
+        steering: a constraint of what may be written; how to draw samples (with beam_size=1).
+        facts: what `steering` must know of the sentences, and the tokens that they begin with, and
+            how many they have at least: see decoding/steering.py.
 
     Returns:
         As `decode`.
@@ -106,18 +108,23 @@ def decode_batch(
             "decode_batch expects beam_size=1 where it forces the length. "
             f"Received: beam_size={beam_size}. Leave force_length out."
         )
+    if steering.sampling and not greedy:
+        raise UserError(
+            "decode_batch expects beam_size=1 where it draws samples. "
+            f"Received: beam_size={beam_size}. Leave sampling out."
+        )
     rules = Rules(
         beam_size,
         greedy,
         top_beams == 1,
         per_sentence,
         force_length=force_length,
-        constrained=constraint is not None,
+        constrained=bool(facts),
     )
     if not len(inputs):
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
-    facts = np.zeros((len(inputs), 0), "int32") if facts is None else facts
-    programs = _programs(model, rules, constraint)
+    facts = dict(facts or {})
+    programs = _programs(model, rules, steering, facts)
     ids, scores = _search(programs, inputs, limits, facts, alpha, rules)
     return ids[:, :top_beams], scores[:, :top_beams]
 
@@ -136,7 +143,7 @@ def _search(
     programs: "_Programs",
     inputs: np.ndarray,
     limits: np.ndarray,
-    facts: np.ndarray,
+    facts: dict[str, np.ndarray],
     alpha: float,
     rules: Rules,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -197,8 +204,8 @@ def _more_room(room: int, most: int) -> int:
 
 
 def _pad_rows(
-    inputs: np.ndarray, limits: np.ndarray, facts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    inputs: np.ndarray, limits: np.ndarray, facts: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Add padding where the backend compiles for each shape; rows of limit 0 take no part."""
     if not static_shapes():
         return inputs, limits, facts
@@ -206,18 +213,22 @@ def _pad_rows(
     more = few_row_counts(rows) - rows
     inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
     inputs[rows:, :1] = EOS_ID
-    return inputs, np.pad(limits, (0, more)), np.pad(facts, ((0, more), (0, 0)))
+    padded = {}
+    for name, x in facts.items():
+        widths = [(0, more), *((0, -size % 8) for size in x.shape[1:])]
+        padded[name] = np.pad(x, widths, constant_values=FILL[name])
+    return inputs, np.pad(limits, (0, more)), padded
 
 
 class _Programs:
     """The two compiled programs of a model under some rules."""
 
-    def __init__(self, model: keras.Model, rules: Rules, constraint: Constraint | None):
-        self._start = _Start(model, rules, constraint)
-        self._advance = _Advance(model, rules, constraint)
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        self._start = _Start(model, rules, steering)
+        self._advance = _Advance(model, rules, steering)
 
     def start(
-        self, inputs: np.ndarray, facts: np.ndarray, limits: np.ndarray, room: int
+        self, inputs: np.ndarray, facts: dict[str, np.ndarray], limits: np.ndarray, room: int
     ) -> tuple[Any, Beams]:
         """What stays constant, and the search at its start."""
         data = {"inputs": inputs, "facts": facts, "limits": limits}
@@ -234,17 +245,15 @@ class _Programs:
 
 
 class _SearchProgram(Program):
-    def __init__(self, model: keras.Model, rules: Rules, constraint: Constraint | None):
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
         super().__init__(model)
-        self.rules, self.constraint = rules, constraint
+        self.rules, self.steering = rules, steering
 
     def initial_state(self, facts: Any, limits: Any, room: Any) -> Any:
         """The search's state at its start, with room for so many tokens."""
-        batch, beams = ops.shape(facts)[0], self.rules.beam_size
-        state = self.model.initial_state(batch, beams, room)
-        if self.constraint is None:
-            return state
-        return {"model": state, "constraint": self.constraint.initial_state(facts, limits, beams)}
+        beams = self.rules.beam_size
+        state = self.model.initial_state(ops.shape(limits)[0], beams, room)
+        return self.steering.initial_state(state, facts, limits, beams)
 
 
 class _Start(_SearchProgram):
@@ -267,8 +276,7 @@ class _Advance(_SearchProgram):
         def step(ids, step, state):
             return self.model.decode_step(ids, step, state, memory["model"])
 
-        if self.constraint is not None:
-            step = constrained(step, self.constraint)
+        step = self.steering.steer(step, memory["facts"])
         beams = beam_search.advance(step, beams, limits, alpha, room, rules)
         return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
 
@@ -277,13 +285,15 @@ class _Kept:
     """Holds programs as an attribute of a model, in a form that Keras neither tracks nor saves."""
 
     def __init__(self):
-        self.programs: dict[tuple[Rules, Constraint | None], _Programs] = {}
+        self.programs: dict[tuple[Rules, Steering, frozenset[str]], _Programs] = {}
 
 
-def _programs(model: keras.Model, rules: Rules, constraint: Constraint | None) -> _Programs:
+def _programs(
+    model: keras.Model, rules: Rules, steering: Steering, facts: Mapping[str, np.ndarray]
+) -> _Programs:
     if not hasattr(model, "_decoding_programs"):
         model._decoding_programs = _Kept()
-    kept = model._decoding_programs.programs
-    if (rules, constraint) not in kept:
-        kept[rules, constraint] = _Programs(model, rules, constraint)
-    return kept[rules, constraint]
+    kept, key = model._decoding_programs.programs, (rules, steering, frozenset(facts))
+    if key not in kept:
+        kept[key] = _Programs(model, rules, steering)
+    return kept[key]

@@ -1,103 +1,24 @@
-"""How probable a model finds given translations: the log-probability of targets.
+"""How probable a model finds the translations of a file of lines "source TAB target".
 
-`score_pairs` scores ids in batches, `score_file` a file of lines "source TAB target". The end of
-the sentence counts as a token, as in tensor2tensor's `t2t-decoder --score_file`.
+The end of a sentence counts as a token, as in tensor2tensor's `t2t-decoder --score_file`.
 """
 
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
-import numpy as np
-from keras import ops
 
 from t2t_repro.decoding.files import Progress
-from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.decoding.pairs import Pair, Score, Scorer
 from t2t_repro.decoding.translate import WINDOW, Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
-
-BATCH_PAIRS, BATCH_TOKENS = 64, 2048
-
-Pair = tuple[list[int], list[int]]
-
-
-class Score(NamedTuple):
-    """What a target got: the sum over its tokens, its end included, and how many they are."""
-
-    log_prob: float
-    tokens: int
-
-    @property
-    def mean(self) -> float:
-        """The mean negative log-likelihood of a token: tensor2tensor's score."""
-        return -self.log_prob / self.tokens
-
-
-class Scorer:
-    """Scores pairs of ids.
-
-    Args:
-        model: a `Transformer`.
-        batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
-    """
-
-    def __init__(self, model: keras.Model, batch_size: int = 0):
-        self.batch_size = batch_size
-        self._program = _LogProbs(model)
-        self._most = getattr(model, "learned_positions", None)
-
-    def score_pairs(
-        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
-    ) -> list[Score]:
-        """The score of each (inputs, targets), both ended by 1, in their order.
-
-        Args:
-            pairs: the ids.
-            progress: is told how many pairs each finished batch had.
-        """
-        scores = [Score(0.0, 1)] * len(pairs)
-        order = sorted(range(len(pairs)), key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
-        for batch in self._batches(order, pairs):
-            rows = few_row_counts(len(batch))
-            inputs, targets = (
-                _padded([pairs[i][side] for i in batch], rows, self._most) for side in (0, 1)
-            )
-            sums = np.asarray(self._program.run({"inputs": inputs, "targets": targets}))
-            for i, log_prob in zip(batch, sums, strict=False):
-                scores[i] = Score(float(log_prob), len(pairs[i][1]))
-            progress(len(batch))
-        return scores
-
-    def _batches(self, order: list[int], pairs: list[Pair]) -> Iterator[list[int]]:
-        batch: list[int] = []
-        longest = 0
-        for i in order:
-            longest = max(longest, *map(len, pairs[i]))
-            room = self.batch_size or min(BATCH_PAIRS, BATCH_TOKENS // longest)
-            if batch and len(batch) >= room:
-                yield batch
-                batch, longest = [], max(map(len, pairs[i]))
-            batch.append(i)
-        if batch:
-            yield batch
-
-
-class _LogProbs(Program):
-    """The log-probability of each target: (B,)."""
-
-    def call(self, data):
-        targets = data["targets"]
-        logits = ops.cast(self.model(data, training=False), "float32")
-        of_target = ops.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-        log_probs = of_target - ops.logsumexp(logits, axis=-1)  # (B, T)
-        return ops.sum(ops.where(targets != 0, log_probs, 0.0), axis=-1)
 
 
 def score_file(
@@ -182,16 +103,6 @@ def _encoded(text: tuple[str, str], encoders: dict, model: keras.Model, where: s
             f"positions (hparam max_length). Received: {longest}. Leave the line out."
         )
     return ids[0], ids[1]
-
-
-def _padded(sentences: list[list[int]], rows: int, most: int | None) -> np.ndarray:
-    """The sentences as rows; 0 pads to `most` or to a multiple of 8, so that lengths are few."""
-    length = max(map(len, sentences))
-    array = np.zeros((rows, min(-(-length // 8) * 8, most or length + 8)), "int32")
-    array[len(sentences) :, 0] = EOS_ID
-    for row, sentence in zip(array, sentences, strict=False):
-        row[: len(sentence)] = sentence
-    return array
 
 
 def _as_json(text: tuple[str, str], score: Score) -> str:

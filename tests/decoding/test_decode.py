@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import beam_search, decode
+from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 
 
@@ -104,10 +105,10 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
     ids, scores = decode._search(
-        decode._programs(base.model, rules, None),
+        decode._programs(base.model, rules, Steering(), {}),
         base.inputs,
         limits,
-        np.zeros((len(limits), 0), "int32"),
+        {},
         0.0,
         rules,
     )

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from keras import ops
 
+from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
 from t2t_repro.decoding.decode import decode
-from t2t_repro.decoding.score import Score, Scorer, score_file
+from t2t_repro.decoding.pairs import Score, Scorer, batches
+from t2t_repro.decoding.score import score_file
 from t2t_repro.errors import UserError
 
 
@@ -64,12 +66,12 @@ def test_rescoring_a_translation_gives_its_log_probability(base, beam_size, alph
 
 def test_neighbours_and_padding_do_not_matter(base, pairs, monkeypatch):
     together = Scorer(base.model).score_pairs(pairs)
-    monkeypatch.setattr(score_module, "BATCH_TOKENS", 20)
+    monkeypatch.setattr(pairs_module, "BATCH_TOKENS", 20)
     counts = []
     apart = Scorer(base.model).score_pairs(pairs, counts.append)
     assert sum(counts) == len(pairs) and len(counts) > 3
     fixed = Scorer(base.model, batch_size=3)
-    assert [len(batch) for batch in fixed._batches(list(range(11)), pairs)] == [3, 3, 3, 2]
+    assert [len(batch) for batch in batches(list(range(11)), pairs, 3)] == [3, 3, 3, 2]
     for one, other, third in zip(together, apart, fixed.score_pairs(pairs), strict=True):
         np.testing.assert_allclose(one.log_prob, other.log_prob, atol=2e-5)
         np.testing.assert_allclose(one.log_prob, third.log_prob, atol=2e-5)
@@ -87,7 +89,7 @@ def test_one_pair_by_hand(base, pairs):
 
 def test_a_batch_of_one_where_nothing_fits_and_an_empty_list(base):
     long = ([3] * 20 + [1], [4] * 3000 + [1])
-    assert list(Scorer(base.model)._batches([0, 1], [long, long])) == [[0], [1]]
+    assert list(batches([0, 1], [long, long])) == [[0], [1]]
     assert Scorer(base.model).score_pairs([]) == []
 
 

@@ -1,0 +1,126 @@
+"""Given pairs of sentences through a model: the log-probability of each target token.
+
+They go in batches, sorted by length; the end of a sentence counts as a token.
+Legend: B batch, S source length, T target length, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.text.encoders import EOS_ID
+
+BATCH_PAIRS, BATCH_TOKENS = 64, 2048
+
+Pair = tuple[list[int], list[int]]
+
+
+class Score(NamedTuple):
+    """What a target got: the sum over its tokens, its end included, and how many they are."""
+
+    log_prob: float
+    tokens: int
+
+    @property
+    def mean(self) -> float:
+        """The mean negative log-likelihood of a token: tensor2tensor's score."""
+        return -self.log_prob / self.tokens
+
+
+class Scorer:
+    """Scores pairs of ids.
+
+    Args:
+        model: a `Transformer`, or an `Ensemble` of them.
+        batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
+    """
+
+    def __init__(self, model: keras.Model, batch_size: int = 0):
+        self.batch_size = batch_size
+        self._program = _LogProbs(model)
+
+    def score_pairs(
+        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
+    ) -> list[Score]:
+        """The score of each (inputs, targets), both ended by 1, in their order.
+
+        Args:
+            pairs: the ids.
+            progress: is told how many pairs each finished batch had.
+        """
+        rows = self.token_log_probs(pairs, progress)
+        return [Score(float(row.sum()), len(row)) for row in rows]
+
+    def token_log_probs(
+        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
+    ) -> list[np.ndarray]:
+        """The log-probability of each target token: float32 (T,) for each pair."""
+        return run_pairs(self._program, pairs, self.batch_size, progress)
+
+
+def run_pairs(
+    program: Program,
+    pairs: list[Pair],
+    batch_size: int = 0,
+    progress: Callable[[int], None] = lambda count: None,
+) -> list[np.ndarray]:
+    """Returns what a program makes of each pair, in their order.
+
+    Args:
+        program: maps {"inputs": int32 (B, S), "targets": int32 (B, T)} to (B, T).
+        pairs: the ids.
+        batch_size: as `Scorer`'s.
+        progress: is told how many pairs each finished batch had.
+
+    Returns:
+        (T,) for each pair, without padding.
+    """
+    results = [np.zeros(0, "float32")] * len(pairs)
+    most = getattr(program.model, "learned_positions", None)
+    order = sorted(range(len(pairs)), key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
+    for batch in batches(order, pairs, batch_size):
+        rows = few_row_counts(len(batch))
+        inputs, targets = (_padded([pairs[i][side] for i in batch], rows, most) for side in (0, 1))
+        values = np.asarray(program.run({"inputs": inputs, "targets": targets}))
+        for i, row in zip(batch, values, strict=False):
+            results[i] = row[: len(pairs[i][1])]
+        progress(len(batch))
+    return results
+
+
+def batches(order: list[int], pairs: list[Pair], batch_size: int = 0) -> Iterator[list[int]]:
+    """`order` in pieces of `batch_size`, or of as many pairs as make a good batch."""
+    batch: list[int] = []
+    longest = 0
+    for i in order:
+        longest = max(longest, *map(len, pairs[i]))
+        room = batch_size or min(BATCH_PAIRS, BATCH_TOKENS // longest)
+        if batch and len(batch) >= room:
+            yield batch
+            batch, longest = [], max(map(len, pairs[i]))
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+class _LogProbs(Program):
+    """The log-probability of each target token: (B, T)."""
+
+    def call(self, data):
+        logits = ops.cast(self.model(data, training=False), "float32")
+        of_target = ops.take_along_axis(logits, data["targets"][..., None], axis=-1)[..., 0]
+        return of_target - ops.logsumexp(logits, axis=-1)
+
+
+def _padded(sentences: list[list[int]], rows: int, most: int | None) -> np.ndarray:
+    """The sentences as rows; 0 pads to `most` or to a multiple of 8, so that lengths are few."""
+    length = max(map(len, sentences))
+    array = np.zeros((rows, min(-(-length // 8) * 8, most or length + 8)), "int32")
+    array[len(sentences) :, 0] = EOS_ID
+    for row, sentence in zip(array, sentences, strict=False):
+        row[: len(sentence)] = sentence
+    return array

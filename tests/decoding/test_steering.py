@@ -1,0 +1,126 @@
+"""Beginnings, least lengths and samples: in every kind of search, alone and together."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t_repro.decoding import decode, sampling
+from t2t_repro.decoding.sampling import Sampling
+from t2t_repro.decoding.steering import Steering
+from t2t_repro.errors import UserError
+
+PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
+LEAST = np.array([6, 0, 9, 4], "int32")
+
+
+def until_end(row):
+    row = row.tolist()
+    return row[: row.index(1)] if 1 in row else [i for i in row if i]
+
+
+def facts_of(inputs, limit, *names):
+    numbers = np.stack([sampling.draws(2, row[row != 0], limit) for row in inputs])
+    return {
+        name: value
+        for name, value in (("prefixes", PREFIXES), ("least", LEAST), ("draws", numbers))
+        if name in names
+    }
+
+
+def log_probs_of(model, inputs, targets):
+    """The log-probability of each target, (B, T)."""
+    logits = model({"inputs": inputs, "targets": targets}, training=False)
+    log_probs = np.asarray(ops.log_softmax(ops.cast(logits, "float32")))
+    return np.take_along_axis(log_probs, targets[..., None], axis=2)[..., 0]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_beginning_is_kept_and_counts_nothing_but_its_length(base, beam_size):
+    limits = np.array([14, 15, 16, 17])
+    facts = facts_of(base.inputs, 17, "prefixes")
+    ids, scores = decode.decode_batch(base.model, base.inputs, limits, beam_size, 0.7, facts=facts)
+    targets = ids[:, 0]
+    log_probs = log_probs_of(base.model, base.inputs, targets)
+    plain = decode.decode_batch(base.model, base.inputs, limits, beam_size, 0.7)
+    np.testing.assert_array_equal(until_end(ids[1, 0]), until_end(plain[0][1, 0]))
+    for row, prefix, own, score in zip(targets, PREFIXES, log_probs, scores[:, 0], strict=True):
+        count = (prefix != 0).sum()
+        assert row[:count].tolist() == prefix[:count].tolist()
+        length = len(until_end(row)) + 1
+        penalty = 1 if beam_size == 1 else ((5 + length) / 6) ** 0.7
+        assert 1 in row
+        assert score == pytest.approx(own[count:length].sum() / penalty, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_no_end_comes_before_the_least_length(base, beam_size):
+    limits = np.array([14, 15, 16, 17])
+    plain, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size)
+    before = [len(until_end(row)) for row in plain[:, 0]]
+    least = np.array([before[0] + 3, before[1], max(before[2] - 1, 0), 0], "int32")
+    ids, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size, facts={"least": least})
+    after = [len(until_end(row)) for row in ids[:, 0]]
+    assert (np.array(after) >= least).all() and after[1:] == before[1:]
+
+
+@pytest.mark.parametrize("names", [["draws"], ["draws", "prefixes", "least"]])
+@pytest.mark.parametrize("force_length", [False, True])
+def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, names, force_length):
+    how, limit = Sampling(temperature=1.3, top_k=7, top_p=0.95), 12
+    facts = facts_of(base.inputs, limit, *names)
+    ids, scores = decode.decode_batch(
+        base.model, base.inputs, [limit] * 4, 1, steering=Steering(sampling=how), facts=facts,
+        force_length=force_length,
+    )  # fmt: skip
+    targets = np.pad(ids[:, 0], ((0, 0), (0, limit - ids.shape[2])))
+    logits = base.model({"inputs": base.inputs, "targets": targets}, training=False)
+    log_probs = np.asarray(ops.log_softmax(ops.cast(logits, "float32")))
+    for b in range(4):
+        total, ended = 0.0, False
+        for step in range(limit):
+            token = targets[b, step]
+            prefix = facts.get("prefixes", np.zeros((4, 0)))[b]
+            if ended and not force_length:
+                break
+            if step < (prefix != 0).sum():
+                assert token == prefix[step]
+            else:
+                row = log_probs[b, step].copy()
+                if step < facts.get("least", np.zeros(4))[b]:
+                    row[1] = -np.inf
+                best = np.argsort(-row, kind="stable")[:7]
+                p = np.exp(row[best] / 1.3 - (row[best] / 1.3).max())
+                p /= p.sum()
+                p = np.where(np.cumsum(p) - p < 0.95, p, 0)
+                expected = best[np.searchsorted(np.cumsum(p) / p.sum(), facts["draws"][b, step])]
+                assert token == expected
+                total += 0.0 if ended else log_probs[b, step, token]
+            ended = ended or token == 1
+        assert scores[b, 0] == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize(("beam_size", "draw"), [(1, False), (1, True), (3, False)])
+def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypatch):
+    monkeypatch.setattr(decode, "FIRST_ROOM", 3)  # sentences leave the batch at many points
+    names = ["prefixes", "least"] + ["draws"] * draw
+    steering = Steering(sampling=Sampling(temperature=1.5) if draw else None)
+    limits = np.array([13, 7, 15, 11], "int32")
+    facts = facts_of(base.inputs, 15, *names)
+    whole = decode.decode_batch(
+        base.model, base.inputs, limits, beam_size, steering=steering, facts=facts
+    )
+    for b in range(4):
+        own = {name: value[b : b + 1] for name, value in facts.items()}
+        one = decode.decode_batch(
+            base.model, base.inputs[b : b + 1], limits[b : b + 1], beam_size,
+            steering=steering, facts=own,
+        )  # fmt: skip
+        assert until_end(whole[0][b, 0]) == until_end(one[0][0, 0])
+        np.testing.assert_allclose(whole[1][b], one[1][0], atol=1e-4)
+
+
+def test_samples_have_no_beams(base):
+    with pytest.raises(UserError, match="expects beam_size=1 where it draws samples. Received: "):
+        decode.decode_batch(
+            base.model, base.inputs, [9] * 4, 2, steering=Steering(sampling=Sampling())
+        )
