@@ -1,6 +1,7 @@
 """What every test shares: the golden files, and models with tensor2tensor's own weights."""
 
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -160,3 +161,14 @@ class T2TRun:
 def t2t_run(tmp_path):
     """tensor2tensor's run of a golden case: t2t_run("base_v1").write()."""
     return lambda name: T2TRun(tmp_path / "t2t", GoldenCase(name))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A real Chromium without a window, for tests marked `browser`: see tests/webdriver.py."""
+    path = pathlib.Path(__file__).with_name("webdriver.py")
+    spec = importlib.util.spec_from_file_location("webdriver", path)
+    webdriver = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(webdriver)
+    with webdriver.chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser

@@ -1,0 +1,219 @@
+"""What a model looks at: every attention's weights for one pair of sentences, and what heads do.
+
+The weights are those that the model's own layers return (Transformer.attention_weights). T2T's
+visualization/visualization.py, AttentionVisualizer, gathers the same and labels the decoder's
+self-attention by the words being written; here its columns are the words that it reads.
+"""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.text.encoders import EOS, EOS_ID
+
+START = "<start>"  # the zero vector, which the decoder reads before it has written a word
+LONGEST = 256  # tokens; beyond that a page of all heads holds too much for a browser
+LOOKS_AT = 0.5  # a head looks at something if that gets at least this share of its weight
+
+# Name, title, and the scope of a layer's weights in what the model returns.
+KINDS = (
+    ("encoder", "Encoder self-attention", "encoder/layer_{}/self_attention"),
+    ("encoder-decoder", "Encoder-decoder attention", "decoder/layer_{}/encdec_attention"),
+    ("decoder", "Decoder self-attention", "decoder/layer_{}/self_attention"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Maps:
+    """All heads of one kind of attention, for one pair of sentences.
+
+    Attributes:
+        kind: "encoder", "encoder-decoder" or "decoder".
+        title: how people call it.
+        queries: T tokens: what looks. In a decoder the words as they are written.
+        keys: S tokens: what is looked at. In the decoder's self-attention those read so far.
+        weights: float32 (layers, N, T, S); each row sums to 1.
+    """
+
+    kind: str
+    title: str
+    queries: Sequence[str]
+    keys: Sequence[str]
+    weights: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """What one head does on average over the words that look.
+
+    Attributes:
+        kind, layer, head: which one; both numbers count from 0.
+        entropy: of its weights, in bits; 2 to its power is how many words it looks at.
+        previous, same, next: the share of the weight at that position. In encoder-decoder attention
+            the position is the other sentence's; a decoder's "same" is the word written last.
+        first: the share at the first position; the start in a decoder's self-attention.
+        end: the share at the end mark, of the words before it; None where it is never read.
+        looks_at: which of these shares is the largest, if it is at least LOOKS_AT; or "".
+    """
+
+    kind: str
+    layer: int
+    head: int
+    entropy: float
+    previous: float | None
+    same: float | None
+    next: float | None
+    first: float | None
+    end: float | None
+    looks_at: str
+
+
+def sentence_ids(
+    model: Transformer,
+    encoders: Mapping[str, Any],
+    source: str,
+    target: str | None,
+    settings: DecodeHParams | None = None,
+) -> tuple[list[int], list[int]]:
+    """Returns the ids of a sentence and of its translation, ends included.
+
+    Args:
+        model: a trained one.
+        encoders: those of its "inputs" and "targets".
+        source: the sentence.
+        target: its translation; None: the model's own.
+        settings: how to decode.
+
+    Raises:
+        UserError: if there are no words, a vocabulary cannot encode them, or there are too many.
+    """
+    translator = Translator(model, dict(encoders), settings, warn=lambda text: None)
+    if not source.strip():
+        raise UserError('Expected --source="a sentence". Received: no word. Give one.')
+    encode = encoders["inputs"].encode, encoders["targets"].encode
+    inputs = [*_encoded(encode[0], "--source", source), EOS_ID]
+    _check_length(model, "--source", inputs)
+    if target is not None:
+        targets = [*_encoded(encode[1], "--target", target), EOS_ID]
+        _check_length(model, "--target", targets)
+        return inputs, targets
+    ((best, *_),) = translator.translate_ids([inputs])
+    targets = best.ids + [EOS_ID] * best.finished
+    _check_length(model, "the model's own translation", targets)
+    return inputs, targets
+
+
+def maps(
+    model: Transformer,
+    encoders: Mapping[str, Any],
+    inputs: Sequence[int],
+    targets: Sequence[int],
+) -> list[Maps]:
+    """Returns the attention of a model that reads `inputs` and writes `targets`, in KINDS' order.
+
+    Args:
+        model: a trained one.
+        encoders: those of its "inputs" and "targets"; for the labels.
+        inputs: ids, end included.
+        targets: ids, end included.
+    """
+    batch = {"inputs": np.array([inputs], "int32"), "targets": np.array([targets], "int32")}
+    weights = {
+        name: np.asarray(value, "float32")[0]
+        for name, value in model.attention_weights(batch).items()
+    }
+    read, written = tokens(encoders["inputs"], inputs), tokens(encoders["targets"], targets)
+    labels = {
+        "encoder": (read, read),
+        "encoder-decoder": (written, read),
+        "decoder": (written, [START, *written[:-1]]),
+    }
+    found = []
+    for kind, title, scope in KINDS:
+        names = (scope.format(i) for i in range(len(weights)))
+        layers = [weights[name] for name in names if name in weights]
+        if layers:
+            found.append(Maps(kind, title, *labels[kind], np.stack(layers)))
+    return found
+
+
+def tokens(encoder: Any, ids: Sequence[int]) -> list[str]:
+    """Returns one label for each id: the subword as the vocabulary spells it."""
+    # One by one: an encoder that writes from right to left would turn them round.
+    return [EOS if i == EOS_ID else encoder.decode_list([i])[0] for i in ids]
+
+
+def heads(of: Maps) -> list[Head]:
+    """Returns what each head of one kind of attention does."""
+    return [
+        _head(of.kind, layer, head, weights)
+        for layer, each in enumerate(of.weights)
+        for head, weights in enumerate(each)
+    ]
+
+
+def entropy(weights: np.ndarray) -> np.ndarray:
+    """Returns the entropy in bits of weights (..., S): (...)."""
+    logarithm = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+    return -np.sum(weights * logarithm, axis=-1)
+
+
+def heads_csv(found: Sequence[Head]) -> str:
+    """Returns one line for each head, under a line of names."""
+    file = io.StringIO()
+    names = [field.name for field in dataclasses.fields(Head)]
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    for head in found:
+        values = dataclasses.asdict(head).items()
+        writer.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in values})
+    return file.getvalue()
+
+
+def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
+    """Returns what one head does with weights (T, S)."""
+
+    def share(values: np.ndarray) -> float | None:
+        return float(values.mean()) if values.size else None
+
+    shares = {
+        "previous": share(np.diagonal(weights, -1)),
+        "same": share(np.diagonal(weights)),
+        "next": None if kind == "decoder" else share(np.diagonal(weights, 1)),
+        "first": share(weights[:, 0]),
+        "end": None if kind == "decoder" else share(weights[:-1, -1]),
+    }
+    name, most = max(shares.items(), key=lambda item: item[1] or 0.0)
+    looks_at = name if most is not None and most >= LOOKS_AT else ""
+    return Head(kind, layer, head, float(entropy(weights).mean()), **shares, looks_at=looks_at)
+
+
+def _encoded(encode: Any, flag: str, text: str) -> list[int]:
+    try:
+        return encode(text.strip())
+    except (ValueError, KeyError) as error:
+        raise UserError(
+            f"Expected {flag} in words that the vocabulary can encode. Received: {text!r} "
+            f"({error}). Mend it."
+        ) from error
+
+
+def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
+    """Refuses a sentence that is longer than the model was made for, or than a page can show."""
+    trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
+    limit = min(trained, LONGEST)
+    if len(ids) <= limit:
+        return
+    why = "a page shows no more" if limit < trained else "the model was made for no more"
+    raise UserError(
+        f"Expected {what} of at most {limit} tokens, end included: {why}. Received: {len(ids)}. "
+        "Give a shorter sentence."
+    )
