@@ -6,7 +6,8 @@ writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. It
 TensorFlow and tensorflow-text are, in TensorFlow Serving too, without t2t_repro; its README.md has
 the calls. Its translations are those of t2t-decoder; of a parsing problem it gives the tags, which
 t2t-decoder reads as trees.
---decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it.
+--decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it, but a request may name its
+own alpha and extra_length. --quantize=float16 halves its size. docs/serving.md has more.
 
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
 
@@ -41,8 +42,10 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_bool("export_as_tfhub", False, text, flag_values=f)
     formats = ["saved_model", "ctranslate2"]
     flags.DEFINE_enum("format", "saved_model", formats, "What to write.", flag_values=f)
-    text = "How CTranslate2 stores the weights: float32, float16, bfloat16, int16, int8 or"
-    flags.DEFINE_string("quantize", "float32", f"{text} int8_float32.", flag_values=f)
+    text = "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16,"
+    flags.DEFINE_string("quantize", "float32", f"{text} int8 or int8_float32.", flag_values=f)
+    text = "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients."
+    flags.DEFINE_bool("t2t_serving", False, text, flag_values=f)
     text = "Refuse a quantized model whose translations lose more BLEU than this on the dev split."
     flags.DEFINE_float("max_bleu_drop", None, text, lower_bound=0.0, flag_values=f)
     text = "How many sentences of the dev split say how much BLEU is lost."
@@ -66,32 +69,26 @@ def main(args: flags.FlagValues) -> None:
     run, config = cli.trained_run(args)
     problem = registry.get_problem(config.problem)
     settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
+    arguments = {
+        "data_dir": args.data_dir,
+        "checkpoint": args.checkpoint_path,
+        "quantize": args.quantize,
+    }
     if args.format == "ctranslate2":
-        export_ctranslate2(
-            run,
-            config,
-            args.export_dir,
-            settings,
-            data_dir=args.data_dir,
-            checkpoint=args.checkpoint_path,
-            quantize=args.quantize,
-            max_bleu_drop=args.max_bleu_drop,
-            gate_samples=args.gate_samples,
-        )
+        if args.t2t_serving:
+            raise UserError(
+                "Expected --t2t_serving with --format=saved_model. Received: --format=ctranslate2. "
+                "Leave it out."
+            )
+        gate = {"max_bleu_drop": args.max_bleu_drop, "gate_samples": args.gate_samples}
+        export_ctranslate2(run, config, args.export_dir, settings, **arguments, **gate)
         return
-    if args.quantize != "float32" or args.max_bleu_drop is not None:
+    if args.max_bleu_drop is not None:
         raise UserError(
-            "Expected --quantize and --max_bleu_drop with --format=ctranslate2. Received: "
-            "--format=saved_model. Leave them out, or choose that format."
+            "Expected --max_bleu_drop with --format=ctranslate2. Received: --format=saved_model. "
+            "Leave it out, or choose that format."
         )
-    export_run(
-        run,
-        config,
-        args.export_dir,
-        settings,
-        data_dir=args.data_dir,
-        checkpoint=args.checkpoint_path,
-    )
+    export_run(run, config, args.export_dir, settings, **arguments, t2t_serving=args.t2t_serving)
 
 
 def export_run(
@@ -102,6 +99,8 @@ def export_run(
     *,
     data_dir: str | None = None,
     checkpoint: str | None = None,
+    quantize: str = "float32",
+    t2t_serving: bool = False,
     say: Callable[[str], None] = print,
 ) -> pathlib.Path:
     """Writes a checkpoint of a run as a SavedModel.
@@ -109,10 +108,13 @@ def export_run(
     Args:
         run: the run.
         config: what it is.
-        export_dir: the folder to write; None: export/STEP in the run.
+        export_dir: the folder to write; None: export/STEP, with -QUANTIZE where it is not float32,
+            in the run.
         settings: the `DecodeHParams`.
         data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
+        quantize: the type in which the weights are kept.
+        t2t_serving: make tensor2tensor's signature the default one.
         say: gets a line about what was written.
 
     Returns:
@@ -122,16 +124,23 @@ def export_run(
     from t2t_repro.training import checkpoints
 
     saved_model.check_settings(settings)
+    saved_model.check_storage(quantize)
     source = checkpoints.find(checkpoint or run.path)
-    path = _new_folder(run, export_dir, str(checkpoints.step_of(source)))
+    path = _new_folder(run, export_dir, str(checkpoints.step_of(source)), quantize)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
-    saved_model.export(model, encoders, path, settings, vocabularies(run, config, data_dir))
+    files = vocabularies(run, config, data_dir)
+    saved_model.export(
+        model, encoders, path, settings, files, storage=quantize, t2t_serving=t2t_serving
+    )
     say(f"Wrote {path} from {source}. {path / 'README.md'} has the calls.")
     return path
 
 
-def _new_folder(run: RunDirectory, export_dir: str | os.PathLike | None, name: str) -> pathlib.Path:
+def _new_folder(
+    run: RunDirectory, export_dir: str | os.PathLike | None, name: str, quantize: str
+) -> pathlib.Path:
     """Returns the folder to write, which is checked before the model is loaded."""
+    name += "" if quantize == "float32" else f"-{quantize}"
     path = pathlib.Path(export_dir).expanduser() if export_dir else run.path / "export" / name
     check_new_folder(path)
     return path
@@ -186,9 +195,7 @@ def export_ctranslate2(
 
     ctranslate2.check_quantization(quantize)
     source = checkpoints.find(checkpoint or run.path)
-    name = f"ctranslate2-{checkpoints.step_of(source)}"
-    name += "" if quantize == "float32" else f"-{quantize}"
-    path = _new_folder(run, export_dir, name)
+    path = _new_folder(run, export_dir, f"ctranslate2-{checkpoints.step_of(source)}", quantize)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
 
     def accept(folder: pathlib.Path) -> None:

@@ -45,8 +45,8 @@ def program(module, *flags):
     cli.run("t2t", module.__doc__, module.define_flags, module.main, list(flags))
 
 
-def outputs(path):
-    call = tf.saved_model.load(str(path)).signatures["serving_default"]
+def outputs(path, signature="serving_default"):
+    call = tf.saved_model.load(str(path)).signatures[signature]
     return [text.decode() for text in call(inputs=tf.constant(SENTENCES))["outputs"].numpy()]
 
 
@@ -72,9 +72,12 @@ def test_the_newest_checkpoint(run, tmp_path, capsys):
 def test_flags(run, tmp_path):
     settings = "--decode_hparams=beam_size=2,extra_length=5"
     checkpoint = f"--checkpoint_path={run.checkpoints_dir / 'ckpt-5'}"
-    folder = f"--export_dir={tmp_path / 'a' / '1'}"
-    program(exporter, f"--output_dir={run.path}", settings, checkpoint, folder)
-    assert outputs(tmp_path / "a" / "1") == decoded(run, tmp_path, settings, checkpoint)
+    kind = ("--quantize=float16", "--t2t_serving")
+    program(exporter, f"--output_dir={run.path}", settings, checkpoint, *kind)
+    path = run.path / "export" / "5-float16"
+    assert outputs(path, "text") == decoded(run, tmp_path, settings, checkpoint)
+    signatures = tf.saved_model.load(str(path)).signatures
+    assert set(signatures["serving_default"].structured_outputs) == {"outputs", "scores"}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,9 @@ def test_flags(run, tmp_path):
         (["--decode_hparams=return_beams=True"], "Received: return_beams=True. Leave that out."),
         (["--export_dir=TAKEN"], "Expected a new or empty folder."),
         (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
-        (["--quantize=int8"], "Expected --quantize and --max_bleu_drop with --format=ctranslate2."),
+        (["--quantize=int8"], "Expected one of float32, float16 for a SavedModel."),
+        (["--max_bleu_drop=1"], "Expected --max_bleu_drop with --format=ctranslate2."),
+        (["--format=ctranslate2", "--t2t_serving"], "--t2t_serving with --format=saved_model."),
         (["--format=ctranslate2", "--quantize=int3"], "int16 for CTranslate2. Received: 'int3'."),
         (["--problem=translate_ende_wmt32k"], "Expected --problem=text2text_tmpdir"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),

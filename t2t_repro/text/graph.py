@@ -121,6 +121,10 @@ class GraphSubwords(tf.Module):
         pieces = tf.where(blank, " ", "") + tokens.values
         return tf.strings.reduce_join(tokens.with_values(pieces), axis=1)
 
+    def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
+        return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
+
     def _spelled(self, codes: tf.Tensor) -> tf.Tensor:
         """Code points int32 (N,) spelled in the alphabet."""
         place = tf.searchsorted(self._alphabet, codes)

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
 from t2t_repro.errors import UserError
-from t2t_repro.interop import saved_model
-from t2t_repro.text import SubwordTextEncoder
+from t2t_repro.interop import saved_model, signatures
 from t2t_repro.text.encoders import ByteTextEncoder
 
-SUBTOKENS = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". "]
 TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 30, "\u00a0gab\n", "f_\\u"]
 LOAD = """
 import json, sys
@@ -27,30 +24,23 @@ path, batches = json.loads(sys.stdin.read())
 call = tf.saved_model.load(path).signatures["serving_default"]
 assert not any(name.partition(".")[0] == "t2t_repro" for name in sys.modules)
 results = [call(inputs=tf.constant(batch, tf.string)) for batch in batches]
+from tensorflow.python.tools import saved_model_cli as cli
+def command(*arguments):
+    sys.argv = ["saved_model_cli", *arguments]
+    try:
+        cli.main()
+    except SystemExit as stop:
+        assert not stop.code
+command("show", "--dir", path, "--all")
+print("=====")
 print(json.dumps([{k: tf.strings.as_string(v).numpy().astype(str).tolist()
                    if v.dtype != tf.string else
                    [x.decode() for x in tf.reshape(v, [-1]).numpy().tolist()]
                    for k, v in r.items()} for r in results]))
+print("=====", flush=True)
+asked = "inputs=" + repr(batches[1])
+command("run", "--dir", path, "--tag_set=serve", "--signature_def=text", "--input_exprs", asked)
 """
-
-
-@pytest.fixture(scope="module")
-def encoders():
-    return {name: SubwordTextEncoder.from_subtokens(SUBTOKENS) for name in ("inputs", "targets")}
-
-
-def make_model(overrides=""):
-    """A model that was not trained, with an end that is likely enough to come."""
-    keras.utils.set_random_seed(3)
-    size = len(SUBTOKENS)
-    hparams = get_hparams(
-        "transformer_test",
-        f"hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1{overrides}",
-    )
-    model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
-    for variable in model.variables:
-        variable.assign(3 * variable)
-    return model
 
 
 def expected(model, encoders, settings, texts):
@@ -72,8 +62,8 @@ def check(result, rows, beam_size):
         np.testing.assert_allclose([v for _, v in real], [v for _, v in row], rtol=2e-4, atol=2e-4)
 
 
-def run(served, texts):
-    result = served.signatures["serving_default"](inputs=tf.constant(texts, tf.string))
+def translated(served, texts):
+    result = served.text(tf.constant(texts, tf.string))
     return {
         k: [x.decode() for x in v.numpy().ravel()] if v.dtype == tf.string else v.numpy()
         for k, v in result.items()
@@ -90,59 +80,62 @@ def run(served, texts):
         ("", {"beam_size": 1, "extra_length": 30, "max_input_size": 9}),
     ],
 )
-def test_it_equals_the_decoder(tmp_path, encoders, overrides, settings):
+def test_the_graph_equals_the_decoder(make_model, encoders, overrides, settings):
     model = make_model(overrides)
     rows = expected(model, encoders, settings, TEXTS)
     assert any(text for row in rows for text, _ in row)
-    saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings))
-    served = tf.saved_model.load(tmp_path / "7")
+    served = signatures.Served(model, encoders, DecodeHParams(**settings))
     beam_size = settings.get("beam_size", 4)
-    check(run(served, TEXTS), rows, beam_size)
+    check(translated(served, TEXTS), rows, beam_size)
     for text, row in zip(TEXTS[:3], rows, strict=False):
-        check(run(served, [text]), [row], beam_size)
-    check(run(served, []), [], beam_size)
+        check(translated(served, [text]), [row], beam_size)
+    check(translated(served, []), [], beam_size)
 
 
-def test_a_process_that_has_tensorflow_and_tensorflow_text_alone(tmp_path, encoders):
-    model, settings = make_model(), {"beam_size": 2, "extra_length": 9}
-    saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings))
-    asked = json.dumps([str(tmp_path / "7"), [TEXTS, TEXTS[:1], []]])
+def test_a_process_that_has_tensorflow_and_tensorflow_text_alone(small, tmp_path):
+    model, encoders, path = small
     done = subprocess.run(
         [sys.executable, "-I", "-c", LOAD],
-        input=asked,
+        input=json.dumps([str(path), [TEXTS, TEXTS[:1], []]]),
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    whole, single, empty = json.loads(done.stdout.splitlines()[-1])
+    listed, answers, ran = done.stdout.split("=====")
+    for name in ("serving_default", "text", "translate", "token_ids", "score", "attention"):
+        assert f"signature_def['{name}']" in listed
+    whole, single, empty = json.loads(answers)
+    settings = {"beam_size": 2, "extra_length": 9, "max_input_size": 80}
     rows = expected(model, encoders, settings, TEXTS)
     check(whole, rows, 2)
     check(single, rows[:1], 2)
     assert empty == {"outputs": [], "scores": [], "beams": [], "beam_scores": []}
+    assert f"Result for output key outputs:\n[b'{rows[0][0][0]}']" in ran
 
 
-def test_line_ends_that_a_model_writes_become_blanks():
-    class Echo(saved_model.Served):
-        def _search(self, inputs, limits, rules):
+def test_line_ends_that_a_model_writes_become_blanks(make_model, encoders):
+    class Echo(signatures.Served):
+        def _search(self, inputs, *args):
             return inputs[:, None, :], tf.zeros([tf.shape(inputs)[0], 1])
 
-    encoder = SubwordTextEncoder.from_subtokens(SUBTOKENS)
-    both = {"inputs": encoder, "targets": encoder}
-    served = Echo(make_model(), both, DecodeHParams(beam_size=1))
+    served = Echo(make_model(), encoders, DecodeHParams(beam_size=1))
     texts = ["a\r\nb", "a  b", "é_\\", "", "<pad>"]
-    outputs = served.translate(tf.constant(texts))["outputs"].numpy()
+    outputs = served.text(tf.constant(texts))["outputs"].numpy()
     assert [x.decode() for x in outputs] == ["a b", *texts[1:]]
 
 
-def test_what_lies_in_the_folder(tmp_path, encoders):
+def test_what_lies_in_the_folder(tmp_path, make_model, encoders):
+    """In float16, and with tensor2tensor's own signature as the default."""
     model = make_model()
     vocabulary = tmp_path / "vocab.x.subwords"
     encoders["inputs"].store_to_file(vocabulary)
     (tmp_path / "served" / "12").mkdir(parents=True)
     path = saved_model.export(
-        model, encoders, tmp_path / "served" / "12", DecodeHParams(alpha=0.7), [vocabulary]
+        *(model, encoders, tmp_path / "served" / "12", DecodeHParams(alpha=0.7), [vocabulary]),
+        storage="float16",
+        t2t_serving=True,
     )
     assert [p.name for p in path.parent.iterdir()] == ["12"]
     assert (path / vocabulary.name).read_bytes() == vocabulary.read_bytes()
@@ -154,21 +147,42 @@ def test_what_lies_in_the_folder(tmp_path, encoders):
         f'load("{path}")',
         "/models/translate/12 -e",
         ":predict",
-        "all 4 beams",
+        "keeps 4 beams",
         "1024 tok",
+        "`serving_default` is `tf_example`",
+        "kept in float16",
     ):
         assert text in readme
-    assert """-d '{"inputs": ["A man is sleeping."]}'""" in readme
-    weights = tf.saved_model.load(path).weights
-    assert len(weights) == len(model.variables)
+    loaded = tf.saved_model.load(path)
+    assert len(loaded.weights) == len(model.variables)
+    assert {w.dtype for w in loaded.weights if w.dtype.is_floating} == {tf.float16}
+    assert list(loaded.signatures["serving_default"].structured_input_signature[1]) == ["input"]
 
 
-def test_the_python_call_of_the_readme_runs(tmp_path, encoders):
-    path = saved_model.export(make_model(), encoders, tmp_path / "a b")
+def test_the_python_calls_of_the_readme_run(small, capsys):
+    _, _, path = small
     readme = (path / "README.md").read_text()
-    assert "/models/translate/1 -e" in readme
+    assert "/models/translate/7 -e" in readme and "Ein Mann schläft." in readme
+    assert "`serving_default` is `text`" in readme and "kept in float32" in readme
     code = readme.partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.count("tf.Tensor") == 4
+
+
+def test_another_storage_is_refused(tmp_path):
+    message = "Expected one of float32, float16 for a SavedModel. Received: 'int8'. Correct"
+    with pytest.raises(UserError, match=message):
+        saved_model.export(None, {}, tmp_path / "new", storage="int8")
+
+
+def test_a_weight_that_float16_cannot_hold(tmp_path, make_model, encoders):
+    model = make_model()
+    variable = next(v for v in model.variables if v.dtype == "float32")
+    variable.assign(variable * 0 + 70000.0)
+    message = "Expected weights that float16 can hold, up to 65504.* Received: 70000 in .*Leave"
+    with pytest.raises(UserError, match=message):
+        saved_model.export(model, encoders, tmp_path / "new", storage="float16")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +213,7 @@ def test_another_backend_is_refused(tmp_path, monkeypatch):
         saved_model.export(None, {}, tmp_path / "new")
 
 
-def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path):
+def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path, make_model):
     byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
     with pytest.raises(UserError, match="Expected a SubwordTextEncoder"):
         saved_model.export(make_model(), byte, tmp_path / "new")

@@ -1,0 +1,397 @@
+"""The graph of a SavedModel: what a trained model answers, signature by signature.
+
+Text to ids, the search and ids to text are one graph. Each sentence has its own limit and stop, as
+in the decoder, so that its translation does not depend on the others of a request. No shape depends
+on the batch: a server may join requests, and cut the answers apart along the first axis.
+
+The signatures are small: the large pieces, which they share, are functions that are traced once.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.decoding.decode import FIRST_ROOM
+from t2t_repro.decoding.pairs import BATCH_TOKENS
+from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.text import graph
+from t2t_repro.text.encoders import EOS_ID
+
+LARGEST_ALPHA = 10.0  # beyond, the length penalty of a long sentence leaves float32
+STORAGES = ("float32", "float16")
+
+
+def _shared(*specs: tf.TensorSpec) -> Callable[[Callable], Any]:
+    """A method that is traced once, for tensors of these kinds, whoever calls it."""
+    return tf.function(input_signature=specs, autograph=False)
+
+
+def _strings(name: str = "inputs") -> tf.TensorSpec:
+    return tf.TensorSpec([None], tf.string, name)
+
+
+_IDS = tf.TensorSpec([None, None], tf.int32, "inputs")
+_ALPHA = tf.TensorSpec([None], tf.float32, "alpha")
+_EXTRA = tf.TensorSpec([None], tf.int32, "extra_length")
+_LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
+
+
+class Served:
+    """What is written. B texts, S source and T target tokens, K beams, L tokens of each.
+
+    No `tf.Module`: its functions would be traced once more, and written twice.
+
+    Args:
+        model: a `Transformer`.
+        encoders: {"inputs": SubwordTextEncoder, "targets": SubwordTextEncoder}.
+        settings: how to decode.
+        storage: the type in which the weights are kept, one of STORAGES. Whatever it is, the
+            model computes with them as before, in its own types.
+
+    Raises:
+        UserError: if an encoder is of another kind, or float16 cannot hold a weight.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        encoders: dict[str, Any],
+        settings: DecodeHParams,
+        storage: str = "float32",
+    ):
+        self._model, self._settings = model, settings
+        self._rules = Rules(
+            settings.beam_size, settings.beam_size == 1, stop_early=False, per_sentence=True
+        )
+        self._vocab_size = model.inputs_embedding.vocab_size
+        self._most = model.learned_positions
+        limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
+        self.longest = limit if self._most is None else min(limit, self._most)
+        self.most_extra = max(settings.extra_length, LONGEST_INPUT)
+        self.weights = [_stored(variable, storage) for variable in model.variables]
+        self.source = self.target = graph.GraphSubwords(encoders["inputs"])
+        if encoders["targets"] is not encoders["inputs"]:
+            self.target = graph.GraphSubwords(encoders["targets"])
+
+    def signatures(self, t2t_serving: bool = False) -> dict[str, Any]:
+        """The functions by the names under which they are served.
+
+        t2t_serving: let `serving_default` be `tf_example`, as in tensor2tensor, whose clients name
+            no signature; otherwise it is `text`.
+        """
+        names = ("text", "translate", "token_ids", "score", "attention", "tf_example")
+        served = {name: getattr(self, name).get_concrete_function() for name in names}
+        return {"serving_default": served["tf_example" if t2t_serving else "text"], **served}
+
+    @_shared(_strings())
+    def text(self, inputs):
+        """Translates with the alpha and the extra length that were exported.
+
+        Args:
+            inputs: string (B,).
+
+        Returns:
+            {"outputs": string (B,), the best translations; "scores": float32 (B,), theirs;
+            "beams": string (B, K), all, best first; "beam_scores": float32 (B, K)}.
+        """
+        ids, lengths = self._source_ids(inputs)
+        return self._translations(*self._search(*self._cut(ids, lengths), *self._usual(inputs)))
+
+    @_shared(_strings(), _ALPHA, _EXTRA)
+    def translate(self, inputs, alpha, extra_length):
+        """As `text`, with alpha float32 and extra_length int32 of each string: (B,), or (1,)."""
+        right = (alpha >= 0) & (alpha <= LARGEST_ALPHA)
+        _expect(right, f"Expected alpha from 0 to {LARGEST_ALPHA}.", alpha)
+        right = (extra_length >= 0) & (extra_length <= self.most_extra)
+        _expect(right, f"Expected extra_length from 0 to {self.most_extra}.", extra_length)
+        ids, lengths = self._source_ids(inputs)
+        asked = (tf.broadcast_to(x, tf.shape(inputs)) for x in (alpha, extra_length))
+        return self._translations(*self._search(*self._cut(ids, lengths), *asked))
+
+    @_shared(_IDS)
+    def token_ids(self, inputs):
+        """Translates ids.
+
+        Args:
+            inputs: int32 (B, S), each row ended by 1 and padded with 0.
+
+        Returns:
+            {"ids": int32 (B, K, L), ended and padded so; "scores": float32 (B, K)}.
+        """
+        ids, scores = self._search(*self._checked(inputs), *self._usual(inputs))
+        return {"ids": ids, "scores": scores}
+
+    @_shared(_strings("input"))
+    def tf_example(self, examples):
+        """tensor2tensor's own, as its serving/export.py writes and serving_utils.py asks.
+
+        Args:
+            examples: string (B,), each a serialized tf.Example with int64 "inputs", the last 1.
+
+        Returns:
+            {"outputs": int32 (B, L), the best ids, padded with 0; "scores": float32 (B,)}.
+        """
+        parsed = tf.io.parse_example(examples, {"inputs": tf.io.RaggedFeature(tf.int64)})
+        ids = self._checked(parsed["inputs"].to_tensor())
+        ids, scores = self._search(*ids, *self._usual(examples))
+        return {"outputs": ids[:, 0], "scores": scores[:, 0]}
+
+    @_shared(_strings(), _strings("targets"))
+    def score(self, inputs, targets):
+        """How probable the model finds translations.
+
+        Args:
+            inputs: string (B,), the sources.
+            targets: string (B,), their translations.
+
+        Returns:
+            {"log_probs": float32 (B,), the sum over the tokens; "tokens": int32 (B,), how many, the
+            end included; "mean_negative_log_likelihoods": float32 (B,), what tensor2tensor calls
+            the score; "token_log_probs": float32 (B, T), those of each token, padded with 0}.
+        """
+        sources, targets, lengths = self._pairs(inputs, targets)
+        of_tokens = self._by_blocks(self._log_probs, sources, targets, tf.TensorSpec([None, None]))
+        sums = tf.reduce_sum(of_tokens, axis=1)
+        return {
+            "log_probs": sums,
+            "tokens": lengths,
+            "mean_negative_log_likelihoods": -sums / tf.cast(lengths, tf.float32),
+            "token_log_probs": of_tokens,
+        }
+
+    @_shared(_strings(), _strings("targets"))
+    def attention(self, inputs, targets):
+        """Which source tokens the model looks at where it predicts each token of a translation.
+
+        Args:
+            inputs: string (B,), the sources.
+            targets: string (B,), a translation of each.
+
+        Returns:
+            {"source_tokens": string (B, S); "target_tokens": string (B, T); "attention": float32
+            (B, T, S)}. The tokens are as the vocabulary spells them (a `_` ends a word), the last
+            is its id 1, `<EOS>_`, and "" pads. attention[b, t, s] is the weight that the last
+            decoder layer's attention to the encoder gives source token s where it predicts target
+            token t, the mean over the heads: a row sums to 1 over the source's tokens, its end
+            included, and what stands at padding, of the source or of the target, is 0.
+
+        Raises:
+            InvalidArgumentError: if there are not as many targets as inputs, or one is of more than
+                `longest` tokens.
+        """
+        sources, targets, _ = self._pairs(inputs, targets)
+        spec = tf.TensorSpec([None, None, None])
+        weights = self._by_blocks(self._encdec_weights, sources, targets, spec)
+        return {
+            "source_tokens": self.source.subtokens(sources),
+            "target_tokens": self.target.subtokens(targets),
+            "attention": weights,
+        }
+
+    # --- from texts or ids to what the model takes ----------------------------------------------
+
+    @_shared(_strings())
+    def _source_ids(self, texts):
+        return self._encode(self.source, texts)
+
+    @_shared(_strings())
+    def _target_ids(self, texts):
+        return self._encode(self.target, texts)
+
+    def _encode(self, subwords: graph.GraphSubwords, texts):
+        """Ids int32 (B, S) of strings (B,), each with its end, padded with 0; their lengths (B,).
+
+        Those of more than `longest` tokens are cut, less their end: their length is what they had.
+        """
+        end = tf.fill([tf.shape(texts)[0], 1], EOS_ID)
+        ids = tf.concat([subwords.encode(graph.strip(texts)), end], axis=1)
+        return ids[:, : self.longest].to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
+
+    def _checked(self, ids):
+        """Ids int32 (B, S) and lengths (B,) to search with, of ids (B, S) that a client made."""
+        known = (ids >= 0) & (ids < self._vocab_size)
+        _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids)
+        return self._cut(tf.cast(ids, tf.int32), _lengths(ids))
+
+    def _cut(self, ids, lengths):
+        """The ids (B, S) of at most the longest input; what is cut gets its end."""
+        ids = ids[:, : self.longest]
+        last = tf.range(tf.shape(ids)[1]) == self.longest - 1
+        ids = tf.where((lengths > self.longest)[:, None] & last, EOS_ID, ids)
+        return ids, tf.minimum(lengths, self.longest)
+
+    def _pairs(self, inputs, targets):
+        """Ids (B, S) of sources and (B, T) of targets, none of which is cut; (B,), the latters'."""
+        sizes = tf.stack([tf.size(inputs), tf.size(targets)])
+        _expect(sizes[0] == sizes[1], "Expected as many targets as inputs.", sizes)
+        sources, source_lengths = self._source_ids(inputs)
+        ids, lengths = self._target_ids(targets)
+        message = f"Expected texts of at most {self.longest} tokens, their ends included."
+        for of_side in (source_lengths, lengths):
+            _expect(of_side <= self.longest, message, of_side)
+        return sources, ids, lengths
+
+    def _usual(self, rows):
+        """The alpha and the extra length that were exported, for each of the rows."""
+        count = tf.shape(rows)[:1]
+        return tf.fill(count, self._settings.alpha), tf.fill(count, self._settings.extra_length)
+
+    # --- what the model does --------------------------------------------------------------------
+
+    def _weights(self) -> keras.StatelessScope:
+        """Where the model computes with the stored weights: read, and cast, once."""
+        pairs = zip(self._model.variables, self.weights, strict=True)
+        return keras.StatelessScope([(own, tf.cast(kept, own.dtype)) for own, kept in pairs])
+
+    @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
+    def _search(self, inputs, lengths, alpha, extra_length):
+        """ids (B, K, L) and scores (B, K) of the beams; L is the longest hypothesis."""
+        limits = lengths + extra_length
+        if self._most is not None:
+            limits = tf.minimum(limits, self._most)
+        # An empty text has an empty translation.
+        limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
+        with self._weights():
+            ids, scores = self._stretches(inputs, limits, alpha)
+        longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
+        return ids[:, :, :longest], scores
+
+    def _stretches(self, inputs, limits, alpha):
+        """ids (B, K, L) and scores (B, K), L the largest limit.
+
+        Room for tokens is made in stretches, and sentences that are done leave the batch.
+        """
+        model, rules = self._model, self._rules
+        batch, beam_size = tf.shape(inputs)[0], rules.beam_size
+        most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
+
+        def stretch(room, rows, limits, alpha, memory, beams, all_ids, all_scores):
+            room = tf.minimum(room, most)
+            state = model.initial_state(tf.size(rows), beam_size, room)
+            beams = beam_search.extend(Beams(*beams), room, state)
+
+            def step(ids, position, state):
+                return model.decode_step(ids, position, state, memory)
+
+            beams = beam_search.advance(step, beams, limits, alpha, room, rules)
+            ids, scores = beam_search.result(beams, rules)
+            ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
+            all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
+            all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)
+            live = tf.where(beam_search.unfinished(beams, limits, alpha, rules))[:, 0]
+            rows, limits, alpha, memory, beams = tf.nest.map_structure(
+                lambda x: tf.gather(x, live) if x.shape.rank else x,
+                (rows, limits, alpha, memory, tuple(beams)),
+            )
+            return room + room // 2, rows, limits, alpha, memory, beams, all_ids, all_scores
+
+        room = tf.minimum(FIRST_ROOM, most)
+        state = model.initial_state(batch, beam_size, room)
+        beams = beam_search.begin(state, batch, beam_size, room)
+        memory = model.start_decoding(inputs)
+        start = (
+            *(room, tf.range(batch), limits, alpha, memory, tuple(beams)),
+            tf.zeros([batch, beam_size, most], tf.int32),
+            tf.zeros([batch, beam_size], tf.float32),
+        )
+        *_, ids, scores = tf.while_loop(
+            lambda room, rows, *rest: tf.size(rows) > 0,
+            stretch,
+            start,
+            shape_invariants=tf.nest.map_structure(_any_size, start),
+        )
+        return ids, scores
+
+    def _by_blocks(self, of_block: Callable, inputs, targets, spec: tf.TensorSpec):
+        """of_block(inputs, targets), a few rows at a time: logits and attention are large."""
+        batch = tf.shape(inputs)[0]
+        longest = tf.maximum(tf.shape(inputs)[1], tf.shape(targets)[1])
+        rows = tf.clip_by_value(BATCH_TOKENS // tf.maximum(longest, 1), 1, tf.maximum(batch, 1))
+        blocks = tf.maximum(-(-batch // rows), 1)  # `map_fn` must see one to know what it gives
+
+        def in_blocks(ids):
+            padded = tf.pad(ids, [[0, blocks * rows - batch], [0, 0]])
+            return tf.reshape(padded, [blocks, rows, tf.shape(ids)[1]])
+
+        with self._weights():
+            values = tf.map_fn(
+                lambda pair: of_block(*pair),
+                (in_blocks(inputs), in_blocks(targets)),
+                parallel_iterations=1,
+                fn_output_signature=spec,
+            )
+        return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], 0))[:batch]
+
+    def _log_probs(self, inputs, targets):
+        """The log-probability (B, T) of each of the ids `targets`, 0 at padding."""
+        logits = self._model({"inputs": inputs, "targets": targets}, training=False)
+        logits = tf.cast(logits, tf.float32)
+        log_probs = tf.gather(logits, targets, batch_dims=2) - tf.reduce_logsumexp(logits, axis=2)
+        return tf.where(targets != 0, log_probs, 0.0)
+
+    def _encdec_weights(self, inputs, targets):
+        """The weights (B, T, S) that `attention` gives."""
+        model = self._model
+        weights = model.attention_weights({"inputs": inputs, "targets": targets})
+        last = weights[f"decoder/layer_{len(model.decoder.layers) - 1}/encdec_attention"]
+        both = (targets != 0)[:, :, None] & (inputs != 0)[:, None, :]
+        return tf.where(both, tf.reduce_mean(last, axis=1), 0.0)
+
+    def _translations(self, ids, scores):
+        """What `text` and `translate` answer."""
+        texts = tf.reshape(self._texts(_rows(ids)), [-1, self._rules.beam_size])
+        best = {"outputs": texts[:, 0], "scores": scores[:, 0]}
+        return {**best, "beams": texts, "beam_scores": scores}
+
+    @_shared(_IDS)
+    def _texts(self, ids):
+        """The strings (N,) of ids (N, L)."""
+        return graph.one_line(self.target.decode(_tokens(ids)))
+
+
+def _stored(variable: keras.Variable, storage: str) -> tf.Variable:
+    """What is kept of a variable of the model: the same one, or a copy in `storage`."""
+    if storage == "float32" or not variable.value.dtype.is_floating:
+        return variable.value
+    smaller = tf.cast(variable.value, storage)
+    if not tf.reduce_all(tf.math.is_finite(smaller)):
+        largest = float(tf.reduce_max(tf.abs(variable.value)))
+        raise UserError(
+            f"Expected weights that {storage} can hold, up to {smaller.dtype.max}. Received: "
+            f"{largest:g} in {variable.path}. Leave --quantize out."
+        )
+    return tf.Variable(smaller, trainable=False, name=variable.name)
+
+
+def _expect(right: tf.Tensor, message: str, received: tf.Tensor) -> None:
+    """A request that is not right is refused with the message: InvalidArgument, HTTP's 400."""
+    tf.debugging.Assert(tf.reduce_all(right), [f"{message} Received:", received])
+
+
+def _any_size(x: tf.Tensor) -> tf.TensorShape:
+    return tf.TensorShape([None] * x.shape.rank)
+
+
+def _lengths(ids: tf.Tensor) -> tf.Tensor:
+    """int32 (B,): how many ids of (B, L) there are before the padding."""
+    ends = tf.where(ids != 0, tf.range(1, tf.shape(ids)[1] + 1), 0)
+    return tf.reduce_max(tf.pad(ends, [[0, 0], [1, 0]]), axis=1)
+
+
+def _rows(beams: tf.Tensor) -> tf.Tensor:
+    """(B, K, L) -> (B * K, L)."""
+    batch, count, length = tf.unstack(tf.shape(beams))
+    return tf.reshape(beams, [batch * count, length])
+
+
+def _tokens(ids: tf.Tensor) -> tf.RaggedTensor:
+    """The ids (N, L) before the end; where there is none, without the padding behind them."""
+    ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+    full = tf.reduce_sum(tf.cast(~ended, tf.int32), axis=1)
+    any_end = tf.reduce_any(ended, axis=1)
+    return tf.RaggedTensor.from_tensor(ids, tf.where(any_end, full, _lengths(ids)))

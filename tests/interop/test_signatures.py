@@ -1,0 +1,259 @@
+"""What each signature of a SavedModel answers, beside what the library computes."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.score import Scorer
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import FILLER, Translator, one_line
+
+LONG = "abc d. " * 1429  # 10,003 characters
+TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 9, LONG]
+EXTRA, LONGEST = 9, 80  # of the fixture `small`
+
+
+@pytest.fixture(scope="module")
+def signatures(small):
+    _, _, path = small
+    return tf.saved_model.load(path).signatures
+
+
+def padded(rows):
+    ids = np.zeros((len(rows), max(map(len, rows))), "int32")
+    for row, values in zip(ids, rows, strict=True):
+        row[: len(values)] = values
+    return ids
+
+
+def test_token_ids_equal_decode(small, signatures):
+    model, encoders, _ = small
+    rows = [[*encoders["inputs"].encode(text), 1] for text in TEXTS[:7] if text.strip()]
+    inputs = padded(rows)
+    answer = signatures["token_ids"](inputs=tf.constant(inputs))
+    limits = [len(row) + EXTRA for row in rows]
+    ids, scores = decode_batch(model, inputs, limits, 2, 0.6, top_beams=2)
+    width = answer["ids"].shape[2]
+    assert answer["ids"].dtype == tf.int32 and not ids[:, :, width:].any()
+    real = scores > FILLER
+    np.testing.assert_array_equal(answer["ids"].numpy()[real], ids[:, :, :width][real])
+    np.testing.assert_allclose(answer["scores"].numpy()[real], scores[real], rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("ids", [np.zeros((0, 0)), np.zeros((2, 0)), [[1, 0], [0, 0]]])
+def test_nothing_translates_to_nothing(signatures, ids):
+    answer = signatures["token_ids"](inputs=tf.constant(ids, tf.int32))
+    assert answer["ids"].shape == (len(ids), 2, 0)
+    assert answer["scores"].shape == (len(ids), 2)
+
+
+def test_long_ids_are_cut_as_the_decoder_cuts_them(signatures):
+    row = [*range(8, 20)] * 8  # 96 tokens and no end
+    cut = [*row[: LONGEST - 1], 1]
+    whole, part, unended = (
+        signatures["token_ids"](inputs=tf.constant(padded([ids, [9, 1]])))["ids"].numpy()
+        for ids in (row, cut, row[: LONGEST - 1])
+    )
+    np.testing.assert_array_equal(whole, part)
+    assert not np.array_equal(part, unended)
+
+
+def test_each_text_of_a_request_has_its_own_alpha_and_extra_length(small, signatures):
+    model, encoders, _ = small
+    texts, alphas, extras = TEXTS[:7], [0.0, 0.6, 1.0, 2.0, 0.5, 4.0, 1.5], [4, 0, 1, 9, 30, 5, 12]
+    answer = signatures["translate"](
+        inputs=tf.constant(texts), alpha=tf.constant(alphas), extra_length=tf.constant(extras)
+    )
+    for i, (text, alpha, extra) in enumerate(zip(texts, alphas, extras, strict=True)):
+        given = {"alpha": alpha, "extra_length": extra, "return_beams": True}
+        settings = DecodeHParams(beam_size=2, max_input_size=LONGEST, **given)
+        (row,) = Translator(model, encoders, settings).translate_lines([text])
+        real = [h for h in row if h.score > FILLER]
+        beams = [beam.decode() for beam in answer["beams"][i].numpy()[: len(real)]]
+        assert beams == [one_line(h.text) for h in real]
+        scores = answer["beam_scores"][i].numpy()[: len(real)]
+        np.testing.assert_allclose(scores, [h.score for h in real], rtol=2e-4, atol=2e-4)
+
+
+def test_one_alpha_does_for_all_and_what_was_exported_is_the_default(signatures):
+    texts = tf.constant(TEXTS)
+    one = signatures["translate"](
+        inputs=texts, alpha=tf.constant([0.6]), extra_length=tf.constant([EXTRA])
+    )
+    for name, value in signatures["text"](inputs=texts).items():
+        np.testing.assert_array_equal(one[name], value)
+
+
+@pytest.mark.parametrize(
+    "alpha, extra, message",
+    [
+        (-0.1, 3, "Expected alpha from 0 to 10.0. Received:"),
+        (10.5, 3, "Expected alpha from 0 to 10.0. Received:"),
+        (float("nan"), 3, "Expected alpha from 0 to 10.0. Received:"),
+        (0.6, -1, "Expected extra_length from 0 to 1024. Received:"),
+        (0.6, 2**31 - 1, "Expected extra_length from 0 to 1024. Received:"),
+    ],
+)
+def test_what_a_request_may_not_ask_for(signatures, alpha, extra, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signatures["translate"](
+            inputs=tf.constant(["a"]), alpha=tf.constant([alpha]), extra_length=tf.constant([extra])
+        )
+
+
+def test_scores_equal_the_scorer(small, signatures):
+    model, encoders, _ = small
+    pairs = [(a, b) for a in TEXTS[:7] for b in ("cab", "", "é d. d. d. d", " ab\n")]
+    pairs *= 4  # of several blocks
+    ids = [
+        tuple(
+            [*encoders[side].encode(text.strip()), 1]
+            for side, text in zip(encoders, pair, strict=True)
+        )
+        for pair in pairs
+    ]
+    wanted = Scorer(model).score_pairs(ids)
+    sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
+    answer = signatures["score"](inputs=sources, targets=targets)
+    sums = [score.log_prob for score in wanted]
+    np.testing.assert_allclose(answer["log_probs"], sums, rtol=2e-5, atol=2e-5)
+    assert answer["tokens"].numpy().tolist() == [score.tokens for score in wanted]
+    of_tokens = answer["token_log_probs"].numpy()
+    np.testing.assert_allclose(of_tokens.sum(1), sums, rtol=2e-5, atol=2e-5)
+    assert (of_tokens != 0).sum(1).tolist() == [score.tokens for score in wanted]
+    means = [score.mean for score in wanted]
+    np.testing.assert_allclose(answer["mean_negative_log_likelihoods"], means, rtol=2e-5)
+    none = tf.constant([], tf.string)
+    assert all(len(v) == 0 for v in signatures["score"](inputs=none, targets=none).values())
+
+
+@pytest.mark.parametrize(
+    "sources, targets, message",
+    [
+        (["a", LONG], ["a", "b"], "Expected texts of at most 80 tokens"),
+        (["a", "b"], ["a", LONG], "Expected texts of at most 80 tokens"),
+        (["a", "b"], ["a"], "Expected as many targets as inputs. Received:"),
+    ],
+)
+def test_pairs_that_have_no_score(signatures, sources, targets, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signatures["score"](inputs=tf.constant(sources), targets=tf.constant(targets))
+
+
+def example(ids, **others):
+    """As tensor2tensor's serving_utils makes one."""
+    made = tf.train.Example()
+    made.features.feature["inputs"].int64_list.value.extend(ids)
+    for name, values in others.items():
+        made.features.feature[name].int64_list.value.extend(values)
+    return made.SerializeToString()
+
+
+def test_a_client_of_tensor2tensor_gets_ids_that_it_can_decode(small, signatures):
+    _, encoders, _ = small
+    texts = [text for text in TEXTS[:7] if text.strip()]
+    rows = [[*encoders["inputs"].encode(text.strip()), 1] for text in texts]
+    requests = [example(rows[0], targets=[0]), *map(example, rows[1:]), example([1]), b""]
+    answer = signatures["tf_example"](input=tf.constant(requests))
+    wanted = signatures["text"](inputs=tf.constant([*texts, "", ""]))
+    assert answer["outputs"].dtype == tf.int32 and answer["outputs"].shape.rank == 2
+    np.testing.assert_array_equal(answer["scores"], wanted["scores"])
+    for ids, text in zip(answer["outputs"].numpy().tolist(), wanted["outputs"], strict=True):
+        while ids and ids[-1] in (0, 1):  # tensor2tensor's strip_extraneous
+            ids.pop()
+        assert one_line(encoders["targets"].decode(ids)) == text.numpy().decode()
+    assert len(signatures["tf_example"](input=tf.constant([], tf.string))["outputs"]) == 0
+
+
+@pytest.mark.parametrize("ids", [[3, 99, 1], [3, -1, 1], [2**32 + 1]])
+def test_ids_that_the_model_does_not_know(signatures, ids):
+    message = r"Expected ids from 0 to \d+. Received:"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        signatures["tf_example"](input=tf.constant([example(ids)]))
+
+
+def test_what_is_no_example(signatures):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example"):
+        signatures["tf_example"](input=tf.constant(["\x07"]))
+
+
+def test_every_call_by_curl_is_one_that_the_signatures_take(small, signatures):
+    """The body of each, read as TensorFlow Serving reads it, by rows and by columns."""
+    _, _, path = small
+    bodies = re.findall(r"-d '(.*)'", (path / "README.md").read_text())
+    answers = [
+        (body["signature_name"], served(signatures, body)) for body in map(json.loads, bodies)
+    ]
+    assert [name for name, _ in answers[::2]] == [
+        "text",
+        "translate",
+        "token_ids",
+        "score",
+        "attention",
+        "tf_example",
+    ]
+    for (name, rows), (again, columns) in zip(answers[::2], answers[1::2], strict=True):
+        assert name == again and rows.keys() == columns.keys()
+        for key, value in rows.items():
+            np.testing.assert_array_equal(value, columns[key])
+
+
+def served(signatures, body):
+    call = signatures[body["signature_name"]]
+    columns = body.get("inputs")
+    if columns is None:
+        columns = {key: [row[key] for row in body["instances"]] for key in body["instances"][0]}
+
+    def plain(value):
+        return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
+
+    _, specs = call.structured_input_signature
+    return call(
+        **{k: tf.constant([plain(v) for v in columns[k]], spec.dtype) for k, spec in specs.items()}
+    )
+
+
+def test_no_shape_depends_on_the_batch(signatures):
+    for call in signatures.values():
+        _, specs = call.structured_input_signature
+        tensors = [*specs.values(), *call.structured_outputs.values()]
+        assert all(tensor.shape[0] is None for tensor in tensors)
+        assert {len(spec.shape) for spec in specs.values()} <= {1, 2}
+
+
+def test_attention_equals_the_models(small, signatures):
+    model, encoders, _ = small
+    pairs = [("ab cd. a", "cab"), ("", "é"), (" a", ""), ("b", "cad")]
+    sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
+    answer = {
+        k: v.numpy() for k, v in signatures["attention"](inputs=sources, targets=targets).items()
+    }
+    ids = [
+        [[*encoders[side].encode(text.strip()), 1] for text in texts]
+        for side, texts in zip(encoders, zip(*pairs, strict=True), strict=True)
+    ]
+    weights = model.attention_weights(dict(zip(encoders, map(padded, ids), strict=True)))
+    wanted = np.mean(weights["decoder/layer_1/encdec_attention"], axis=1)
+    names = encoders["inputs"].all_subtoken_strings
+    assert answer["attention"].shape == wanted.shape and answer["attention"].dtype == "float32"
+    for i, (source, target) in enumerate(zip(*ids, strict=True)):
+        for tokens, row in (("source_tokens", source), ("target_tokens", target)):
+            shown = [token.decode() for token in answer[tokens][i]]
+            assert shown == [names[j] for j in row] + [""] * (len(shown) - len(row))
+        weights = answer["attention"][i]
+        real = weights[: len(target), : len(source)]
+        np.testing.assert_allclose(real, wanted[i, : len(target), : len(source)], atol=1e-5)
+        np.testing.assert_allclose(real.sum(1), 1, atol=1e-5)
+        assert not weights[len(target) :].any() and not weights[:, len(source) :].any()
+
+
+def test_attention_of_nothing_and_of_what_is_too_long(signatures):
+    none = tf.constant([], tf.string)
+    assert all(len(v) == 0 for v in signatures["attention"](inputs=none, targets=none).values())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="of at most 80 tokens"):
+        signatures["attention"](inputs=tf.constant(["a"]), targets=tf.constant([LONG]))
