@@ -24,6 +24,7 @@ PROGRAMS = {
     "t2t-import-checkpoint": "import_checkpoint",
     "t2t-export-checkpoint": "export_checkpoint",
     "t2t-exporter": "exporter",
+    "t2t-visualize": "visualize",
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
