@@ -43,7 +43,7 @@ def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict]
     fault until it is 0.
 
     Args:
-        model: built and compiled.
+        model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
         devices: what `devices.choose` returned.
     """
     if keras.backend.backend() != "tensorflow":
@@ -110,6 +110,8 @@ def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict]
         # One trace for all the buckets' shapes; without a signature there would be three or four.
         signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
         step = on_one_device if strategy is None else on_replicas
+        if model.run_eagerly:
+            return step
         return tf.function(step, input_signature=signature, **options)
 
     def run(batch) -> tuple[float, bool]:

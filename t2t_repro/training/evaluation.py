@@ -1,12 +1,13 @@
 """Evaluation of a model on a dataset, teacher-forced, with tensor2tensor's metrics."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import PAD_ID
 from t2t_repro.training import guards, metrics
 
 
@@ -34,15 +35,26 @@ class Evaluator:
             UserError: if there is no batch, or no memory for one.
         """
         accumulator = metrics.Accumulator(self._names)
+        for statistics, labels in self.statistics(dataset, steps):
+            accumulator.update(statistics, labels)
+        return accumulator.result()
+
+    def statistics(self, dataset, steps: int = 0) -> Iterator[tuple[dict, np.ndarray]]:
+        """Yields `metrics.token_statistics` and the labels (B, T) of each batch; as `evaluate`."""
         batches = 0
         for batch in itertools.islice(dataset.as_numpy_iterator(), steps or None):
             with guards.naming_the_batch("an evaluation", batch):
                 statistics = self._statistics_of(batch)
-            accumulator.update(statistics, batch["targets"])
+            yield statistics, batch["targets"]
             batches += 1
         if not batches:
             raise UserError("Expected at least one batch to evaluate. Received: none.")
-        return accumulator.result()
+
+    def loss(self, batch: dict) -> float:
+        """Returns the loss of one batch per real target token, as `evaluate`'s."""
+        labels = np.asarray(batch["targets"])
+        losses = np.asarray(self._statistics_of(batch)["cross_entropy"])
+        return float(losses[labels != PAD_ID].mean())
 
     def _statistics_of(self, batch: dict) -> dict:
         """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
