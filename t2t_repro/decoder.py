@@ -7,6 +7,7 @@
 
 RUN is the directory that t2t-trainer made; the model, the problem and the vocabulary come from it.
 --decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True" says how.
+docs/decoding.md has them all: limits of length, samples, n-best lists, token scores, alignments.
 A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
 CTranslate2, several times as fast with --compute_type=int8; it writes its model into RUN/export.
@@ -21,15 +22,16 @@ a target token, the end of the sentence included, and behind a tab the sum.
 import dataclasses
 import math
 import os
+import pathlib
 import sys
 from typing import Any
 
 from absl import flags
 
-from t2t_repro import bleu, cli
+from t2t_repro import bleu, cli, decoder_checks
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
-from t2t_repro.problem import OutputType, Problem, Split
+from t2t_repro.problem import OutputType, Split
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
@@ -47,6 +49,10 @@ def define_flags(f: flags.FlagValues) -> None:
     string("decode_to_file", "Where they go; default: a name made of source, model and beams.")
     string("score_file", "Pairs to score, one a line, with a tab between source and target.")
     string("decode_json_file", "With one of these two files: JSON lines with the exact scores.")
+    text = "What --decode_to_file gets of --decode_from_file: text, or JSON lines."
+    flags.DEFINE_enum("output_format", "text", ["text", "jsonl"], text, flag_values=f)
+    string("partial_targets_file", "What each translation of a file begins with, a line for each.")
+    string("ensemble", "RUN2,RUN3: runs that decode together with that of --output_dir.")
     string("decode_reference", "The right translations: print BLEU.")
     string("decode_hparams", 'How to decode: "name=value,name=value".')
     string("checkpoint_path", "The checkpoint; default: the newest of --output_dir.")
@@ -85,14 +91,14 @@ def main(args: flags.FlagValues) -> None:
     changes = {"shards": args["decode_shards"], "shard_id": args["worker_id"]}
     given: dict[str, Any] = {k: flag.value for k, flag in changes.items() if flag.present}
     settings = dataclasses.replace(settings, **given)
-    named = {name: getattr(args, name) for name in (*_SOURCES, "decode_reference")}
+    names = (*decoder_checks.SOURCES, "decode_reference", "partial_targets_file")
+    named = {name: getattr(args, name) for name in names}
     paths = {name: path and path + settings.shard_suffix for name, path in named.items()}
     for path in filter(None, paths.values()):
         if not os.path.isfile(path):
             raise FileNotFoundError(2, "No such file", path)
     source, reference = paths["decode_from_file"], paths["decode_reference"]
-    _check(args, settings, plain)
-    _check_output(args, settings, problem)
+    decoder_checks.check(args, settings, plain, problem)
     reader = None
     if problem.output_type == OutputType.TREE and not (
         settings.raw_output or settings.identity_output
@@ -102,7 +108,8 @@ def main(args: flags.FlagValues) -> None:
         engine, encoders = load_engine(args, run, config, settings)
         translator = Translator(None, encoders, settings, warn=_say, reader=reader, search=engine)
     else:
-        model, encoders = load(run, config, args.data_dir, args.checkpoint_path)
+        others = [RunDirectory(path) for path in (args.ensemble or "").split(",") if path]
+        model, encoders = load_ensemble(run, config, others, args.data_dir, args.checkpoint_path)
         if args.score_file:
             return _score(args, settings, model, encoders)
         translator = Translator(
@@ -120,7 +127,15 @@ def main(args: flags.FlagValues) -> None:
         name = output_name(source, config.hparams_set, config.problem, settings)
         target = args.decode_to_file + settings.shard_suffix if args.decode_to_file else name
         details = args.decode_json_file and args.decode_json_file + settings.shard_suffix
-        translate_file(translator, source, target, details, report=_say)
+        translate_file(
+            translator,
+            source,
+            target,
+            details,
+            report=_say,
+            prefixes=paths["partial_targets_file"],
+            as_json=args.output_format == "jsonl",
+        )
     else:
         from t2t_repro.data import records
 
@@ -139,78 +154,12 @@ def main(args: flags.FlagValues) -> None:
         bleu.print_table(bleu.score_files(target, reference))
 
 
-_SOURCES = ("decode_from_file", "score_file")
-_READ_BY_SCORING = ("batch_size", "shards", "shard_id")
-
-
 def _constraint(run: RunDirectory, config: RunConfig, data_dir: str | None) -> Any:
     from t2t_repro.decoding.parsing import tree_constraint
 
     problem, folder = get_problem(config.problem), vocabulary_dir(run, config, data_dir)
     lexicon = problem.lexicon_filename and os.path.join(folder, problem.lexicon_filename)
     return tree_constraint(problem.feature_encoders(folder)["targets"], lexicon)
-
-
-def _check_output(args: flags.FlagValues, settings: Any, problem: Problem) -> None:
-    """Refuses what has no effect on the output of this problem."""
-    trees = problem.output_type == OutputType.TREE
-    given = [name for name in ("raw_output", "well_formed") if getattr(settings, name)]
-    if given and not trees:
-        raise UserError(
-            f"Decode hparam {given[0]} has no effect on {problem.name}, which writes text. "
-            f"Received: {given[0]}=True. Leave it out."
-        )
-    if args.decode_reference and trees:
-        raise UserError(
-            "--decode_reference prints the BLEU of translations. Received: it with "
-            f"{problem.name}, which writes trees. Leave it out, and score them: t2t-score-trees."
-        )
-
-
-def _check(args: flags.FlagValues, settings: Any, plain: Any) -> None:
-    """Refuses flags that contradict each other, or that what is asked for never reads."""
-    wanted = [f"--{name}" for name in (*_SOURCES, "decode_interactive") if getattr(args, name)]
-    if len(wanted) > 1:
-        raise UserError(
-            f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out."
-        )
-    if args.decode_json_file and not any(getattr(args, name) for name in _SOURCES):
-        raise UserError(
-            "--decode_json_file works with --decode_from_file and --score_file. Received: neither. "
-            "Leave it out."
-        )
-    _check_engine(args, settings)
-    if not args.score_file:
-        return
-    if not args.decode_to_file:
-        raise UserError("--score_file needs --decode_to_file, for the scores. Received: none.")
-    if args.decode_reference:
-        raise UserError("--score_file does not read --decode_reference. Leave it out.")
-    read = {name: getattr(settings, name) for name in _READ_BY_SCORING}
-    if dataclasses.replace(plain, **read) != settings:
-        raise UserError(
-            f"--score_file reads the decode hparams {', '.join(_READ_BY_SCORING)} only. Received: "
-            f"{args.decode_hparams!r}. Leave the others out."
-        )
-
-
-def _check_engine(args: flags.FlagValues, settings: Any) -> None:
-    if args.engine == "ctranslate2":
-        others = [f"--{name}" for name in ("score_file", "t2t_exact") if getattr(args, name)]
-        others += ["force_decode_length"] * settings.force_decode_length
-        others += ["well_formed"] * settings.well_formed
-        if others:
-            raise UserError(
-                f"Expected what CTranslate2 can do. Received: {', '.join(others)} with "
-                "--engine=ctranslate2. Leave one of them out."
-            )
-        return
-    given = [f"--{name}" for name in ("compute_type", "engine_dir") if args[name].present]
-    if given:
-        raise UserError(
-            f"Expected {' and '.join(given)} with --engine=ctranslate2. Received: "
-            f"--engine={args.engine}. Leave it out, or choose that engine."
-        )
 
 
 def _score(args: flags.FlagValues, settings: Any, model: Any, encoders: dict[str, Any]) -> None:
@@ -256,6 +205,50 @@ def load(
     state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
     _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
     return model, problem.feature_encoders(folder)
+
+
+def load_ensemble(
+    run: RunDirectory,
+    config: RunConfig,
+    others: list[RunDirectory],
+    data_dir: str | None = None,
+    checkpoint_path: str | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Returns the model of a run, or an `Ensemble` of it and those of others; its encoders.
+
+    Args:
+        run: the run.
+        config: what it is.
+        others: runs of the same problem; the newest checkpoint of each is taken.
+        data_dir: as in `load`.
+        checkpoint_path: as in `load`; that of `run`.
+
+    Raises:
+        UserError: if another run is of another problem, or its vocabulary is another.
+    """
+    first, encoders = load(run, config, data_dir, checkpoint_path)
+    if not others:
+        return first, encoders
+    from t2t_repro.decoding.ensemble import Ensemble
+
+    models, problem = [first], get_problem(config.problem)
+    for other in others:
+        its = other.config()
+        if its.problem != config.problem:
+            raise UserError(
+                f"Expected runs of {config.problem} in --ensemble. Received: {other.path}, of "
+                f"{its.problem}. Leave it out."
+            )
+        folders = vocabulary_dir(run, config, data_dir), vocabulary_dir(other, its)
+        for name in problem.vocab_filenames:
+            mine, theirs = (pathlib.Path(folder, name).read_bytes() for folder in folders)
+            if mine.splitlines() != theirs.splitlines():
+                raise UserError(
+                    "Expected runs with the same vocabulary in --ensemble. Received: "
+                    f"{other.path}, whose {name} is not that of {run.path}. Leave it out."
+                )
+        models.append(load(other, its)[0])
+    return Ensemble(models), encoders
 
 
 def vocabulary_dir(run: RunDirectory, config: RunConfig, data_dir: str | None = None) -> str:

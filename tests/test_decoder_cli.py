@@ -6,13 +6,11 @@ import keras
 import pytest
 
 from t2t_repro import cli, decoder
-from t2t_repro.decoding import files
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.text import trees
 
+SAMPLE = "sampling_method=random,beam_size=1"
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
 OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
 
@@ -114,6 +112,93 @@ def test_scores(run, tmp_path, capsys):
     assert re.search(r"out001: [\d.]+ a token over all 6 tokens, perplexity [\d.]+", said)
 
 
+def test_every_option_of_a_file_together(run, source, tmp_path):
+    """The beginnings stay, an empty line stays empty, and JSON lines hold all there is to say."""
+    begun, out = tmp_path / "begun", tmp_path / "out.jsonl"
+    begun.write_text("9 8\n\n\n")
+    flags = [
+        f"--output_dir={run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={out}",
+        f"--partial_targets_file={begun}",
+        "--output_format=jsonl",
+    ]
+    more = "return_token_scores=1,return_alignments=1,max_length_ratio=2,min_length_ratio=1.5"
+    sampled = f"beam_size=1,sampling_method=random,sampling_seed=5,{more}"
+    written = []
+    for settings in (f"beam_size=2,return_beams=1,{more}", sampled):
+        decode(*flags, f"--decode_hparams={settings}")
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [row["source"] for row in rows] == ["3 4 5", "", "7"]
+        first, empty, last = ([h for h in row["hypotheses"]] for row in rows)
+        assert empty == [
+            {"text": "", "ids": [], "score": 0.0, "log_prob": 0.0, "finished": True}
+            | {"token_scores": [], "alignment": ""}
+        ]
+        assert all(h["text"].startswith("9 8 ") for h in first)
+        for h, source_words, bounds in [(first[0], 3, (5, 7)), (last[0], 1, (2, 3))]:
+            assert bounds[0] <= len(h["ids"]) <= bounds[1]
+            assert len(h["token_scores"]) == len(h["ids"]) + h["finished"]
+            links = [tuple(map(int, link.split("-"))) for link in h["alignment"].split()]
+            assert sorted(j for _, j in links) == list(range(len(h["ids"])))
+            assert all(0 <= i < source_words for i, _ in links)
+        written.append(rows)
+    assert len(written[0][0]["hypotheses"]) == 2 and len(written[1][0]["hypotheses"]) == 1
+
+
+def test_an_ensemble_is_the_mean_of_its_runs(run, source, tmp_path):
+    other = tmp_path / "other"
+    RunDirectory(run).copy_description(RunDirectory(other))
+    config = RunDirectory(run).config()
+    model, _ = decoder.load(RunDirectory(run), config)
+    keras.utils.set_random_seed(2)
+    for variable in model.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape))
+    from t2t_repro.training import checkpoints
+
+    checkpoints.save(RunDirectory(other).checkpoints_dir, model, checkpoints.State(step=9))
+    flags = [f"--decode_from_file={source}", "--decode_hparams=beam_size=3,extra_length=4"]
+    flags += ["--output_format=jsonl"]
+    scores = {}
+    for name, first, more in [
+        ("one", run, []),
+        ("other", other, []),
+        ("twice", run, [f"--ensemble={run},{run}"]),
+        ("both", run, [f"--ensemble={other}"]),
+    ]:
+        decode(f"--output_dir={first}", f"--decode_to_file={tmp_path}/{name}.jsonl", *flags, *more)
+        rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        scores[name] = [row["hypotheses"][0] for row in rows]
+    assert [h["ids"] for h in scores["twice"]] == [h["ids"] for h in scores["one"]]
+    assert scores["twice"][0]["score"] == pytest.approx(scores["one"][0]["score"], abs=1e-4)
+    texts = {name: [h["text"] for h in rows] for name, rows in scores.items()}
+    assert texts["both"] not in (texts["one"], texts["other"])
+
+
+def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_path, capsys):
+    config = RunDirectory(run).config()
+    another = RunDirectory(tmp_path / "another")
+    another.begin(dataclasses.replace(config, problem="algorithmic_sort_problem"), ["t"], [])
+    error = error_of(capsys, f"--output_dir={run}", f"--ensemble={another.path}")
+    assert f"Expected runs of {PROBLEM} in --ensemble. Received: {another.path}, of algo" in error
+    vocabulary, letters = tmp_path / "vocab.text2text_tmpdir.32768.subwords", "0123456789;\\_u"
+    text = dataclasses.replace(config, problem="text2text_tmpdir")
+    runs = []
+    for number in range(2):
+        vocabulary.write_text(
+            "".join(f"'{x}'\n" for x in ["<pad>", "<EOS>", *letters, "ab"[number]])
+        )
+        runs.append(RunDirectory(tmp_path / f"run{number}"))
+        runs[-1].begin(text, ["t2t-trainer"], [vocabulary])
+    from t2t_repro.models.build import transformer_for
+    from t2t_repro.training import checkpoints
+
+    model = transformer_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
+    checkpoints.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
+    error = error_of(capsys, f"--output_dir={runs[0].path}", f"--ensemble={runs[1].path}")
+    assert "Expected runs with the same vocabulary in --ensemble. Received: " in error
+
+
 def test_shards(run, source, tmp_path):
     shard = source.rename(tmp_path / "in.txt001")
     flags = ["--decode_shards=2", "--worker_id=1", "--decode_hparams=extra_length=0"]
@@ -182,6 +267,33 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
         (["--t2t_usr_dir=nowhere"], "nowhere"),
         (["--compute_type=int8"], "Expected --compute_type with --engine=ctranslate2."),
         (["--engine=ctranslate2", "--t2t_exact"], "Expected what CTranslate2 can do. Received: --"),
+        (["--engine=ctranslate2", "--ensemble=x"], "CTranslate2 can do. Received: --ensemble with"),
+        (["--engine=ctranslate2", f"--decode_hparams={SAMPLE}"], "Received: sampling_method with"),
+        (["--partial_targets_file=HERE"], "has a line for each one of --decode_from_file."),
+        (["--partial_targets_file=no", "--decode_from_file=HERE"], "No such file: 'no'."),
+        (
+            ["--partial_targets_file=HERE", "--decode_from_file=HERE", "--t2t_exact"],
+            "Received: --partial_targets_file, which it does not read.",
+        ),
+        (["--t2t_exact", "--decode_hparams=min_length_ratio=1"], "Received: min_length_ratio, whi"),
+        (["--output_format=jsonl"], "--output_format=jsonl works with --decode_from_file."),
+        (
+            ["--output_format=jsonl", "--decode_from_file=HERE", "--decode_reference=HERE"],
+            "Expected --decode_reference with a file of translations as text.",
+        ),
+        (
+            [
+                "--output_format=jsonl",
+                "--decode_from_file=HERE",
+                "--decode_hparams=return_beams=1,write_beam_scores=1",
+            ],
+            "write_beam_scores has no effect on JSON lines, which hold the exact scores.",
+        ),
+        (["--decode_hparams=return_alignments=1"], "return_alignments works with --decode_from_f"),
+        (
+            ["--decode_from_file=HERE", "--decode_hparams=return_token_scores=1"],
+            "return_token_scores has no effect on a file of text.",
+        ),
         (["--engine=ctranslate2", "--engine_dir=nowhere"], "Expected a CTranslate2 model in nowh"),
     ],
 )
@@ -201,79 +313,7 @@ def test_another_vocabulary_is_refused(run, tmp_path):
         decoder.load(text_run, config, str(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory):
-    """The run of an untrained parser, with its vocabularies."""
-    from t2t_repro import get_hparams, get_problem
-    from t2t_repro.models.build import transformer_for
-    from t2t_repro.training import checkpoints
-
-    path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
-    tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
-    (raw / "wsjTrain.trees").write_text(f"{tree}\n" * 3)
-    hparams, problem = get_hparams("transformer_parsing_small", OVERRIDES), get_problem(PARSING)
-    problem.prepare_vocabulary(str(path), str(raw))
-    config = RunConfig(
-        hparams_set="transformer_parsing_small",
-        hparams=hparams,
-        problem=PARSING,
-        data_dir=str(path),
-        version="0",
-    )
-    directory = RunDirectory(path)
-    directory.begin(config, ["t2t-trainer"], [])
-    keras.utils.set_random_seed(1)
-    model = transformer_for(problem, hparams, str(path))
-    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
-    (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
-    return path
-
-
-PARSING = "parsing_wsj4k"
-
-
-def test_a_parser_writes_trees(parser, tmp_path, capsys):
-    arguments = [f"--output_dir={parser}", f"--decode_from_file={parser / 'words'}"]
-    target = tmp_path / "trees"
-    short = "--decode_hparams=beam_size=2,extra_length=9"
-    decode(*arguments, f"--decode_to_file={target}", short)
-    first, empty, second = target.read_text().splitlines()
-    assert empty == ""
-    assert trees.parse(first).words() == "the dog barks .".split()
-    assert trees.parse(second).words() == "the barks dog .".split()
-    counts = json.loads((tmp_path / "trees.repairs.json").read_text())
-    assert counts["sentences"] == 2
-    assert f"Repaired {counts['repaired']} of 2 trees (unclosed " in capsys.readouterr().err
-
-    decode(*arguments, f"--decode_to_file={tmp_path / 'raw'}", f"{short},raw_output=True")
-    lines = (tmp_path / "raw").read_text().splitlines()
-    again = [trees.tree_from_words_and_tags("the dog barks .", lines[0])[0]]
-    assert [str(tree) for tree in again] == [first]
-    assert not (tmp_path / "raw.repairs.json").exists()
-
-    settings = "--decode_hparams=beam_size=3,extra_length=99,well_formed=True"
-    decode(*arguments, f"--decode_to_file={target}", settings)
-    counts = json.loads((tmp_path / "trees.repairs.json").read_text())
-    assert counts["repaired"] == 0
-    tree = trees.parse(target.read_text().splitlines()[0])
-    assert [leaf.label for leaf in tree.leaves()] != [] and len(tree.children) == 1
-
-
-def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser, capsys):
-    error = error_of(
-        capsys, f"--output_dir={parser}", f"--score_file={parser / 'words'}", "--decode_to_file=x",
-        "--decode_hparams=beam_size=4",
-    )  # fmt: skip
-    assert "reads the decode hparams batch_size" in error
-    name = files.output_name(
-        "words", "s", PARSING, DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
-    )
-    assert name == f"words.transformer.s.{PARSING}.beam21.alpha0.3.decodes"
-
-
-def test_what_has_no_effect_on_trees_or_text_is_refused(parser, run, source, capsys):
+def test_what_has_no_effect_on_text_is_refused(run, capsys):
     for name in ("raw_output", "well_formed"):
         error = error_of(capsys, f"--output_dir={run}", f"--decode_hparams={name}=True")
         assert f"Decode hparam {name} has no effect on {PROBLEM}" in error
-    error = error_of(capsys, f"--output_dir={parser}", f"--decode_reference={source}")
-    assert "which writes trees. Leave it out, and score them: t2t-score-trees" in error

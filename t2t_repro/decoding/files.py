@@ -42,6 +42,9 @@ def translate_file(
     target: str | os.PathLike,
     json_file: str | os.PathLike | None = None,
     report: Report = print,
+    *,
+    prefixes: str | os.PathLike | None = None,
+    as_json: bool = False,
 ) -> int:
     """Translate a file line by line.
 
@@ -54,12 +57,15 @@ def translate_file(
         target: gets one line for each line of `source`; it appears when all is done.
         json_file: gets, for each line, an object with every hypothesis and its exact scores.
         report: receives the progress.
+        prefixes: a file with what each translation begins with; an empty line leaves it open.
+        as_json: `target` gets what `json_file` would get.
 
     Returns:
         The number of lines of the file.
 
     Raises:
-        UserError: if the file is empty, a line cannot be encoded, or another process writes here.
+        UserError: if the file is empty, a line cannot be encoded, `prefixes` has more or fewer
+            lines, or another process writes here.
         Interrupted: at Ctrl-C, where something has been done that the next call goes on with.
     """
     most = translator.settings.num_samples
@@ -68,6 +74,14 @@ def translate_file(
     if not total and most != 0:
         raise UserError(f"Expected sentences in {source}. Received: an empty file.")
     job = {"source": digest, "json_file": json_file is not None, **_decoding(translator)}
+    job |= {"output_format": "jsonl" if as_json else "text", "prefixes": None}
+    if prefixes is not None:
+        count, job["prefixes"] = _count_and_digest(islice(raw.lines(prefixes), stop))
+        if count != total:
+            raise UserError(
+                f"Expected a beginning for each of the {total:,} lines of {source} in {prefixes}. "
+                f"Received: {count:,} lines. Leave a line empty where nothing is given."
+            )
     reader = translator.reader
     with growing([target, json_file] if json_file else [target], job, report) as files:
         if files.lines:
@@ -76,12 +90,15 @@ def translate_file(
                 reader.restore(files.state)
         progress = Progress(total, report, begun=files.lines)
         lines = islice(raw.lines(source), files.lines, stop)
+        begun = None if prefixes is None else islice(raw.lines(prefixes), files.lines, stop)
         try:
-            for window, results in translator.translate_windows(lines, progress, files.lines):
-                texts = ["".join(translator.format(beams) + "\n" for beams in results)]
-                if json_file:
-                    pairs = zip(window, results, strict=True)
-                    texts.append("".join(_as_json(*pair) + "\n" for pair in pairs))
+            for window, results in translator.translate_windows(
+                lines, progress, files.lines, begun
+            ):
+                text = "".join(translator.format(beams) + "\n" for beams in results)
+                pairs = zip(window, results, strict=True)
+                details = "".join(_as_json(*pair) + "\n" for pair in pairs)
+                texts = [details if as_json else text] + [details] * (json_file is not None)
                 files.add(texts, len(window), reader and vars(reader))
         except KeyboardInterrupt as stopped:
             if not files.lines:
@@ -196,5 +213,5 @@ class Progress:
 
 
 def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:
-    real = [h._asdict() for h in hypotheses if h.score > FILLER]
+    real = [h.as_dict() for h in hypotheses if h.score > FILLER]
     return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False)

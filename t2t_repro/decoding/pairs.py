@@ -81,7 +81,8 @@ def run_pairs(
     """
     results = [np.zeros(0, "float32")] * len(pairs)
     most = getattr(program.model, "learned_positions", None)
-    order = sorted(range(len(pairs)), key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
+    some = [i for i, (_, targets) in enumerate(pairs) if targets]
+    order = sorted(some, key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
     for batch in batches(order, pairs, batch_size):
         rows = few_row_counts(len(batch))
         inputs, targets = (_padded([pairs[i][side] for i in batch], rows, most) for side in (0, 1))

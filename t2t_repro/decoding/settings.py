@@ -3,8 +3,16 @@
 import dataclasses
 
 from t2t_repro.config import parse_overrides, parse_value
+from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.errors import UserError, unknown
 
+# What only sampling reads, and what it is at rest.
+_OF_SAMPLING = {
+    "sampling_temp": 1.0,
+    "sampling_keep_top_k": -1,
+    "sampling_keep_top_p": 1.0,
+    "sampling_seed": 0,
+}
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 T2T_BATCH_SIZE = 32
 
@@ -24,9 +32,8 @@ _INERT: dict[str, tuple[str, str]] = {
     "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
     "insertion_parallel": ("false", "tensor2tensor never reads it"),
     "log_results": ("true", "results go to the file; --decode_interactive shows them"),
-    "min_length_ratio": ("0.0", "tensor2tensor never reads it"),
     "multiproblem_task_id": ("-1", "there are no multi-problem runs"),
-    "num_decodes": ("1", "decoding is deterministic"),
+    "num_decodes": ("1", "another sampling_seed gives another sample, and a search gives the same"),
     "save_images": ("false", "there are no images"),
     "shard_google_format": ("false", "the number of a shard is three digits behind the name"),
     "shards_start_offset": ("0", "the first shard is 000"),
@@ -51,6 +58,19 @@ class DecodeHParams:
         follows the end counts neither for the score nor for the text, but
     skip_eos_postprocess: with force_decode_length, it is written, the end mark included.
     identity_output: write ids instead of text.
+    min_length_ratio: no translation ends before it has as many tokens as its source, times this.
+        tensor2tensor has the name and never reads it.
+    max_length_ratio: ours; no translation has more tokens than its source, times this; 0: as many
+        as extra_length says. The ends count in neither.
+    sampling_method: argmax is search; random draws each token, with beam_size=1. This one and the
+        next two are hparams of tensor2tensor's models.
+    sampling_temp: divides the logits; below 1 it makes probable tokens more probable.
+    sampling_keep_top_k: draw from so many most probable tokens; -1: from all.
+    sampling_keep_top_p: ours; draw from the fewest that have this probability together.
+    sampling_seed: ours; the same gives the same translation of a sentence, whatever is around it.
+    return_token_scores: ours; the log-probability of each token, its end included.
+    return_alignments: ours; which words of the source each translated one comes from, as the
+        model's attention has it: see decoding/alignment.py.
     raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
     well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
         tree over the words of the source. See decoding/constraint.py.
@@ -69,6 +89,15 @@ class DecodeHParams:
     force_decode_length: bool = False
     skip_eos_postprocess: bool = False
     identity_output: bool = False
+    min_length_ratio: float = 0.0
+    max_length_ratio: float = 0.0
+    sampling_method: str = "argmax"
+    sampling_temp: float = 1.0
+    sampling_keep_top_k: int = -1
+    sampling_keep_top_p: float = 1.0
+    sampling_seed: int = 0
+    return_token_scores: bool = False
+    return_alignments: bool = False
     raw_output: bool = False
     well_formed: bool = False
     shards: int = 1
@@ -82,6 +111,8 @@ class DecodeHParams:
             ("batch_size", 0),
             ("max_input_size", -1),
             ("num_samples", -1),
+            ("min_length_ratio", 0.0),
+            ("max_length_ratio", 0.0),
             ("shards", 1),
             ("shard_id", 0),
         ):
@@ -105,7 +136,17 @@ class DecodeHParams:
                 "Decode hparam write_beam_scores has no effect without return_beams. "
                 "Received: return_beams=False. Add return_beams=True."
             )
-
+        if 0 < self.max_length_ratio < self.min_length_ratio:
+            raise UserError(
+                "Expected decode hparam min_length_ratio to be at most max_length_ratio. Received: "
+                f"{self.min_length_ratio} and {self.max_length_ratio}. Make it smaller."
+            )
+        if self.well_formed and self.min_length_ratio:
+            raise UserError(
+                "Decode hparam min_length_ratio contradicts well_formed: a tree ends where its "
+                f"words do. Received: min_length_ratio={self.min_length_ratio}. Leave it out."
+            )
+        self._check_sampling()
         if self.force_decode_length and self.beam_size > 1:
             raise UserError(
                 "Decode hparam force_decode_length has no effect on beam search. "
@@ -116,6 +157,42 @@ class DecodeHParams:
                 "Decode hparam skip_eos_postprocess has no effect without force_decode_length: "
                 "nothing follows the end of a sentence. Add force_decode_length=True."
             )
+
+    def _check_sampling(self) -> None:
+        if self.sampling_method not in ("argmax", "random"):
+            raise UserError(
+                "Expected decode hparam sampling_method to be argmax or random (the features of "
+                "tensor2tensor's random_per_example do not come with text). "
+                f"Received: {self.sampling_method!r}."
+            )
+        if self.sampling_method == "argmax":
+            given = [name for name, rest in _OF_SAMPLING.items() if getattr(self, name) != rest]
+            if given:
+                raise UserError(
+                    f"Decode hparam {given[0]} has no effect without sampling. "
+                    "Received: sampling_method=argmax. Add sampling_method=random."
+                )
+            return
+        if self.beam_size > 1:
+            raise UserError(
+                "Expected beam_size=1 with decode hparam sampling_method=random: samples have no "
+                f"beams. Received: beam_size={self.beam_size}. Add beam_size=1."
+            )
+        values = self.sampling_temp, self.sampling_keep_top_k, self.sampling_keep_top_p
+        temperature, top_k, top_p = values
+        if not (temperature > 0 and (top_k == -1 or top_k > 0) and 0 < top_p <= 1):
+            raise UserError(
+                "Expected decode hparams sampling_temp above 0, sampling_keep_top_k above 0 or -1, "
+                "and sampling_keep_top_p above 0 and at most 1. Received: "
+                f"{', '.join(map(str, values))}."
+            )
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How to draw tokens; None: by search."""
+        if self.sampling_method == "argmax":
+            return None
+        return Sampling(self.sampling_temp, self.sampling_keep_top_k, self.sampling_keep_top_p)
 
     @property
     def top_beams(self) -> int:

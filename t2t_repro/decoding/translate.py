@@ -8,16 +8,20 @@ size takes constant memory. decoding/files.py writes files.
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.pairs import Scorer
 from t2t_repro.decoding.parsing import TreeReader
+from t2t_repro.decoding.sampling import draws
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
+from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
 
@@ -40,13 +44,19 @@ class Hypothesis(NamedTuple):
     score: float
     log_prob: float
     finished: bool
+    token_scores: list[float] | None = None  # log-probabilities of the ids, then of the end
+    alignment: str | None = None  # as decoding/alignment.py says
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, less those that were not asked for."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 class Translator:
     """A model, its encoders and how to decode.
 
     Args:
-        model: a `Transformer`.
+        model: a `Transformer`, or an `Ensemble` of them.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         settings: the decode hparams.
         t2t_exact: batches and limits exactly as tensor2tensor's decoder makes them. All lines are
@@ -78,6 +88,9 @@ class Translator:
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn
         self.longest = self._longest_input()
+        asked, texts = self.settings, None if self.settings.identity_output else encoders
+        self._scorer = Scorer(model) if asked.return_token_scores else None
+        self._aligner = Aligner(model, texts) if asked.return_alignments else None
 
     def _longest_input(self) -> int | None:
         asked = self.settings.max_input_size
@@ -87,14 +100,26 @@ class Translator:
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """The ids of a line, its end included; cut where it is too long."""
+        return self.cut([*self._encode("inputs", line, where), EOS_ID], where)
+
+    def encode_prefix(self, line: str, where: str = "The input") -> list[int]:
+        """The ids that a translation is to begin with."""
+        ids, most = self._encode("targets", line, where), self.learned_positions
+        if most is not None and len(ids) >= most:
+            raise UserError(
+                f"{where}: expected a beginning that leaves room in the {most} positions which the "
+                f"model has learned (hparam max_length). Received: {len(ids)} tokens. Shorten it."
+            )
+        return ids
+
+    def _encode(self, side: str, line: str, where: str) -> list[int]:
         try:
-            ids = self.encoders["inputs"].encode(line.strip())
+            return self.encoders[side].encode(line.strip())
         except (ValueError, KeyError) as error:
             raise UserError(
                 f"{where}: expected text that the vocabulary can encode. "
                 f"Received: {line.strip()!r} ({error}). Mend the line."
             ) from error
-        return self.cut([*ids, EOS_ID], where)
 
     def cut(self, ids: list[int], where: str) -> list[int]:
         """`ids`, cut to the longest input; a warning says so."""
@@ -107,7 +132,10 @@ class Translator:
         return [*ids[: self.longest - 1], EOS_ID]
 
     def translate_lines(
-        self, lines: Iterable[str], progress: Callable[[int], None] = lambda count: None
+        self,
+        lines: Iterable[str],
+        progress: Callable[[int], None] = lambda count: None,
+        prefixes: Iterable[str] | None = None,
     ) -> Iterator[list[Hypothesis]]:
         """The hypotheses of each line, best first, in the lines' order.
 
@@ -116,8 +144,10 @@ class Translator:
         Args:
             lines: the sentences; read a window at a time.
             progress: is told how many sentences each finished batch had.
+            prefixes: what each translation begins with, whole words; tensor2tensor's
+                partial_targets. The translation holds it.
         """
-        for _, results in self.translate_windows(lines, progress):
+        for _, results in self.translate_windows(lines, progress, prefixes=prefixes):
             yield from results
 
     def translate_windows(
@@ -125,25 +155,41 @@ class Translator:
         lines: Iterable[str],
         progress: Callable[[int], None] = lambda count: None,
         before: int = 0,
+        prefixes: Iterable[str] | None = None,
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
         """Lines and their hypotheses, as `translate_lines`, a window at a time.
 
         `before` lines come before the first, in the numbers that messages give to lines.
         """
-        numbered = enumerate(lines, start=before + 1)
+        both = zip(lines, repeat("") if prefixes is None else prefixes, strict=prefixes is not None)
+        numbered = enumerate(both, start=before + 1)
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
-            sentences = [self.encode(line, f"Line {number}") for number, line in window]
-            words = [len(line.split()) for _, line in window] if self.t2t_exact else None
-            yield [line for _, line in window], self.translate_ids(sentences, progress, words)
+            sentences = [self.encode(line, f"Line {number}") for number, (line, _) in window]
+            begun = None
+            if prefixes is not None:
+                begun = [self.encode_prefix(text, f"Line {number}") for number, (_, text) in window]
+            texts = [line for _, (line, _) in window]
+            words = [len(line.split()) for line in texts] if self.t2t_exact else None
+            yield texts, self.translate_ids(sentences, progress, words, begun)
 
     def translate_ids(
         self,
         sentences: list[list[int]],
         progress: Callable[[int], None] = lambda count: None,
         sort_by: list[int] | None = None,
+        prefixes: list[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence of ids (end included), best first, in their order."""
-        results = [[Hypothesis("", [], 0.0, 0.0, True)] for _ in sentences]
+        """The hypotheses of each sentence of ids (end included), best first, in their order.
+
+        Args:
+            sentences: the ids.
+            progress: as in `translate_lines`.
+            sort_by: which are decoded together; None: those of about the same length.
+            prefixes: the ids that each translation begins with.
+        """
+        scores: list[float] | None = [] if self._scorer else None
+        empty_line = Hypothesis("", [], 0.0, 0.0, True, scores, "" if self._aligner else None)
+        results = [[empty_line] for _ in sentences]
         sort_by = sort_by or [len(ids) for ids in sentences]
         order = sorted(range(len(sentences)), key=lambda i: -sort_by[i])
         if not self.t2t_exact:
@@ -152,9 +198,9 @@ class Translator:
             if empty:
                 progress(len(empty))
         for batch in self._batches(order, sentences):
-            for i, hypotheses in zip(
-                batch, self._decode([sentences[i] for i in batch]), strict=True
-            ):
+            begun = None if prefixes is None else [prefixes[i] for i in batch]
+            found = self._decode([sentences[i] for i in batch], begun)
+            for i, hypotheses in zip(batch, found, strict=True):
                 results[i] = hypotheses
             progress(len(batch))
         return results
@@ -170,27 +216,26 @@ class Translator:
             yield order[start : start + count]
             start += count
 
-    def _decode(self, sentences: list[list[int]]) -> list[list[Hypothesis]]:
+    def _decode(
+        self, sentences: list[list[int]], prefixes: list[list[int]] | None
+    ) -> list[list[Hypothesis]]:
         settings = self.settings
-        lengths = np.array([len(ids) for ids in sentences], "int32")
-        inputs = np.zeros((len(sentences), lengths.max()), "int32")
-        for row, sentence in zip(inputs, sentences, strict=True):
-            row[: len(sentence)] = sentence
-        limits = np.full_like(lengths, lengths.max()) if self.t2t_exact else lengths
+        limits, steering = self._limits_and_steering(sentences, prefixes)
         ids, scores = self.search(
-            inputs,
-            limits + settings.extra_length,
+            padded(sentences),
+            limits,
             settings.beam_size,
             settings.alpha,
             top_beams=settings.top_beams,
             per_sentence=not self.t2t_exact,
             force_length=settings.force_decode_length,
-            **self._constraint_of(sentences),
+            **steering,
         )
         hypotheses = [
             [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
             for row in zip(ids.tolist(), scores, strict=True)
         ]
+        hypotheses = self._with_details(sentences, hypotheses)
         if self.reader is None:
             return hypotheses
         return [
@@ -202,12 +247,51 @@ class Translator:
         """The texts of sentences of ids, end included, as the model sees them."""
         return [self.encoders["inputs"].decode(ids[:-1]) for ids in sentences]
 
-    def _constraint_of(self, sentences: list[list[int]]) -> dict[str, Any]:
-        """What the search is told of the constraint: nothing where there is none."""
-        if self.constraint is None:
-            return {}
-        facts = self.constraint.facts(self._sources(sentences))
-        return {"constraint": self.constraint, "facts": facts}
+    def _limits_and_steering(
+        self, sentences: list[list[int]], prefixes: list[list[int]] | None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """The most tokens of each translation; what else the search is told, if anything."""
+        settings = self.settings
+        lengths = np.array([len(ids) for ids in sentences], "int32")
+        begun = np.array([len(ids) for ids in prefixes or [[]] * len(sentences)], "int32")
+        if self.t2t_exact:
+            lengths[:], begun[:] = lengths.max(), begun.max()
+        limits = lengths + settings.extra_length + begun  # a beginning adds to it, as in T2T
+        if settings.max_length_ratio:
+            most = np.maximum((lengths - 1) * settings.max_length_ratio, np.maximum(begun, 1))
+            limits = np.minimum(limits, most.astype("int32") + 1)
+        facts: dict[str, np.ndarray] = {}
+        if self.constraint is not None:
+            facts["words"] = self.constraint.facts(self._sources(sentences))
+        if prefixes is not None:
+            facts["prefixes"] = padded(prefixes)
+        if settings.min_length_ratio:
+            least = np.ceil((lengths - 1) * settings.min_length_ratio).astype("int32")
+            facts["least"] = np.minimum(least, limits - 1)
+        if settings.sampling:
+            count, seed = int(limits.max()), settings.sampling_seed
+            facts["draws"] = np.stack([draws(seed, ids, count) for ids in sentences])
+        steering = Steering(self.constraint, settings.sampling)
+        return limits, {"steering": steering, "facts": facts} if facts else {}
+
+    def _with_details(
+        self, sentences: list[list[int]], hypotheses: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses with the scores of their tokens, and aligned, where that is asked for."""
+        flat = [(source, h) for source, row in zip(sentences, hypotheses, strict=True) for h in row]
+        pairs = [
+            (source, h.ids + [EOS_ID] * (h.finished and not self.settings.skip_eos_postprocess))
+            for source, h in flat
+        ]
+        rows: list[Hypothesis] = [h for _, h in flat]
+        if self._scorer:
+            scores = [values.astype(float).round(6).tolist() for values in self._scorer.token_log_probs(pairs)]
+            rows = [h._replace(token_scores=s) for h, s in zip(rows, scores, strict=True)]
+        if self._aligner:
+            links = self._aligner.align(pairs)
+            rows = [h._replace(alignment=link) for h, link in zip(rows, links, strict=True)]
+        each = iter(rows)
+        return [list(islice(each, len(row))) for row in hypotheses]
 
     def _read(self, source: str, hypothesis: Hypothesis, count: bool) -> Hypothesis:
         assert self.reader is not None
@@ -235,16 +319,18 @@ class Translator:
 
     def format(self, hypotheses: list[Hypothesis]) -> str:
         """The output line of a sentence, as tensor2tensor writes it."""
-        if not self.settings.return_beams:
-            return one_line(hypotheses[0].text)
+        columns, hypotheses = [], hypotheses[: self.settings.top_beams]
         # An empty line has a single hypothesis; its columns are there all the same.
         missing = self.settings.top_beams - len(hypotheses)
-        columns = []
         for hypothesis in hypotheses + hypotheses[:1] * missing:
-            columns.append(one_line(hypothesis.text).replace("\t", " "))
+            columns.append(one_line(hypothesis.text))
             if self.settings.write_beam_scores:
                 columns.append(f"{hypothesis.score:.2f}")
-        return "\t".join(columns)
+            if hypothesis.alignment is not None:
+                columns.append(hypothesis.alignment)
+        if len(columns) == 1:
+            return columns[0]
+        return "\t".join(column.replace("\t", " ") for column in columns)
 
 
 def interact(
@@ -263,7 +349,20 @@ def interact(
         if not line.strip():
             continue
         for hypothesis in next(iter(translator.translate_lines([line]))):
-            write(f"{hypothesis.text}\t{hypothesis.score:.4f}")
+            columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
+            if hypothesis.token_scores is not None:
+                columns.append(" ".join(f"{score:.4f}" for score in hypothesis.token_scores))
+            if hypothesis.alignment is not None:
+                columns.append(hypothesis.alignment)
+            write("\t".join(columns))
+
+
+def padded(sentences: list[list[int]]) -> np.ndarray:
+    """Sentences of ids as the rows of an array, int32 (B, S), S at least 1, padded with 0."""
+    array = np.zeros((len(sentences), max(1, *map(len, sentences))), "int32")
+    for row, sentence in zip(array, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return array
 
 
 def one_line(text: str) -> str:

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 
@@ -26,6 +27,12 @@ def test_a_problem_has_defaults_of_its_own():
     defaults = "beam_size=21,alpha=0.3,extra_length=300"
     settings = DecodeHParams.parse("alpha=0.5,well_formed=True", defaults)
     assert settings == DecodeHParams(beam_size=21, alpha=0.5, extra_length=300, well_formed=True)
+
+
+def test_sampling():
+    assert DecodeHParams().sampling is None
+    settings = "sampling_method=random,beam_size=1,sampling_temp=0.5,sampling_keep_top_k=9"
+    assert DecodeHParams.parse(settings).sampling == Sampling(0.5, 9, 1.0)
 
 
 def test_shards():
@@ -67,6 +74,19 @@ def test_every_name_of_tensor2tensors_is_known():
             "skip_eos_postprocess=True,beam_size=1",
             "skip_eos_postprocess has no effect without force_decode_length",
         ),
+        ("min_length_ratio=-1", "min_length_ratio to be at least 0.0. Received: -1.0."),
+        ("min_length_ratio=2,max_length_ratio=1", "at most max_length_ratio. Received: 2.0 and 1"),
+        ("min_length_ratio=1,well_formed=1", "min_length_ratio contradicts well_formed"),
+        ("sampling_method=random_per_example", "to be argmax or random (the features of"),
+        ("sampling_seed=3", "sampling_seed has no effect without sampling. Received: sampling_me"),
+        ("sampling_temp=0.5", "sampling_temp has no effect without sampling."),
+        ("sampling_method=random", "Expected beam_size=1 with decode hparam sampling_method=rand"),
+        ("sampling_method=random,beam_size=1,sampling_temp=0", "and at most 1. Received: 0.0, -1,"),
+        (
+            "sampling_method=random,beam_size=1,sampling_keep_top_k=0",
+            "at most 1. Received: 1.0, 0",
+        ),
+        ("sampling_method=random,beam_size=1,sampling_keep_top_p=2", "Received: 1.0, -1, 2.0."),
         ("eos_penalty=0.5", "eos_penalty is not supported: tensor2tensor never reads it."),
     ],
 )
