@@ -25,6 +25,7 @@ PROGRAMS = {
     "t2t-export-checkpoint": "export_checkpoint",
     "t2t-exporter": "exporter",
     "t2t-visualize": "visualize",
+    "t2t-show": "show",
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2

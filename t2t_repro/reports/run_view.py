@@ -1,0 +1,300 @@
+"""What a run directory says of its run, read without loading a model: quick, and while it trains.
+
+Everything is read as it lies there, so that a line that is half written, or a checkpoint that is
+just being made or removed, is left out and never an error.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import socket
+import time
+import zipfile
+from typing import Any
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory
+
+# As training/checkpoints.py and training/metrics.py, which load Keras, name them.
+STATE, WEIGHTS, RANKING = "state.json", "weights.npz", "ranking.json"
+LESS_IS_BETTER = ("loss", "edit_distance")
+_CHECKPOINT = re.compile(r"ckpt-(\d+)")
+_LAYER = re.compile(r"((?:encoder|decoder)/)layer_\d+/([^/]+)/")
+_STACKS = ("encoder", "decoder")
+_SHAPE = re.compile(rb"'shape': \(([\d, ]*)\)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint, its place and what evaluation found of it.
+
+    Attributes:
+        step: its step.
+        path: its folder.
+        megabytes: its size.
+        whole: whether all its files are there in full size; their bytes are not read.
+        scores: {metric: value} of its evaluation, {} if there was none.
+        averaged: the steps that were averaged; empty for one of training.
+    """
+
+    step: int
+    path: str
+    megabytes: float
+    whole: bool
+    scores: dict[str, float]
+    averaged: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunView:
+    """What a run directory says.
+
+    Attributes:
+        path, problem, hparams_set, version, random_seed, commands: as its run.json.
+        trainer: the process that trains here now, "process 7 on HOST, since ..."; "" if none.
+        changes: {hparam: (in the set, in the run)}; None if the set is not known here.
+        train_steps: where the run is to end.
+        step: the last that was reported or saved.
+        seconds_since: how long ago the last report was; None if there was none.
+        parameters: {component: number}; {} before the first checkpoint.
+        checkpoints: oldest first.
+        being_written: the steps of checkpoints that are not complete yet.
+        kept_best: the steps in the folder best, best first.
+        curves: {name: [(step, value)]}, such as "train loss" and "dev accuracy".
+        best: {metric: (step, value)} of all evaluations on dev.
+        nonfinite: how many batches were not finite.
+    """
+
+    path: str
+    problem: str
+    hparams_set: str
+    version: str
+    random_seed: int
+    commands: tuple[str, ...]
+    trainer: str
+    changes: dict[str, tuple[Any, Any]] | None
+    train_steps: int
+    step: int
+    seconds_since: float | None
+    parameters: dict[str, int]
+    checkpoints: tuple[Checkpoint, ...]
+    being_written: tuple[int, ...]
+    kept_best: tuple[int, ...]
+    curves: dict[str, list[tuple[int, float]]]
+    best: dict[str, tuple[int, float]]
+    nonfinite: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it for JSON."""
+        return dataclasses.asdict(self)
+
+
+def view(run: RunDirectory) -> RunView:
+    """Returns what `run` says.
+
+    Raises:
+        UserError: if it is no run directory.
+    """
+    config = run.config()
+    rows = run.read_metrics()
+    curves = _curves(rows)
+    saved = _checkpoints(run.checkpoints_dir, _scores(rows))
+    steps = [row["step"] for row in rows if isinstance(row.get("step"), int)]
+    whole = [each for each in saved if each.whole]
+    return RunView(
+        path=str(run.path),
+        problem=config.problem,
+        hparams_set=config.hparams_set,
+        version=config.version,
+        random_seed=config.random_seed,
+        commands=config.commands,
+        trainer=_trainer(run.path / "trainer.lock"),
+        changes=_changes(config),
+        train_steps=config.hparams.train_steps,
+        step=max([0, *steps, *(each.step for each in whole)]),
+        seconds_since=_seconds_since(rows),
+        parameters=_parameters(whole),
+        checkpoints=tuple(saved),
+        being_written=_being_written(run.checkpoints_dir),
+        kept_best=_kept_best(run.path / "best" / "checkpoints" / RANKING),
+        curves=curves,
+        best={
+            name.removeprefix("dev "): _best(name.removeprefix("dev "), points)
+            for name, points in curves.items()
+            if name.startswith("dev ")
+        },
+        nonfinite=len(list((run.path / "nonfinite").glob("batch-*.json"))),
+    )
+
+
+def next_steps(of: RunView) -> list[str]:
+    """Returns what to do next, each as a sentence with its command."""
+    whole = [each for each in of.checkpoints if each.whole]
+    said = []
+    if of.trainer:
+        said.append(f"It trains now. Watch it: tensorboard --logdir={of.path}")
+    elif any(each.averaged for each in whole):
+        said.append("It is an average; training does not go on from it.")
+    elif of.step < of.train_steps:
+        command = of.commands[-1].partition(" ")[2] if of.commands else "t2t-trainer"
+        said.append(f"It stopped before step {of.train_steps}. Go on: {command}")
+    if of.nonfinite:
+        said.append(
+            f"{of.nonfinite} batches were not finite, see {of.path}/nonfinite. Lower "
+            "learning_rate_constant, or raise learning_rate_warmup_steps."
+        )
+    best_step, best_loss = of.best.get("loss", (0, 0.0))
+    last = of.curves.get("dev loss", [(0, 0.0)])[-1]
+    if last[0] > best_step and last[1] > 1.02 * best_loss:
+        said.append(
+            f"The dev loss was best at step {best_step} ({best_loss:.4f}) and is {last[1]:.4f} "
+            f"at step {last[0]}: more dropout, or stop earlier (--eval_early_stopping_steps)."
+        )
+    if not whole:
+        return [*said, "There is no checkpoint yet: nothing to decode with."]
+    if len(whole) > 1 and not of.trainer:
+        count = min(len(whole), 8)
+        said.append(
+            f"Average: t2t-avg-all --model_dir={of.path} --output_dir={of.path}-avg --n={count} "
+            "--last_only"
+        )
+    said.append(f"Translate: t2t-decoder --output_dir={of.path} --decode_interactive")
+    said.append(f'See what it looks at: t2t-visualize --output_dir={of.path} --source="..."')
+    return said
+
+
+def _trainer(file: pathlib.Path) -> str:
+    """Returns what the lock file says of a process that is alive on this host, else ""."""
+    try:
+        said = file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+    found = re.match(r"process (\d+) on (\S+),", said)
+    if not found or found[2] != socket.gethostname():
+        return ""
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:  # it is another user's
+        pass
+    return said
+
+
+def _changes(config) -> dict[str, tuple[Any, Any]] | None:
+    try:
+        plain = registry.get_hparams(config.hparams_set)
+    except UserError:
+        return None
+    before, now = dataclasses.asdict(plain), dataclasses.asdict(config.hparams)
+    return {name: (before[name], now[name]) for name in now if before[name] != now[name]}
+
+
+def _seconds_since(rows: list[dict[str, Any]]) -> float | None:
+    times = [row["time"] for row in rows if isinstance(row.get("time"), int | float)]
+    return round(max(0.0, time.time() - max(times)), 1) if times else None
+
+
+def _scores(rows: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
+    """Returns {step: {metric: value}} of the evaluations; what is not a finite number is left out.
+
+    The dev split's, where there is one of that step.
+    """
+    found: dict[int, dict[str, float]] = {}
+    for row in sorted(_evaluations(rows), key=lambda row: row.get("split") == "dev"):
+        found[row["step"]] = {
+            name: value
+            for name, value in row.items()
+            if isinstance(value, float | int) and name not in ("step", "time")
+        }
+    return found
+
+
+def _evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row.get("kind") == "eval" and isinstance(row.get("step"), int)]
+
+
+def _curves(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    curves: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.get("kind") == "train" and isinstance(row.get("loss"), float | int):
+            curves.setdefault("train loss", {})[row["step"]] = row["loss"]
+    for row in _evaluations(rows):
+        for name, value in row.items():
+            if isinstance(value, float | int) and name not in ("step", "time"):
+                curves.setdefault(f"{row.get('split', 'dev')} {name}", {})[row["step"]] = value
+    return {name: sorted(points.items()) for name, points in curves.items()}
+
+
+def _best(metric: str, points: list[tuple[int, float]]) -> tuple[int, float]:
+    choose = min if metric in LESS_IS_BETTER else max
+    return choose(points, key=lambda point: point[1])
+
+
+def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> list[Checkpoint]:
+    found = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        name = _CHECKPOINT.fullmatch(path.name)
+        if not name:
+            continue
+        step, state, sizes = int(name[1]), _state(path), _sizes(path)
+        files = state.get("files", {})
+        whole = bool(files) and all(sizes.get(file) == size for file, size in files.items())
+        averaged = tuple(state.get("averaged", ()))
+        megabytes = round(sum(sizes.values()) / 1e6, 1)
+        mine = scores.get(step, {})
+        found.append(Checkpoint(step, str(path), megabytes, whole, mine, averaged))
+    return sorted(found, key=lambda each: each.step)
+
+
+def _state(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        content = json.loads((path / STATE).read_text(encoding="utf-8"))
+        return content if isinstance(content, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _sizes(path: pathlib.Path) -> dict[str, int]:
+    try:
+        return {file.name: file.stat().st_size for file in path.iterdir()}
+    except OSError:  # removed while it was looked at
+        return {}
+
+
+def _being_written(folder: pathlib.Path) -> tuple[int, ...]:
+    names = (path.name.partition(".incomplete-")[2] for path in folder.glob(".incomplete-*"))
+    return tuple(sorted(int(name) for name in names if name.isdecimal()))
+
+
+def _kept_best(file: pathlib.Path) -> tuple[int, ...]:
+    try:
+        ranking = json.loads(file.read_text(encoding="utf-8"))["ranking"]
+        return tuple(entry["step"] for entry in ranking)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _parameters(whole: list[Checkpoint]) -> dict[str, int]:
+    """Returns how many numbers each component of the newest checkpoint has, from its headers."""
+    if not whole:
+        return {}
+    counts: dict[str, int] = {}
+    try:
+        with zipfile.ZipFile(pathlib.Path(whole[-1].path) / WEIGHTS) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as file:
+                    shape = _SHAPE.search(file.read(256))
+                size = 1
+                for length in shape[1].decode().split(",") if shape else ():
+                    size *= int(length) if length.strip() else 1
+                layer = _LAYER.match(name)
+                component = layer[1] + layer[2] if layer else name.split("/")[0]
+                component = f"{component}/last norm" if component in _STACKS else component
+                counts[component] = counts.get(component, 0) + size
+    except (OSError, zipfile.BadZipFile):
+        return {}
+    return counts
