@@ -12,6 +12,7 @@ from keras import initializers, ops
 
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import ByParts, mark_parts
+from t2t_repro.layers.product import product
 
 MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
 
@@ -89,9 +90,9 @@ class Attention(keras.layers.Layer):
             initializer=self.kernel_initializer.clone(),
         )
 
-    def project(self, x, kernel):
+    def project(self, x, kernel, training=False):
         """(B, T, D) x (D, C) -> (B, T, C)."""
-        return ops.matmul(x, ops.cast(kernel, x.dtype))
+        return product(x, ops.cast(kernel, x.dtype), training)
 
     def project_apart(self, x, kernel, cuts: Sequence[int], training: bool) -> list:
         """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel.
@@ -100,7 +101,8 @@ class Attention(keras.layers.Layer):
         together again; in decoding what it makes of the one position is.
         """
         if training:
-            parts = [self.project(x, part) for part in ops.split(kernel, cuts, axis=-1)]
+            kernels = ops.split(kernel, cuts, axis=-1)
+            parts = [self.project(x, part, training) for part in kernels]
         else:
             parts = ops.split(self.project(x, kernel), cuts, axis=-1)
         return [self.split_heads(part) for part in parts]
@@ -122,11 +124,11 @@ class Attention(keras.layers.Layer):
         # kernel takes fifty times as long where the mask is the same for every sentence.
         return ops.softmax(ops.where(mask, ops.cast(logits, "float32"), MASKED), axis=-1)
 
-    def join_heads(self, x):
+    def join_heads(self, x, training=False):
         """(B, N, T, H) -> (B, T, D), through the output kernel."""
         x = ops.transpose(x, (0, 2, 1, 3))
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_channels))
-        return self.project(x, self.output_transform)
+        return self.project(x, self.output_transform, training)
 
     def attend(self, queries, keys, values, mask, training=False):
         """Scaled dot-product attention over heads.
@@ -143,7 +145,7 @@ class Attention(keras.layers.Layer):
         logits = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
         weights = self.softmax(logits, mask)
         dropped = self.drop(ops.cast(weights, values.dtype), training=training)
-        return self.join_heads(ops.matmul(dropped, values)), weights
+        return self.join_heads(ops.matmul(dropped, values), training), weights
 
     def get_config(self):
         return {
@@ -286,7 +288,7 @@ class RelativeSelfAttention(SelfAttention):
         weights = self.softmax(logits, mask)
         dropped = self.drop(ops.cast(weights, values.dtype), training=training)
         mixed = ops.matmul(dropped, values) + ops.einsum("bnts,tsh->bnth", dropped, of_values)
-        return self.join_heads(mixed), weights
+        return self.join_heads(mixed, training), weights
 
     def get_config(self):
         config = {**super().get_config(), "max_relative_position": self.max_relative_position}
@@ -318,7 +320,7 @@ class CrossAttention(Attention):
             memory: (B, S, D).
             attention_mask: bool, broadcast to (B, N, T, S): True where the query may look.
         """
-        queries = self.scaled(self.split_heads(self.project(x, self.query)))
+        queries = self.scaled(self.split_heads(self.project(x, self.query, training)))
         heads = self.memory_heads(memory, training)
         keys, values = heads["keys"], heads["values"]
         return self.attend(queries, keys, values, attention_mask, training=training)

@@ -6,6 +6,7 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.layers.dropout import dropout_layer
+from t2t_repro.layers.product import Dense
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -39,8 +40,8 @@ class FeedForward(keras.layers.Layer):
     def build(self, input_shape):
         depth = input_shape[-1]
 
-        def dense(units: int, activation, name: str, input_depth: int) -> keras.layers.Dense:
-            layer = keras.layers.Dense(
+        def dense(units: int, activation, name: str, input_depth: int) -> Dense:
+            layer = Dense(
                 units,
                 activation=activation,
                 kernel_initializer=self.kernel_initializer.clone(),
@@ -60,7 +61,8 @@ class FeedForward(keras.layers.Layer):
             x: (B, T, D).
             real: bool (B, T) or None: where False the output is 0, as T2T's pad remover leaves it.
         """
-        y = self.conv2(self.drop(self.conv1(x), training=training))
+        y = self.drop(self.conv1(x, training=training), training=training)
+        y = self.conv2(y, training=training)
         if real is not None:
             y = y * ops.cast(real, y.dtype)[..., None]
         return y
