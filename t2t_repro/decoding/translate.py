@@ -285,8 +285,11 @@ class Translator:
         ]
         rows: list[Hypothesis] = [h for _, h in flat]
         if self._scorer:
-            scores = [values.astype(float).round(6).tolist() for values in self._scorer.token_log_probs(pairs)]
-            rows = [h._replace(token_scores=s) for h, s in zip(rows, scores, strict=True)]
+            scores = self._scorer.token_log_probs(pairs)
+            rows = [
+                h._replace(token_scores=values.astype(float).round(6).tolist())
+                for h, values in zip(rows, scores, strict=True)
+            ]
         if self._aligner:
             links = self._aligner.align(pairs)
             rows = [h._replace(alignment=link) for h, link in zip(rows, links, strict=True)]
