@@ -19,6 +19,7 @@ PROGRAMS = {
     "t2t-eval": "evaluator",
     "t2t-avg-all": "avg_all",
     "t2t-bleu": "bleu",
+    "t2t-translate-all": "translate_all",
     "t2t-score-trees": "score_trees",
     "t2t-paper": "paper",
     "t2t-import-checkpoint": "import_checkpoint",
