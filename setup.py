@@ -27,14 +27,23 @@ PROGRAMS = {
     "t2t-exporter": "exporter",
     "t2t-visualize": "visualize",
     "t2t-show": "show",
+    "t2t-server": "server",
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 
+SERVER_REQUIREMENTS = [  # t2t-server
+    "starlette>=1.0,<2",
+    "uvicorn>=0.40,<1",
+    "prometheus-client>=0.20,<1",
+]
+
 TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
     *CTRANSLATE2_REQUIREMENTS,
+    *SERVER_REQUIREMENTS,
+    "httpx2>=2,<3",  # what starlette's test client sends by
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "hypothesis>=6.100,<7",
@@ -65,10 +74,12 @@ setup(
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"])
     + ["t2t_repro.hparams", "t2t_repro.problems"],
     package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
+    package_data={"": ["*.html"]},
     install_requires=requirements(),
     extras_require={
         "beam": BEAM_REQUIREMENTS,
         "ctranslate2": CTRANSLATE2_REQUIREMENTS,
+        "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,
     },
     entry_points={

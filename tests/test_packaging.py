@@ -22,7 +22,9 @@ print(t2t_repro.__file__)
 
 
 def modules(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    """The Python files below a folder, and the pages that they read."""
+    paths = [path for kind in ("*.py", "*.html") for path in folder.rglob(kind)]
+    return {path.relative_to(folder).as_posix() for path in paths}
 
 
 def setup_py(source: Path, *arguments: str) -> None:

@@ -1,0 +1,1 @@
+"""Translations over HTTP: what t2t-server is made of."""

@@ -1,0 +1,268 @@
+"""The ASGI application: who asks what, and in which form the answer goes back."""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
+from t2t_repro.serving.exported import ExportedModel, Question
+from t2t_repro.serving.metrics import Metrics
+from t2t_repro.serving.requests import (
+    Limits,
+    Refused,
+    attention_request,
+    check_lengths,
+    translate_request,
+)
+
+CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
+_RETRY = {"Retry-After": "1"}
+
+
+def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
+    """Returns the application; it computes until its lifespan ends.
+
+    Args:
+        model: what translates.
+        limits: what is refused.
+        batching: arguments of `Batcher`.
+    """
+    service = _Service(model, limits, batching)
+    page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
+
+    async def show_page(request: Request) -> Response:
+        return HTMLResponse(page)
+
+    async def fail(request: Request, error: Exception) -> Response:
+        return _error(500, "The server failed; its log says why.")
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        return _error(error.status, error.message, error.headers)
+
+    async def refuse_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        paths = ", ".join(route.path for route in routes)
+        message = f"{error.detail}. This server has {paths}; docs/server.md describes them."
+        return _error(error.status_code, message, dict(error.headers or {}))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.batcher.close)
+
+    routes = [
+        Route("/", show_page),
+        Route("/translate", service.translate, methods=["POST"]),
+        Route("/attention", service.attend, methods=["POST"]),
+        Route("/healthz", service.health),
+        Route("/metrics", service.show_metrics),
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={Refused: refuse, HTTPException: refuse_http, Exception: fail},
+        lifespan=lifespan,
+    )
+    paths = frozenset(route.path for route in routes)
+    app.add_middleware(_Observed, metrics=service.metrics, paths=paths, policy=_policy(page))
+    return app
+
+
+class _Service:
+    """The endpoints."""
+
+    def __init__(self, model: ExportedModel, limits: Limits, batching: dict[str, Any]):
+        self.model, self.limits = model, limits
+        self.metrics = Metrics(lambda: len(self.batcher))
+        compute: dict[str, Compute] = {"translate": model.translate, "attention": model.attend}
+        self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
+
+    async def translate(self, request: Request) -> Response:
+        asked = translate_request(await self._body(request), self.model, self.limits)
+        tokens = await self._tokens(asked.inputs, self.limits.max_sentence_tokens)
+        questions = [Question(text, asked.alpha) for text in asked.inputs]
+        answers = await self._compute(request, "translate", questions, tokens)
+        return JSONResponse(
+            {
+                "translations": [
+                    {
+                        "input": text,
+                        "translation": hypotheses[0].translation,
+                        "score": hypotheses[0].score,
+                        "n_best": [vars(h) for h in hypotheses[: asked.n_best]],
+                    }
+                    for text, hypotheses in zip(asked.inputs, answers, strict=True)
+                ]
+            }
+        )
+
+    async def attend(self, request: Request) -> Response:
+        asked = attention_request(await self._body(request))
+        if not self.model.has_attention:
+            raise Refused(
+                501,
+                "Expected an export that draws attention. Received: one without the signature "
+                "'attention'. Export the run again.",
+            )
+        tokens = await self._tokens([asked.inputs, asked.targets], self.model.longest)
+        pair = (asked.inputs, asked.targets)
+        (answer,) = await self._compute(request, "attention", [pair], [max(tokens)])
+        return JSONResponse({"input": asked.inputs, "translation": asked.targets, **vars(answer)})
+
+    async def health(self, request: Request) -> Response:
+        model, working = self.model, self.batcher.working
+        about = {
+            "status": "ok" if working else "stopping",
+            "model": {
+                "name": model.name,
+                "beam_size": model.beam_size,
+                "alpha": model.alpha,
+                "any_alpha": model.any_alpha,
+                "attention": model.has_attention,
+            },
+            "limits": vars(self.limits),
+        }
+        return JSONResponse(about, 200 if working else 503)
+
+    async def show_metrics(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def _body(self, request: Request) -> bytes:
+        most, body = self.limits.max_body_bytes, bytearray()
+        length = request.headers.get("content-length", "")
+        try:
+            async with asyncio.timeout(self.limits.timeout_s):
+                if not length.isdecimal() or int(length) <= most:
+                    async for chunk in request.stream():
+                        body += chunk
+                        if len(body) > most:
+                            break
+                    else:
+                        return bytes(body)
+        except TimeoutError as error:
+            message = f"Expected the whole request within {self.limits.timeout_s:g} seconds."
+            raise Refused(408, message, {"Connection": "close"}) from error
+        except ClientDisconnect as error:
+            raise Refused(CLIENT_CLOSED, "The client left.") from error
+        raise Refused(
+            413,
+            f"Expected a request of at most {most} bytes. Received: more. Send it in several.",
+            {"Connection": "close"},
+        )
+
+    async def _tokens(self, texts: list[str], most: int) -> list[int]:
+        tokens = await asyncio.to_thread(self.model.count_tokens, texts)
+        check_lengths(tokens, most)
+        return tokens
+
+    async def _compute(
+        self, request: Request, kind: str, payloads: Sequence[Any], tokens: list[int]
+    ) -> list[Any]:
+        """The results of all payloads; none is computed any more for a client that has left."""
+        try:
+            futures = self.batcher.submit(kind, payloads, tokens)
+        except QueueFull as error:
+            raise Refused(503, "Expected fewer requests at once: try again.", _RETRY) from error
+        except Closed as error:
+            raise Refused(503, "The server stops.", _RETRY) from error
+        work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
+        left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
+        try:
+            done, _ = await asyncio.wait(
+                {work, left},
+                timeout=self.limits.timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if work in done:
+                return work.result()
+            if left in done:
+                raise Refused(CLIENT_CLOSED, "The client left.")
+        except Refused:
+            raise
+        except Exception as error:  # the batcher has logged it
+            raise Refused(500, "This could not be computed; the server's log says why.") from error
+        finally:
+            work.cancel(), left.cancel()
+        raise Refused(
+            504,
+            f"Expected an answer within {self.limits.timeout_s:g} seconds. Received: none. Try "
+            "again, with fewer or shorter sentences.",
+        )
+
+
+async def _disconnect(request: Request) -> None:
+    """Returns when the client of a request, whose body was read, has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Observed:
+    """Middleware: counts each answer, and gives it the headers that keep a browser safe.
+
+    Args:
+        app: what answers.
+        metrics: where to count.
+        paths: those that are counted by name.
+        policy: the Content-Security-Policy.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str], policy: str):
+        self._app, self._metrics, self._paths = app, metrics, paths
+        self._headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.request(path, status, time.perf_counter() - start)
+
+
+def _policy(page: str) -> str:
+    """Lets the page run its own script and style, known by their hashes, and ask this server."""
+
+    def hashed(element: str) -> str:
+        (text,) = re.findall(f"<{element}>(.*?)</{element}>", page, re.DOTALL)
+        digest = hashlib.sha256(text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {hashed('script')}; style-src {hashed('style')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status, headers)

@@ -1,0 +1,162 @@
+"""A SavedModel of t2t-exporter, called from Python: texts in, translations and attention out."""
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_repro.errors import UserError
+
+LONGEST_INPUT = 1024  # tokens that an export reads unless its decode hparams say otherwise
+LARGEST_ALPHA = 10.0  # what an export accepts
+_NO_BEAM = -1e5  # a beam of which there is none scores below
+_BYTES_PER_TOKEN = 4  # of an export that does not count its tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A text to translate; alpha None: that of the export."""
+
+    text: str
+    alpha: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A translation and its score, a log-probability divided by the length penalty."""
+
+    translation: str
+    score: float | None  # None where a model gives no number
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """What the model looks at: weights[t][s] of source token s where it predicts target token t."""
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    weights: list[list[float]]
+
+
+def find(path: str | os.PathLike) -> pathlib.Path:
+    """Returns the folder of an export, without loading it.
+
+    Raises:
+        UserError: if it is no folder, or holds something else.
+    """
+    folder = pathlib.Path(path).expanduser()
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    received = f"the file {folder}" if folder.is_file() else f"{folder}, which does not exist"
+    mend = "Write one by t2t-exporter --output_dir=RUN, and give the folder that it names."
+    if folder.is_dir():
+        received = f"{folder}, which has no saved_model.pb"
+        versions = [file.parent for file in folder.glob("*/saved_model.pb")]
+        if versions:
+            newest = max(versions, key=lambda p: (p.name.isdecimal() and int(p.name), p.name))
+            mend = f"Give one of the exports in it, such as --model={newest}."
+        elif (folder / "model.bin").is_file():
+            received = f"{folder}, a CTranslate2 model"
+            mend = "Export the run with --format=saved_model."
+    raise UserError(f"Expected --model, the folder of a SavedModel. Received: {received}. {mend}")
+
+
+class ExportedModel:
+    """What serves: loaded once, called from any thread.
+
+    Attributes:
+        name: the folder's.
+        beam_size: how many hypotheses a text gets.
+        alpha: the exponent of the length penalty, where a question names none.
+        any_alpha: whether a question may name one.
+        has_attention: whether `attend` works.
+        longest: how many tokens of a text the model reads.
+
+    Args:
+        path: the folder that t2t-exporter wrote.
+
+    Raises:
+        UserError: if it cannot be loaded, or was not written by t2t-exporter.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        folder = find(path)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  its operations are in the graph
+
+        self._tf = tf
+        try:
+            self._loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+            signatures = self._loaded.signatures
+            fixed = json.loads((folder / "decode_hparams.json").read_text(encoding="utf-8"))
+            hparams = json.loads((folder / "hparams.json").read_text(encoding="utf-8"))
+            # The name of the first signature is tensor2tensor's own in an export for its clients.
+            self._text = signatures["text" if "text" in signatures else "serving_default"]
+            self._with_alpha = signatures.get("translate")
+            self._attention = signatures.get("attention")
+            self._tokens = signatures.get("tokens")
+            self.beam_size, self.alpha = int(fixed["beam_size"]), float(fixed["alpha"])
+            self._extra_length = int(fixed["extra_length"])
+            self.longest = fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT
+            if hparams["pos"] == "emb":  # it has learned so many positions
+                self.longest = min(self.longest, hparams["max_length"])
+            self.translate([Question("a")])  # the first call takes seconds
+        except Exception as error:  # TensorFlow raises many kinds for a file that is not right
+            first = str(error).strip().partition("\n")[0][:300]
+            raise UserError(
+                f"Expected an export by t2t-exporter in {folder}. Received: one that cannot be "
+                f"loaded: {type(error).__name__}: {first}. Export the run again."
+            ) from error
+        self.name = folder.resolve().name
+        self.any_alpha = self._with_alpha is not None
+        self.has_attention = self._attention is not None
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has; about how many, if the export does not count them."""
+        if self._tokens is None:
+            return [1 + len(text.encode()) // _BYTES_PER_TOKEN for text in texts]
+        return self._tokens(inputs=self._strings(texts))["tokens"].numpy().tolist()
+
+    def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
+        """The hypotheses of each question, best first, `beam_size` of them or fewer."""
+        texts = self._strings([question.text for question in questions])
+        if self._with_alpha is None or all(question.alpha is None for question in questions):
+            result = self._text(inputs=texts)
+        else:
+            asked = [self.alpha if q.alpha is None else q.alpha for q in questions]
+            alpha = self._tf.constant(asked, self._tf.float32)
+            extra_length = self._tf.fill(alpha.shape, self._extra_length)
+            result = self._with_alpha(inputs=texts, alpha=alpha, extra_length=extra_length)
+        rows = zip(result["beams"].numpy(), result["beam_scores"].numpy(), strict=True)
+        return [_hypotheses(texts, scores) for texts, scores in rows]
+
+    def attend(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+        """The attention of each text and its translation."""
+        sources, targets = zip(*pairs, strict=True)
+        result = self._attention(inputs=self._strings(sources), targets=self._strings(targets))
+        arrays = (result[name].numpy() for name in ("source_tokens", "target_tokens", "attention"))
+        return [_attention(*row) for row in zip(*arrays, strict=True)]
+
+    def _strings(self, texts: Sequence[str]) -> Any:
+        return self._tf.constant([text.encode() for text in texts], self._tf.string)
+
+
+def _hypotheses(texts: Any, scores: Any) -> list[Hypothesis]:
+    """Those of one text; the best stays whatever its score."""
+    found = zip(texts, scores.tolist(), strict=True)
+    real = [(text, score) for i, (text, score) in enumerate(found) if i == 0 or score > _NO_BEAM]
+    return [
+        Hypothesis(text.decode(errors="replace"), score if math.isfinite(score) else None)
+        for text, score in real
+    ]
+
+
+def _attention(source: Any, target: Any, weights: Any) -> Attention:
+    """Those of one pair, padding left out."""
+    source, target = ([t.decode(errors="replace") for t in side if t] for side in (source, target))
+    rows = weights[: len(target), : len(source)].astype(float).round(4).tolist()
+    return Attention(source, target, rows)

@@ -1,0 +1,183 @@
+"""What clients send, checked: bytes in, a request or a `Refused` out."""
+
+import dataclasses
+import json
+from typing import Any
+
+from t2t_repro.errors import UserError, suggest
+from t2t_repro.serving.exported import LARGEST_ALPHA, ExportedModel
+
+
+class Refused(Exception):
+    """An answer that is an error.
+
+    Args:
+        status: HTTP's.
+        message: what was expected, received and what to do.
+        headers: of the answer.
+    """
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What the server refuses.
+
+    max_body_bytes: of a request.
+    max_sentences: of a request.
+    max_sentence_tokens: of a sentence, its end included.
+    timeout_s: seconds for a request's body to arrive, and again for its answer.
+    """
+
+    max_body_bytes: int = 1_000_000
+    max_sentences: int = 64
+    max_sentence_tokens: int = 256
+    timeout_s: float = 30.0
+
+    @classmethod
+    def of(cls, model: ExportedModel, max_sentence_tokens: int | None, **others: Any) -> "Limits":
+        """The limits, with sentences as long as the model reads, but not longer.
+
+        Raises:
+            UserError: if longer ones are asked for.
+        """
+        if max_sentence_tokens is None:
+            max_sentence_tokens = min(cls.max_sentence_tokens, model.longest)
+        if max_sentence_tokens > model.longest:
+            raise UserError(
+                f"Expected --max_sentence_tokens of at most {model.longest}, which this model "
+                f"reads. Received: {max_sentence_tokens}. Give less, or export it with another "
+                "max_input_size in --decode_hparams."
+            )
+        return cls(max_sentence_tokens=max_sentence_tokens, **others)
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslateRequest:
+    """The body of /translate."""
+
+    inputs: list[str]
+    n_best: int
+    alpha: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionRequest:
+    """The body of /attention."""
+
+    inputs: str
+    targets: str
+
+
+def translate_request(body: bytes, model: ExportedModel, limits: Limits) -> TranslateRequest:
+    """Reads the body of /translate.
+
+    Raises:
+        Refused: with 400 if it is not right, 413 if there are too many sentences.
+    """
+    values = _json_object(body, ("inputs", "n_best", "alpha"))
+    inputs = values.get("inputs")
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Refused(
+            400, f'Expected "inputs", a string or a list of strings. Received: {_short(inputs)}.'
+        )
+    if len(texts) > limits.max_sentences:
+        raise Refused(
+            413,
+            f"Expected at most {limits.max_sentences} sentences in a request. Received: "
+            f"{len(texts)}. Send them in several.",
+        )
+    n_best = values.get("n_best", 1)
+    if type(n_best) is not int or not 1 <= n_best <= model.beam_size:
+        raise Refused(
+            400,
+            f'Expected "n_best", a number from 1 to {model.beam_size}, the beams of this model. '
+            f"Received: {_short(n_best)}.",
+        )
+    for text in texts:
+        _check_unicode(text)
+    return TranslateRequest(texts, n_best, _alpha(values, model))
+
+
+def attention_request(body: bytes) -> AttentionRequest:
+    """Reads the body of /attention.
+
+    Raises:
+        Refused: with 400 if it is not right.
+    """
+    values = _json_object(body, ("inputs", "targets"))
+    for name in ("inputs", "targets"):
+        if not isinstance(values.get(name), str):
+            received = _short(values.get(name))
+            raise Refused(400, f'Expected "{name}", a string. Received: {received}.')
+        _check_unicode(values[name])
+    return AttentionRequest(values["inputs"], values["targets"])
+
+
+def check_lengths(tokens: list[int], most: int) -> None:
+    """Refuses a sentence of too many tokens, with 413."""
+    for i, count in enumerate(tokens):
+        if count > most:
+            raise Refused(
+                413,
+                f"Expected sentences of at most {most} tokens. Received: {count} tokens in "
+                f"sentence {i + 1}. Split it.",
+            )
+
+
+def _alpha(values: dict[str, Any], model: ExportedModel) -> float | None:
+    if "alpha" not in values:
+        return None
+    alpha = values["alpha"]
+    if not model.any_alpha:
+        raise Refused(
+            400,
+            f'Expected no "alpha": {model.alpha} is fixed in this export. Received: '
+            f"{_short(alpha)}. Leave it out, or export the run again.",
+        )
+    number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+    if not number or not 0 <= alpha <= LARGEST_ALPHA:
+        raise Refused(
+            400,
+            f'Expected "alpha", a number from 0 to {LARGEST_ALPHA:g}. Received: {_short(alpha)}.',
+        )
+    return float(alpha)
+
+
+def _json_object(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
+        raise Refused(
+            400, f"Expected a JSON object in UTF-8. Received: {str(error)[:200]}."
+        ) from error
+    if not isinstance(values, dict):
+        raise Refused(400, f"Expected a JSON object. Received: {_short(values)}.")
+    for name in values:
+        if name not in names:
+            known = ", ".join(f'"{n}"' for n in names)
+            near = suggest(name, names)
+            raise Refused(400, f"Expected {known} only. Received: {_short(name)}.{near}")
+    return values
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(
+            400, "Expected text in Unicode. Received: half of a surrogate pair."
+        ) from error
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -1,0 +1,377 @@
+"""The application, without a network and, but for one export, without a model."""
+
+import asyncio
+import json
+import re
+import threading
+from html.parser import HTMLParser
+
+import httpx2 as httpx
+import pytest
+from starlette.testclient import TestClient
+
+from t2t_repro.serving import app
+from t2t_repro.serving.exported import ExportedModel, Question
+from t2t_repro.serving.requests import Limits
+
+LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
+
+
+@pytest.fixture
+def client(model):
+    with TestClient(app.create(model, LIMITS), raise_server_exceptions=False) as client:
+        yield client
+
+
+def translations(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json()["translations"]
+
+
+def test_one_sentence_and_many(client):
+    (one,) = translations(client.post("/translate", json={"inputs": "a man"}))
+    assert one == {
+        "input": "a man",
+        "translation": "A MAN",
+        "score": -0.25,
+        "n_best": [{"translation": "A MAN", "score": -0.25}],
+    }
+    many = translations(client.post("/translate", json={"inputs": ["b", "", "b"], "n_best": 3}))
+    assert [m["input"] for m in many] == ["b", "", "b"]
+    assert many[0]["n_best"] == [
+        {"translation": "B", "score": -0.25},
+        {"translation": "B", "score": None},
+    ]
+    assert translations(client.post("/translate", json={"inputs": []})) == []
+
+
+def test_each_request_has_its_own_alpha(client, model):
+    body = {"inputs": ["a", "b"], "alpha": 0.5}
+    assert [t["score"] for t in translations(client.post("/translate", json=body))] == [-0.5, -0.5]
+    assert [q.alpha for batch in model.batches for q in batch] == [0.5, 0.5]
+
+
+def test_attention(client, model):
+    asked = {"inputs": "a b c", "targets": "x y"}
+    answer = client.post("/attention", json=asked)
+    assert answer.json() == {
+        "input": "a b c",
+        "translation": "x y",
+        "source_tokens": ["a", "b", "c"],
+        "target_tokens": ["x", "y"],
+        "weights": [[0.25] * 3] * 2,
+    }
+    assert client.post("/attention", json={**asked, "targets": "x " * 49}).status_code == 200
+    assert client.post("/attention", json={**asked, "targets": "x " * 50}).status_code == 413
+    model.has_attention = False
+    answer = client.post("/attention", json=asked)
+    assert answer.status_code == 501
+    assert "without the signature 'attention'" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "method, path, body, status, message",
+    [
+        ("POST", "/translate", b"\xff\xfe\x00", 400, "Expected a JSON object"),
+        ("POST", "/translate", b'{"inputs": ["a", 1]}', 400, 'Expected "inputs"'),
+        ("POST", "/translate", b'{"inputs": "%s"}' % (b"a " * 30), 413, "at most 20 tokens"),
+        ("POST", "/translate", b'{"inputs": [%s]}' % b",".join([b'""'] * 5), 413, "at most 4 sen"),
+        ("POST", "/translate", b" " * 2001, 413, "Expected a request of at most 2000 bytes"),
+        ("POST", "/attention", b"{}", 400, 'Expected "inputs", a string'),
+        ("GET", "/translate", b"", 405, "Method Not Allowed. This server has /, /translate"),
+        ("GET", "/nothing", b"", 404, "Not Found. This server has /, /translate"),
+    ],
+)
+def test_errors_are_json_with_a_status(client, method, path, body, status, message):
+    answer = client.request(method, path, content=body)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+    assert client.get("/healthz").json()["status"] == "ok"
+    assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
+
+
+def test_a_body_that_does_not_say_how_long_it_is(client):
+    def chunks():
+        for _ in range(3):
+            yield b" " * 999
+
+    answer = client.post("/translate", content=chunks())
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+
+
+def test_a_sentence_that_cannot_be_computed(client, caplog):
+    answer = client.post("/translate", json={"inputs": ["a", "poison"]})
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "This could not be computed; the server's log says why."
+    assert "RuntimeError: no" in caplog.text
+    assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
+
+
+def test_a_mistake_of_ours_is_an_answer_too(client, model, monkeypatch):
+    monkeypatch.setattr(model, "count_tokens", lambda texts: None)
+    answer = client.post("/translate", json={"inputs": "a"})
+    assert (answer.status_code, answer.json()["error"]) == (
+        500,
+        "The server failed; its log says why.",
+    )
+    assert 't2t_requests_total{path="/translate",status="500"} 1.0' in client.get("/metrics").text
+
+
+def served(model, limits, test, **batching):
+    """Runs `test(client, application)` on an event loop, where requests go on side by side."""
+
+    async def run():
+        application = app.create(model, limits, **batching)
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            try:
+                return await test(client, application)
+            finally:
+                model.go.set()
+
+    return asyncio.run(run())
+
+
+async def until(event: threading.Event):
+    assert await asyncio.to_thread(event.wait, 20)
+
+
+def test_a_full_queue_is_503_and_says_when_to_try_again(model):
+    model.go.clear()
+
+    async def test(client, application):
+        first = asyncio.ensure_future(client.post("/translate", json={"inputs": "a"}))
+        await until(model.began)
+        second = asyncio.ensure_future(client.post("/translate", json={"inputs": ["b", "c"]}))
+        while "t2t_queue_length 2.0" not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.01)
+        refused = await client.post("/translate", json={"inputs": "d"})
+        model.go.set()
+        return refused, await first, await second
+
+    refused, first, second = served(model, LIMITS, test, max_queue=2, batch_timeout=0.0)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.json()["error"] == "Expected fewer requests at once: try again."
+    assert [t["translation"] for t in translations(first) + translations(second)] == ["A", "B", "C"]
+
+
+def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model):
+    model.go.clear()
+
+    async def test(client, application):
+        body = {"inputs": "a"}
+        answers = await asyncio.gather(*(client.post("/translate", json=body) for _ in range(3)))
+        model.go.set()
+        after = await client.post("/translate", json={"inputs": "after"})
+        return answers, after
+
+    limits = Limits(timeout_s=0.3)
+    answers, after = served(model, limits, test, max_batch_size=1, batch_timeout=0.0)
+    assert [answer.status_code for answer in answers] == [504] * 3
+    assert "Expected an answer within 0.3 seconds. Received: none." in answers[0].json()["error"]
+    assert translations(after)[0]["translation"] == "AFTER"
+    assert [[q.text for q in batch] for batch in model.batches] == [["a"], ["after"]]
+
+
+def test_a_body_that_does_not_come_is_408(model):
+    async def test(client, application):
+        async def body():
+            yield b'{"inputs":'
+            await asyncio.sleep(5)
+
+        # httpx would collect the body first: the application is called as a server calls it
+        sent = []
+        chunks = body()
+
+        async def receive():
+            return {"type": "http.request", "body": await anext(chunks), "more_body": True}
+
+        async def send(message):
+            sent.append(message)
+
+        await application(scope(), receive, send)
+        return sent
+
+    start, body = served(model, Limits(timeout_s=0.1), test)
+    assert start["status"] == 408
+    assert json.loads(body["body"])["error"] == "Expected the whole request within 0.1 seconds."
+
+
+def scope():
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/translate",
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": [],
+    }
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_nothing_is_computed_for_a_client_that_left(model, whole):
+    model.go.clear()
+
+    async def test(client, application):
+        busy = asyncio.ensure_future(client.post("/translate", json={"inputs": "busy"}))
+        await until(model.began)
+        body = {"type": "http.request", "body": b'{"inputs": "gone"}', "more_body": False}
+        messages = [*([body] if whole else []), {"type": "http.disconnect"}]
+
+        async def receive():
+            return messages.pop(0)
+
+        async def send(message):
+            pass
+
+        await application(scope(), receive, send)
+        model.go.set()
+        await busy
+        last = await client.post("/translate", json={"inputs": "last"})
+        return translations(last), (await client.get("/metrics")).text
+
+    answer, metrics = served(model, LIMITS, test)
+    assert answer[0]["translation"] == "LAST"
+    assert [[q.text for q in batch] for batch in model.batches] == [["busy"], ["last"]]
+    assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
+
+
+def test_requests_of_many_clients_share_batches_and_keep_their_answers(model):
+    async def test(client, application):
+        bodies = [{"inputs": [f"text {i} {j}" for j in range(i % 4)]} for i in range(40)]
+        answers = await asyncio.gather(*(client.post("/translate", json=b) for b in bodies))
+        return bodies, answers
+
+    bodies, answers = served(model, LIMITS, test, batch_timeout=0.05, max_batch_size=16)
+    for body, answer in zip(bodies, answers, strict=True):
+        got = [(t["input"], t["translation"]) for t in translations(answer)]
+        assert got == [(text, text.upper()) for text in body["inputs"]]
+    assert max(map(len, model.batches)) == 16
+    assert sum(map(len, model.batches)) == 60
+
+
+def test_metrics_count(client):
+    client.post("/translate", json={"inputs": ["a", "b"]})
+    client.post("/translate", content=b"no")
+    client.get("/secret/1"), client.get("/secret/2")
+    lines = client.get("/metrics").text.splitlines()
+    for line in (
+        't2t_requests_total{path="/translate",status="200"} 1.0',
+        't2t_requests_total{path="/translate",status="400"} 1.0',
+        't2t_requests_total{path="other",status="404"} 2.0',
+        't2t_request_seconds_count{path="/translate"} 2.0',
+        't2t_batch_size_sum{kind="translate"} 2.0',
+        "t2t_sentences_total 2.0",
+        "t2t_queue_length 0.0",
+    ):
+        assert line in lines
+    assert not any("secret" in line for line in lines)
+
+
+def test_health_says_what_is_served_and_that_it_stops(model):
+    client = TestClient(app.create(model, LIMITS))
+    with client:
+        answer = client.get("/healthz")
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "status": "ok",
+            "model": {
+                "name": "fake",
+                "beam_size": 3,
+                "alpha": 0.6,
+                "any_alpha": True,
+                "attention": True,
+            },
+            "limits": vars(LIMITS),
+        }
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
+    answer = client.post("/translate", json={"inputs": "a"})
+    assert (answer.status_code, answer.json()["error"]) == (503, "The server stops.")
+
+
+class Page(HTMLParser):
+    """The tags of a page and their attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+
+def test_the_page_asks_nobody_else(client):
+    answer = client.get("/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    tags = Page(answer.text).tags
+    assert ("html", {"lang": "en"}) in tags
+    assert "http" not in answer.text
+    links = [value for _, a in tags for name, value in a.items() if name in ("src", "href")]
+    assert links == ["data:,"]
+    assert not any(name == "style" or name.startswith("on") for _, a in tags for name in a)
+
+
+def test_the_policy_names_the_page_s_own_script_and_style_by_their_hashes(client):
+    policy = client.get("/").headers["content-security-policy"]
+    assert re.match(r"default-src 'none'; script-src 'sha256-[^ ]{44}'; style-src 'sha256", policy)
+    assert "unsafe" not in policy and "connect-src 'self'" in policy
+    for path in ("/healthz", "/nothing"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"] == policy
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.fixture(scope="module")
+def exported(export):
+    return ExportedModel(export.path)
+
+
+def test_a_real_export(exported):
+    model = exported
+    texts = ["a b", "", "ab cd. ab", "é😀"]
+    with TestClient(app.create(model, Limits.of(model, None))) as client:
+        together = translations(client.post("/translate", json={"inputs": texts, "n_best": 2}))
+        for text, answer in zip(texts, together, strict=True):
+            (alone,) = translations(client.post("/translate", json={"inputs": text, "n_best": 2}))
+            assert alone["input"] == answer["input"] == text
+            assert alone["translation"] == answer["translation"]
+            assert alone["score"] == pytest.approx(answer["score"], abs=1e-4)
+            assert len(alone["n_best"]) == (2 if text else 1)
+        pair = {"inputs": "ab cd", "targets": together[0]["translation"]}
+        answer = client.post("/attention", json=pair).json()
+        assert answer["source_tokens"][-1] == answer["target_tokens"][-1] == "<EOS>_"
+        assert len(answer["weights"]) == len(answer["target_tokens"]) > 1
+        for row in answer["weights"]:
+            assert len(row) == len(answer["source_tokens"])
+            assert sum(row) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_real_export_called_from_python(export, exported, monkeypatch):
+    model = exported
+    assert (model.name, model.beam_size, model.alpha, model.longest) == ("7", 2, 0.6, 1024)
+    assert model.any_alpha and model.has_attention
+    encoder = export.encoders["inputs"]
+    texts = ["a b", "", "ab cd. ab", "é😀"]
+    assert model.count_tokens(texts) == [len(encoder.encode(text)) + 1 for text in texts]
+    usual, same = (
+        [row[0] for row in model.translate([Question(text, alpha) for text in texts])]
+        for alpha in (None, 0.6)
+    )
+    assert [h.translation for h in usual] == [h.translation for h in same]
+    assert [h.score for h in usual] == pytest.approx([h.score for h in same], abs=1e-5)
+    asked, translate = {}, model._with_alpha
+    monkeypatch.setattr(model, "_with_alpha", lambda **a: asked.update(a) or translate(**a))
+    model.translate([Question("ab", 0.25), Question("a")])
+    assert asked["alpha"].numpy().tolist() == [0.25, pytest.approx(0.6)]
+    assert asked["extra_length"].numpy().tolist() == [20, 20]
+
+
+def test_an_export_that_counts_no_tokens(exported, monkeypatch):
+    monkeypatch.setattr(exported, "_tokens", None)
+    assert exported.count_tokens(["", "a", "abcd", "é" * 6]) == [1, 1, 2, 4]

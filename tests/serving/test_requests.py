@@ -1,0 +1,115 @@
+"""What is refused of what clients send, and with which words."""
+
+import json
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.serving.requests import (
+    AttentionRequest,
+    Limits,
+    Refused,
+    TranslateRequest,
+    attention_request,
+    check_lengths,
+    translate_request,
+)
+
+LIMITS = Limits(max_sentences=3, max_sentence_tokens=20)
+
+
+def refused(call, *args):
+    with pytest.raises(Refused) as caught:
+        call(*args)
+    return caught.value.status, caught.value.message
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ({"inputs": "one"}, TranslateRequest(["one"], 1, None)),
+        ({"inputs": ["a", ""], "n_best": 3}, TranslateRequest(["a", ""], 3, None)),
+        ({"inputs": [], "alpha": 1}, TranslateRequest([], 1, 1.0)),
+        ({"inputs": "😀\x00", "alpha": 0.5}, TranslateRequest(["😀\x00"], 1, 0.5)),
+    ],
+)
+def test_a_request(model, body, expected):
+    assert translate_request(json.dumps(body).encode(), model, LIMITS) == expected
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (b"", "Expected a JSON object in UTF-8. Received: Expecting value"),
+        (b"A man is sleeping.", "Expected a JSON object in UTF-8. Received: Expecting value"),
+        (b'{"inputs": "a"', "Expected a JSON object in UTF-8"),
+        (bytes(range(128, 256)), "Expected a JSON object in UTF-8. Received: 'utf-8' codec"),
+        (b"[" * 100_000, "Expected a JSON object in UTF-8. Received: maximum recursion"),
+        (b"9" * 5000, "Expected a JSON object in UTF-8. Received: Exceeds the limit"),
+        (b'["a"]', "Expected a JSON object. Received: a list."),
+        (b"{}", 'Expected "inputs", a string or a list of strings. Received: null.'),
+        (b'{"inputs": 5}', "Received: 5."),
+        (b'{"inputs": {"a": 1}}', "Received: an object."),
+        (b'{"inputs": ["a", 1]}', "Received: a list."),
+        (b'{"inputs": "a", "nbest": 2}', "Received: \"nbest\". Did you mean 'n_best'?"),
+        (b'{"inputs": "a", "%s": 2}' % (b"x" * 300), f'Received: "{"x" * 99}....'),
+        (b'{"inputs": "a", "n_best": 0}', 'Expected "n_best", a number from 1 to 3, the beams'),
+        (b'{"inputs": "a", "n_best": 4}', "Received: 4."),
+        (b'{"inputs": "a", "n_best": true}', "Received: true."),
+        (b'{"inputs": "a", "n_best": "2"}', 'Received: "2".'),
+        (b'{"inputs": "a", "alpha": -1}', 'Expected "alpha", a number from 0 to 10. Received: -1'),
+        (b'{"inputs": "a", "alpha": NaN}', "Received: NaN."),
+        (b'{"inputs": "a", "alpha": false}', "Received: false."),
+        (b'{"inputs": "a", "alpha": null}', "Received: null."),
+        (b'{"inputs": "a\\ud83d"}', "Expected text in Unicode. Received: half of a surrogate"),
+    ],
+)
+def test_a_request_that_is_not_right(model, body, message):
+    status, said = refused(translate_request, body, model, LIMITS)
+    assert status == 400
+    assert message in said and len(said) < 400
+
+
+def test_an_export_with_one_alpha(model):
+    model.any_alpha = False
+    body = b'{"inputs": "a", "alpha": 0.6}'
+    status, said = refused(translate_request, body, model, LIMITS)
+    assert (status, said.partition(" Leave")[0]) == (
+        400,
+        'Expected no "alpha": 0.6 is fixed in this export. Received: 0.6.',
+    )
+
+
+def test_too_much(model):
+    body = json.dumps({"inputs": ["a"] * 4}).encode()
+    assert refused(translate_request, body, model, LIMITS) == (
+        413,
+        "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
+    )
+    check_lengths([20, 1], 20)
+    assert refused(check_lengths, [20, 21], 20) == (
+        413,
+        "Expected sentences of at most 20 tokens. Received: 21 tokens in sentence 2. Split it.",
+    )
+
+
+def test_attention(model):
+    body = b'{"inputs": "a", "targets": "b"}'
+    assert attention_request(body) == AttentionRequest("a", "b")
+    for body, message in [
+        (b'{"inputs": "a"}', 'Expected "targets", a string. Received: null.'),
+        (b'{"inputs": ["a"], "targets": "b"}', 'Expected "inputs", a string. Received: a list.'),
+        (b'{"inputs": "a", "target": "b"}', 'Expected "inputs", "targets" only. Received: "tar'),
+        (b'{"inputs": "a", "targets": "\\udfff"}', "half of a surrogate pair"),
+    ]:
+        status, said = refused(attention_request, body)
+        assert status == 400 and message in said
+
+
+def test_sentences_are_no_longer_than_the_model_reads(model):
+    assert Limits.of(model, None).max_sentence_tokens == 50
+    assert Limits.of(model, 12, max_sentences=5) == Limits(max_sentence_tokens=12, max_sentences=5)
+    model.longest = 1024
+    assert Limits.of(model, None).max_sentence_tokens == 256
+    with pytest.raises(UserError, match="max_sentence_tokens of at most 1024, .* Received: 1025"):
+        Limits.of(model, 1025)
