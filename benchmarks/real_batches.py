@@ -81,14 +81,15 @@ def loop_share(model, dataset, step, steps: int) -> float:
     from t2t_repro.run_directory import RunDirectory
     from t2t_repro.training import distribution, loop
     from t2t_repro.training.progress import Progress
+    from t2t_repro.training.summaries import Summaries
 
     inside = [0.0]
 
-    def counted(batch):
+    def counted(batch, observe=None):
         if not stamps:
             stamps.append(time.perf_counter())  # the loop's time begins with its first step
         start = time.perf_counter()
-        loss = step(batch)
+        loss = step(batch, observe)
         stamps.append(time.perf_counter())
         inside[0] += stamps[-1] - start
         return loss
@@ -99,9 +100,11 @@ def loop_share(model, dataset, step, steps: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             run = RunDirectory(folder)
             plan = loop.Plan(train_steps=steps, local_eval_frequency=10**9)
-            events = loop.tensorboard(run.path)
-            progress = Progress(run, steps, 10, io.StringIO(), events=events)
-            loop.train(model, lambda batches: dataset, run, plan, progress=progress)
+            writer = loop.make_writer(run)
+            summaries = Summaries(model, 10, steps, writer=writer)
+            progress = Progress(run, steps, 10, io.StringIO(), events=writer.scalars)
+            todo = {"progress": progress, "summaries": summaries}
+            loop.train(model, lambda batches: dataset, run, plan, **todo)
     finally:
         distribution.step_function = make
     return 1 - inside[0] / (stamps[-1] - stamps[0])

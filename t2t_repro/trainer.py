@@ -67,6 +67,11 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("eval_throttle_seconds", 0, text)
     boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
     whole("log_step_count_steps", 100, "Report every this many steps.", 1)
+    text = (
+        "For TensorBoard: decode sentences of dev, and draw their attention, every this many "
+        "steps; 0: never."
+    )
+    whole("samples_every", 5000, text)
     text = "Of the weights, the dropout and the order of the data."
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
@@ -192,6 +197,7 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
     data_dir = os.path.expanduser(args.data_dir)
 
     from t2t_repro import __version__
+    from t2t_repro.reports import run_samples
     from t2t_repro.training import devices, experiment
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.loop import Plan
@@ -240,6 +246,8 @@ def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, floa
         devices=where,
         warm_start_from=args.warm_start_from,
         command=command,
+        make_samples=lambda model, split: run_samples.make(model, problem, config, split),
+        samples_every=args.samples_every,
     )
     if args.try_batch_size:
         return whole.try_batch_size()

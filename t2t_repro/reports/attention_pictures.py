@@ -36,6 +36,23 @@ def weights(of: Maps) -> "Figure":
     return figure
 
 
+def layers(of: Maps) -> "Figure":
+    """Draws the mean of each layer's heads, side by side; dark is 1."""
+    title = f"{of.title}: mean of the heads"
+    figure, axes = pictures.figure(len(of.weights), title=title, width=2.4, height=2.6, grid=False)
+    for layer, each in enumerate(np.atleast_1d(axes)):
+        mean = of.weights[layer].mean(axis=0)
+        each.imshow(mean, cmap=pictures.HEAT, vmin=0, vmax=1, aspect="auto")
+        each.set_title(f"layer {layer}", fontsize=7, pad=2)
+        few = len(of.keys) <= _LABELLED
+        each.set_xticks(*((range(len(of.keys)), of.keys) if few else ([],)))
+        few = layer == 0 and len(of.queries) <= _LABELLED
+        each.set_yticks(*((range(len(of.queries)), of.queries) if few else ([],)))
+        each.tick_params(length=0, pad=1, labelsize=4)
+        each.tick_params(axis="x", rotation=90)
+    return figure
+
+
 def overview(found: Sequence[Head]) -> "Figure":
     """Draws the entropy of all heads, and their share of weight on each place; dark is most."""
     kinds = list(dict.fromkeys(head.kind for head in found))

@@ -8,11 +8,14 @@ it becomes one function of a batch, traced once for all batch shapes.
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 
 from t2t_repro.training.devices import ONE, Devices
+
+Observe = Callable[[np.ndarray], None]
 
 
 def batches(dataset) -> Iterator:
@@ -30,11 +33,21 @@ class NotFinite(Exception):
         super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
 
 
-def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict], float]:
+class Step(Protocol):
+    """A training step."""
+
+    def __call__(self, batch: dict, observe: Observe | None = None) -> float:
+        """Trains on a batch and returns its loss; `observe` receives the gradients' norms."""
+
+
+def step_function(model: keras.Model, devices: Devices = ONE) -> Step:
     """Returns a function that trains `model` on one batch and returns its loss.
 
     The batch is that of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take
-    consecutive shares of it.
+    consecutive shares of it. Whoever wants the norms of the step's gradients, before they are
+    clipped, gives a function as `observe`: it receives the square of each trainable variable's, in
+    order, as float32. That costs a pass over the gradients, and changes nothing. Of several workers
+    all ask or none.
 
     The loss is that of this batch before the update. Where it or a gradient is not finite the
     function raises NotFinite, and there was no update: of the whole state only the seeds went on,
@@ -81,10 +94,17 @@ def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict]
         gradients = tf.nest.map_structure(tf.identity, gradients)  # into the graph of the branch
         optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
 
-    def on_one_device(batch):
+    def squares_of(gradients):
+        scale = optimizer.scale_loss(1.0)
+        dense = (tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients)
+        return tf.stack([tf.reduce_sum(tf.square(gradient / scale)) for gradient in dense])
+
+    def on_one_device(batch, observed):
         loss, gradients, finite = gradients_of(batch)
+        nothing = tf.zeros([len(gradients)])
+        squares = tf.cond(observed, lambda: squares_of(gradients), lambda: nothing)
         tf.cond(finite > 0, lambda: apply(gradients), lambda: None)
-        return loss, finite > 0
+        return loss, finite > 0, squares
 
     def on_replica(batch):
         context = tf.distribute.get_replica_context()
@@ -105,36 +125,48 @@ def step_function(model: keras.Model, devices: Devices = ONE) -> Callable[[dict]
     options = {"jit_compile": model.jit_compile or None, "autograph": False}
     apply_on_replicas = tf.function(lambda shares: strategy.run(apply, args=(shares,)), **options)
 
+    @tf.function(**options)
+    def squares_on_replicas(shares):
+        return squares_of([strategy.reduce("SUM", share, axis=None) for share in shares])
+
     @functools.cache
     def compiled(features: tuple[str, ...]):
         # One trace for all the buckets' shapes; without a signature there would be three or four.
-        signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
-        step = on_one_device if strategy is None else on_replicas
+        signature: list = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
+        step: Callable = on_replicas
+        if strategy is None:
+            step = on_one_device
+            signature.append(tf.TensorSpec([], tf.bool))
         if model.run_eagerly:
             return step
         return tf.function(step, input_signature=signature, **options)
 
-    def run(batch) -> tuple[float, bool]:
+    def run(batch, observed: bool) -> tuple[float, bool, Any]:
         step = compiled(tuple(batch))
         if strategy is None:
-            loss, applied = step(batch)
+            loss, applied, squares = step(batch, tf.constant(observed))
         else:
+            squares = None
             with devices.naming_the_lost():
                 loss, shares, applied = step(batch)
+                if applied and observed:
+                    squares = squares_on_replicas(shares)
                 if applied:
                     apply_on_replicas(shares)
-        return float(loss), bool(applied)
+        return float(loss), bool(applied), squares
 
     return _raising(run)
 
 
-def _raising(step: Callable[[dict], tuple[float, bool]]) -> Callable[[dict], float]:
+def _raising(step: Callable[[dict, bool], tuple[float, bool, Any]]) -> Step:
     """Returns a function that returns a step's loss, or raises NotFinite if it was not applied."""
 
-    def run(batch) -> float:
-        loss, applied = step(batch)
+    def run(batch: dict, observe: Observe | None = None) -> float:
+        loss, applied, squares = step(batch, observe is not None)
         if not applied:
             raise NotFinite(loss)
+        if observe is not None:
+            observe(np.asarray(squares))
         return loss
 
     return run

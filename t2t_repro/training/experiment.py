@@ -18,8 +18,9 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size, checkpoints, distribution, guards, optimizers
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.loop import Plan, make_progress, train
+from t2t_repro.training.loop import Plan, make_progress, make_writer, train
 from t2t_repro.training.progress import NoProgress, Progress
+from t2t_repro.training.summaries import Samples, Summaries
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,9 @@ class Experiment:
         devices: where to train. Of several workers the chief alone writes and evaluates.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         command: the command line, kept in the run directory.
+        make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
+            schedules that evaluate; None: there are none.
+        samples_every: at the steps that are multiples of this; 0: never.
     """
 
     run: RunDirectory
@@ -47,6 +51,8 @@ class Experiment:
     devices: Devices = ONE
     warm_start_from: str | None = None
     command: Sequence[str] = ()
+    make_samples: Callable[[keras.Model, str], Samples] | None = None
+    samples_every: int = 0
 
     def continuous_train_and_eval(self) -> dict[str, float]:
         """Trains, and evaluates each checkpoint; returns the last evaluation."""
@@ -62,8 +68,8 @@ class Experiment:
         """Evaluates the newest checkpoint of the run."""
         model = build_model(self.config, self.problem)
         state = checkpoints.load_weights(model, self.run.path)
-        progress = make_progress(self.run, self.plan)
-        return self._evaluation(model, progress)(state.step)
+        progress = make_progress(self.run, self.plan, make_writer(self.run))
+        return self._evaluation(self._evaluator(model), progress)(state.step)
 
     def try_batch_size(self) -> dict[str, Any]:
         """Makes two steps on the largest batches that the hparams allow, on one device.
@@ -94,8 +100,9 @@ class Experiment:
             model = build_model(self.config, self.problem)
             model.optimizer.build(model.trainable_variables)
         progress: Progress = NoProgress(self.run, self.plan.train_steps, self.plan.train_steps)
+        writer = make_writer(self.run) if cluster.is_chief else None
         if cluster.is_chief:
-            progress = make_progress(self.run, self.plan)
+            progress = make_progress(self.run, self.plan, writer)
 
         def data(start: int):
             return make_dataset(
@@ -118,7 +125,20 @@ class Experiment:
             evaluation_data(self.problem, self.eval_split, self.config)
         if self.warm_start_from and cluster.is_chief:
             self._warm_start(model, self.warm_start_from, files, progress)
-        evaluation = self._evaluation(model, progress)
+        evaluator = self._evaluator(model)
+        evaluation = self._evaluation(evaluator, progress)
+        samples = None
+        if self.make_samples and writer and with_evaluation and self.samples_every:
+            samples = self.make_samples(model, self.eval_split)
+        summaries = Summaries(
+            model,
+            self.plan.log_step_count_steps,
+            self.plan.train_steps,
+            writer=writer,
+            evaluator=evaluator if writer else None,
+            samples=samples,
+            samples_every=self.samples_every,
+        )
         results: dict[str, float] = {}
 
         def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
@@ -131,6 +151,10 @@ class Experiment:
             if cluster.is_chief:
                 self.run.begin(self.config, self.command, files)
                 self._say_what_the_data_are(progress)
+            if writer:
+                names = ("loss", *self.problem.eval_metrics())
+                metrics = [("train", "loss"), *(("eval", name) for name in names)]
+                writer.hparams(self.run.path.name, self.config.hparams, metrics)
             train(
                 model,
                 data,
@@ -140,6 +164,7 @@ class Experiment:
                 evaluate=evaluate if with_evaluation and cluster.is_chief else None,
                 encoders=self.problem.feature_encoders(self.config.data_dir),
                 devices=self.devices,
+                summaries=summaries,
             )
             if with_evaluation and not results and cluster.is_chief:
                 evaluate(checkpoints.load_weights(model, self.run.path).step)
@@ -220,9 +245,11 @@ class Experiment:
         text = json.dumps(statistics, indent=1) + "\n"
         write_text_atomic(self.run.path / "training-data.json", text)
 
-    def _evaluation(self, model, progress):
-        """Returns a function that evaluates `model` as it stands at a step, waits, and reports."""
-        evaluator = Evaluator(model, self.problem.eval_metrics())
+    def _evaluator(self, model: keras.Model) -> Evaluator:
+        return Evaluator(model, self.problem.eval_metrics())
+
+    def _evaluation(self, evaluator, progress):
+        """Returns a function that evaluates the model as it is at a step, waits, and reports."""
 
         def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
             started = time.monotonic()

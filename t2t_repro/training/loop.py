@@ -8,9 +8,9 @@ compile, the model's compute_loss and the optimizer.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
-import pathlib
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -25,8 +25,10 @@ from t2t_repro.training import checkpoints, distribution, guards, signals
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.early_stopping import EarlyStopping
+from t2t_repro.training.events import EventWriter
 from t2t_repro.training.progress import Progress
 from t2t_repro.training.saving import PERMANENT, NoSaver, Saver
+from t2t_repro.training.summaries import Summaries
 
 Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
 _EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
@@ -87,6 +89,7 @@ def train(
     evaluate: Evaluate | None = None,
     encoders: Mapping[str, Any] | None = None,
     devices: Devices = ONE,
+    summaries: Summaries | None = None,
 ) -> checkpoints.State:
     """Trains `model` in `run`, from its newest whole checkpoint if there is one.
 
@@ -101,6 +104,8 @@ def train(
             waits until it is whole. Returns {metric: value}, and reports them by itself.
         encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
+        summaries: what to report beside the loss; None: norms and padding, to metrics.jsonl and
+            TensorBoard.
 
     Returns:
         Where the run stands at the end.
@@ -111,10 +116,14 @@ def train(
         Interrupted: on a signal, inside `signals.watching`. The step that ran is saved.
         OSError: if a checkpoint could not be written; the earlier ones are whole.
     """
-    progress = progress or make_progress(run, plan)
+    writer = None if progress or summaries else make_writer(run)
+    progress = progress or make_progress(run, plan, writer)
+    every, last = plan.log_step_count_steps, plan.train_steps
+    summaries = summaries or Summaries(model, every, last, writer=writer)
     state = checkpoints.State(step=0)
     if devices.cluster.is_chief:
         state = resume(model, run, progress, restart_damaged=plan.restart_damaged_run)
+        summaries.restart(state.step)
     note = {"step": state.step, "batches": state.batches, "extra": state.extra}
     state = checkpoints.State(**json.loads(devices.share(model, json.dumps(note))))
     keeper = _Keeper(model, run, plan, state, progress, evaluate)
@@ -130,34 +139,21 @@ def train(
             return state
         with signals.immediate():
             dataset = make_dataset(state.batches)
-        return _steps(model, dataset, run, plan, keeper, progress, encoders, devices)
+        return _steps(model, dataset, run, plan, keeper, progress, encoders, devices, summaries)
 
 
-def make_progress(run: RunDirectory, plan: Plan) -> Progress:
-    """Returns a Progress to standard output, metrics.jsonl and, with TensorFlow, TensorBoard."""
-    events = tensorboard(run.path) if keras.backend.backend() == "tensorflow" else None
+def make_progress(run: RunDirectory, plan: Plan, writer: EventWriter | None = None) -> Progress:
+    """Returns a Progress to standard output, metrics.jsonl and, if there is one, TensorBoard."""
+    events = writer.scalars if writer else None
     return Progress(run, plan.train_steps, plan.log_step_count_steps, events=events)
 
 
-def tensorboard(folder: pathlib.Path) -> Callable[[str, int, dict[str, float]], None]:
-    """Returns a function that writes scalars as TensorBoard events: "train" to `folder` itself.
+def make_writer(run: RunDirectory) -> EventWriter | None:
+    """Returns the writer of a run's TensorBoard events; None under other backends than TensorFlow.
 
-    It receives the kind (a subfolder, but for "train"), the step and {name: value}.
+    It would load TensorFlow, which may be absent there, or take the memory of a GPU.
     """
-    import tensorflow as tf
-
-    writers: dict[str, Any] = {}
-
-    def write(kind: str, step: int, values: dict[str, float]) -> None:
-        if kind not in writers:
-            where = folder if kind == "train" else folder / kind
-            writers[kind] = tf.summary.create_file_writer(str(where))
-        with writers[kind].as_default(step=step), tf.device("CPU:0"):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        writers[kind].flush()
-
-    return write
+    return EventWriter(run.path) if keras.backend.backend() == "tensorflow" else None
 
 
 def resume(
@@ -196,6 +192,7 @@ def _steps(
     progress: Progress,
     encoders: Mapping[str, Any] | None,
     devices: Devices,
+    summaries: Summaries,
 ) -> checkpoints.State:
     step, batches = keeper.state.step, keeper.state.batches
     left_out = keeper.state.extra.get(_NOT_FINITE, 0)
@@ -213,7 +210,7 @@ def _steps(
         batches += 1
         try:
             with guards.naming_the_batch(f"step {step + 1}", batch):
-                loss = train_step(batch)
+                loss = train_step(batch, summaries.observer(step + 1))
         except distribution.NotFinite as error:
             left_out += 1
             bad = {"number": batches, "step": step + 1, "loss": error.loss}
@@ -237,9 +234,12 @@ def _steps(
         tokens, signalled, due = devices.totals(own)
         signum = received or (signal.SIGTERM if signalled else 0)
         seconds = time.monotonic() - started
+        summaries.count(batch)
         progress.step(
-            step, loss, tokens, seconds, lambda: np.asarray(model.optimizer.learning_rate)
+            *(step, loss, tokens, seconds, lambda: np.asarray(model.optimizer.learning_rate)),
+            more=functools.partial(summaries.values, step, batch),
         )
+        summaries.sample(step)
         keeper.saver.check()
         if not due and not signum:
             continue

@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 from t2t_repro.run_directory import RunDirectory
 
@@ -39,7 +39,15 @@ class Progress:
         self._shown = 0.0
         self._unfinished_line = False
 
-    def step(self, step: int, loss: float, tokens: int, seconds: float, learning_rate) -> None:
+    def step(
+        self,
+        step: int,
+        loss: float,
+        tokens: int,
+        seconds: float,
+        learning_rate: Callable[[], Any],
+        more: Callable[[], dict[str, float]] = dict,
+    ) -> None:
         """Adds one step.
 
         Args:
@@ -48,6 +56,7 @@ class Progress:
             tokens: its real target tokens.
             seconds: how long it took.
             learning_rate: called for its value when there is something to report.
+            more: called for what else to record of a step that is reported.
         """
         first = self._total_steps == 0
         self._total_steps += 1
@@ -73,7 +82,7 @@ class Progress:
             return
         self.say(text)
         values = {"loss": loss, "learning_rate": rate, "tokens_per_second": tokens_per_second}
-        self._record("train", step, values)
+        self._record("train", step, values | more())
         self._tokens = self._steps = 0
         self._seconds = 0.0
 

@@ -66,18 +66,19 @@ def data(devices):
 
 
 def train(devices) -> dict:
-    """Returns the losses, the tokens of each step, and the weights after."""
+    """Returns the losses, the tokens of each step, every fifth's norms, and the weights after."""
     from t2t_repro.training import checkpoints
 
     model = build(devices)
     devices.share(model)
     step = distribution.step_function(model, devices)
-    tokens, losses = [], []
+    tokens, losses, squares = [], [], []
     for batch in distribution.batches(data(devices)):
         tokens += devices.totals([distribution.count_tokens(batch)])
-        losses.append(step(batch))
+        losses.append(step(batch, None if len(losses) % 5 else squares.append))
     weights = {n: np.asarray(v).tolist() for n, v in checkpoints.named_weights(model).items()}
-    return {"tokens": tokens, "losses": losses, "weights": weights}
+    squares = [each.tolist() for each in squares]
+    return {"tokens": tokens, "losses": losses, "squares": squares, "weights": weights}
 
 
 def seeds(devices) -> list:
@@ -185,6 +186,8 @@ def assert_same(one: dict, two: dict) -> None:
     assert one["tokens"] == two["tokens"] and one["tokens"][:2] == [6 * 6 - 6, 6 * 7 - 6]
     assert len(one["losses"]) == STEPS and one["losses"][-1] < one["losses"][0] - 0.1
     assert two["losses"] == pytest.approx(one["losses"], rel=1e-5)
+    assert len(one["squares"]) == STEPS // 5 and np.min(one["squares"]) > 0
+    np.testing.assert_allclose(two["squares"], one["squares"], rtol=1e-3)
     assert two["weights"].keys() == one["weights"].keys()
     for name, value in one["weights"].items():
         np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)

@@ -39,7 +39,7 @@ def test_by_default_it_reports_to_standard_output_and_tensorboard(
     plan = Plan(train_steps=2, log_step_count_steps=1)
     loop.train(make_model(), make_batches().skip, run, plan)
     assert "step 2/2 | loss" in capsys.readouterr().out
-    loop.make_progress(run, plan).evaluation(2, {"loss": 1.0}, "dev", 0.1)
+    loop.make_progress(run, plan, loop.make_writer(run)).evaluation(2, {"loss": 1.0}, "dev", 0.1)
     for folder in (run.path, run.path / "eval"):
         (events,) = folder.glob("events.out.tfevents*")
         tags = [
