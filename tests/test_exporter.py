@@ -76,8 +76,11 @@ def test_flags(run, tmp_path):
     program(exporter, f"--output_dir={run.path}", settings, checkpoint, *kind)
     path = run.path / "export" / "5-float16"
     assert outputs(path, "text") == decoded(run, tmp_path, settings, checkpoint)
-    signatures = tf.saved_model.load(str(path)).signatures
-    assert set(signatures["serving_default"].structured_outputs) == {"outputs", "scores"}
+    loaded = tf.saved_model.load(str(path))
+    assert set(loaded.signatures["serving_default"].structured_outputs) == {"outputs", "scores"}
+    assert {w.dtype for w in loaded.weights if w.dtype.is_floating} == {tf.float16}
+    readme = (path / "README.md").read_text()
+    assert "kept in float16" in readme and "`serving_default` is `tf_example`" in readme
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
   float32 [batch, {beam_size}].
 - `translate`: `inputs`, string [batch]; `alpha`, float32 [batch], from 0 to 10; `extra_length`,
   int32 [batch], from 0 to {most_extra}; one value does for all texts. Gives the same.
+- `tokens`: `inputs`, string [batch]. Gives `tokens`, int32 [batch]: how many, with the end.
 - `token_ids`: `inputs`, int32 [batch, length], each row ended by 1 and padded with 0. Gives `ids`,
   int32 [batch, {beam_size}, length], ended and padded so; `scores`, float32 [batch, {beam_size}].
 - `score`: `inputs`, string [batch]; `targets`, string [batch], their translations. Gives
@@ -45,14 +46,16 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
 `serving_default` is `{default}`. Where no alpha is asked for it is {alpha}, and a translation has
 at most {extra_length} tokens more than its source. An empty text has an empty translation. A text
 of more than {longest} tokens is cut. What is refused, by InvalidArgument or HTTP's status 400: such
-a text in `score` or `attention`, ids that are not in the vocabulary, an alpha or extra_length out of its range.
+a text in `score` or `attention`, ids that are not in the vocabulary, an alpha or extra_length out
+of its range.
 
 `tf_example` is the signature of tensor2tensor's own exports, which is their `serving_default`: its
 clients name none. `t2t-exporter --t2t_serving` makes it the default, so that they work unchanged.
 
 ## Python
 
-Needs tensorflow and tensorflow-text of one minor version, {tensorflow} or later:
+Needs tensorflow and tensorflow-text of one minor version. This was written by {tensorflow};
+what 2.21 wrote has been tried in 2.19, and in nothing older.
 
 ```python
 import tensorflow as tf
@@ -69,6 +72,7 @@ result = translator["translate"](
 for text, score in zip(result["beams"][0].numpy(), result["beam_scores"][0].numpy()):
     print(score, text.decode())
 
+print(translator["tokens"](inputs=texts)["tokens"])
 print(translator["token_ids"](inputs=tf.constant([{ids}]))["ids"])
 
 translations = tf.constant([{target}])
@@ -94,9 +98,9 @@ python -c "$CLI" run --dir "{path}" --tag_set serve --signature_def text \\
 
 ## TensorFlow Serving
 
-In this folder; the number is the version that is served. The image must have TensorFlow
-{tensorflow} or later. Requests are joined to batches by the file `batching`; without the last line
-and the two options each is answered by itself.
+In this folder; the number is the version that is served. The image must have tensorflow-text's
+operations, as the official ones do. Requests are joined to batches by the file `batching`; without
+the last line and the two options each is answered by itself.
 
 ```bash
 cat > batching <<END
@@ -171,6 +175,7 @@ def _bodies(ids: list[int]) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {
         "text": {"inputs": _SOURCE},
         "translate": {"inputs": _SOURCE, "alpha": 1.0, "extra_length": 20},
+        "tokens": {"inputs": _SOURCE},
         "token_ids": {"inputs": ids},
         "score": {"inputs": _SOURCE, "targets": _TARGET},
         "attention": {"inputs": _SOURCE, "targets": _TARGET},

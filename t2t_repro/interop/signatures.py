@@ -13,12 +13,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_repro.decoding import beam_search
-from t2t_repro.decoding.beam_search import Beams, Rules
-from t2t_repro.decoding.decode import FIRST_ROOM
+from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.interop import graph_search
 from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID
 
@@ -84,7 +83,7 @@ class Served:
         t2t_serving: let `serving_default` be `tf_example`, as in tensor2tensor, whose clients name
             no signature; otherwise it is `text`.
         """
-        names = ("text", "translate", "token_ids", "score", "attention", "tf_example")
+        names = ("text", "translate", "tokens", "token_ids", "score", "attention", "tf_example")
         served = {name: getattr(self, name).get_concrete_function() for name in names}
         return {"serving_default": served["tf_example" if t2t_serving else "text"], **served}
 
@@ -106,12 +105,18 @@ class Served:
     def translate(self, inputs, alpha, extra_length):
         """As `text`, with alpha float32 and extra_length int32 of each string: (B,), or (1,)."""
         right = (alpha >= 0) & (alpha <= LARGEST_ALPHA)
-        _expect(right, f"Expected alpha from 0 to {LARGEST_ALPHA}.", alpha)
+        alpha = _expect(right, f"Expected alpha from 0 to {LARGEST_ALPHA}.", alpha, alpha)
         right = (extra_length >= 0) & (extra_length <= self.most_extra)
-        _expect(right, f"Expected extra_length from 0 to {self.most_extra}.", extra_length)
+        message = f"Expected extra_length from 0 to {self.most_extra}."
+        extra_length = _expect(right, message, extra_length, extra_length)
         ids, lengths = self._source_ids(inputs)
         asked = (tf.broadcast_to(x, tf.shape(inputs)) for x in (alpha, extra_length))
         return self._translations(*self._search(*self._cut(ids, lengths), *asked))
+
+    @_shared(_strings())
+    def tokens(self, inputs):
+        """How long texts (B,) are: {"tokens": int32 (B,)}, their ends included, and nothing cut."""
+        return {"tokens": self._source_ids(inputs)[1]}
 
     @_shared(_IDS)
     def token_ids(self, inputs):
@@ -215,7 +220,7 @@ class Served:
     def _checked(self, ids):
         """Ids int32 (B, S) and lengths (B,) to search with, of ids (B, S) that a client made."""
         known = (ids >= 0) & (ids < self._vocab_size)
-        _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids)
+        ids = _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids, ids)
         return self._cut(tf.cast(ids, tf.int32), _lengths(ids))
 
     def _cut(self, ids, lengths):
@@ -228,12 +233,13 @@ class Served:
     def _pairs(self, inputs, targets):
         """Ids (B, S) of sources and (B, T) of targets, none of which is cut; (B,), the latters'."""
         sizes = tf.stack([tf.size(inputs), tf.size(targets)])
-        _expect(sizes[0] == sizes[1], "Expected as many targets as inputs.", sizes)
+        message = "Expected as many targets as inputs."
+        inputs = _expect(sizes[0] == sizes[1], message, sizes, inputs)
         sources, source_lengths = self._source_ids(inputs)
         ids, lengths = self._target_ids(targets)
         message = f"Expected texts of at most {self.longest} tokens, their ends included."
         for of_side in (source_lengths, lengths):
-            _expect(of_side <= self.longest, message, of_side)
+            sources = _expect(of_side <= self.longest, message, of_side, sources)
         return sources, ids, lengths
 
     def _usual(self, rows):
@@ -257,55 +263,9 @@ class Served:
         # An empty text has an empty translation.
         limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
         with self._weights():
-            ids, scores = self._stretches(inputs, limits, alpha)
+            ids, scores = graph_search.search(self._model, inputs, limits, alpha, self._rules)
         longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
         return ids[:, :, :longest], scores
-
-    def _stretches(self, inputs, limits, alpha):
-        """ids (B, K, L) and scores (B, K), L the largest limit.
-
-        Room for tokens is made in stretches, and sentences that are done leave the batch.
-        """
-        model, rules = self._model, self._rules
-        batch, beam_size = tf.shape(inputs)[0], rules.beam_size
-        most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
-
-        def stretch(room, rows, limits, alpha, memory, beams, all_ids, all_scores):
-            room = tf.minimum(room, most)
-            state = model.initial_state(tf.size(rows), beam_size, room)
-            beams = beam_search.extend(Beams(*beams), room, state)
-
-            def step(ids, position, state):
-                return model.decode_step(ids, position, state, memory)
-
-            beams = beam_search.advance(step, beams, limits, alpha, room, rules)
-            ids, scores = beam_search.result(beams, rules)
-            ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
-            all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
-            all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)
-            live = tf.where(beam_search.unfinished(beams, limits, alpha, rules))[:, 0]
-            rows, limits, alpha, memory, beams = tf.nest.map_structure(
-                lambda x: tf.gather(x, live) if x.shape.rank else x,
-                (rows, limits, alpha, memory, tuple(beams)),
-            )
-            return room + room // 2, rows, limits, alpha, memory, beams, all_ids, all_scores
-
-        room = tf.minimum(FIRST_ROOM, most)
-        state = model.initial_state(batch, beam_size, room)
-        beams = beam_search.begin(state, batch, beam_size, room)
-        memory = model.start_decoding(inputs)
-        start = (
-            *(room, tf.range(batch), limits, alpha, memory, tuple(beams)),
-            tf.zeros([batch, beam_size, most], tf.int32),
-            tf.zeros([batch, beam_size], tf.float32),
-        )
-        *_, ids, scores = tf.while_loop(
-            lambda room, rows, *rest: tf.size(rows) > 0,
-            stretch,
-            start,
-            shape_invariants=tf.nest.map_structure(_any_size, start),
-        )
-        return ids, scores
 
     def _by_blocks(self, of_block: Callable, inputs, targets, spec: tf.TensorSpec):
         """of_block(inputs, targets), a few rows at a time: logits and attention are large."""
@@ -368,13 +328,11 @@ def _stored(variable: keras.Variable, storage: str) -> tf.Variable:
     return tf.Variable(smaller, trainable=False, name=variable.name)
 
 
-def _expect(right: tf.Tensor, message: str, received: tf.Tensor) -> None:
-    """A request that is not right is refused with the message: InvalidArgument, HTTP's 400."""
-    tf.debugging.Assert(tf.reduce_all(right), [f"{message} Received:", received])
-
-
-def _any_size(x: tf.Tensor) -> tf.TensorShape:
-    return tf.TensorShape([None] * x.shape.rank)
+def _expect(right: tf.Tensor, message: str, received: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
+    """`then`, if all is right; if not, the request is refused: InvalidArgument, HTTP's 400."""
+    check = tf.debugging.Assert(tf.reduce_all(right), [f"{message} Received:", received])
+    with tf.control_dependencies([check]):
+        return tf.identity(then)
 
 
 def _lengths(ids: tf.Tensor) -> tf.Tensor:

@@ -78,13 +78,27 @@ def encoders():
 def small(make_model, encoders, tmp_path_factory):
     """A model of two layers, its encoders, and the folder "a b/7" of its SavedModel.
 
-    It was exported with beam_size=2, extra_length=9 and max_input_size=80.
+    It was exported with beam_size=2, extra_length=9, max_input_size=80 and a vocabulary.
     """
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.interop import saved_model
 
     settings = DecodeHParams(beam_size=2, extra_length=9, max_input_size=80)
-    folder = tmp_path_factory.mktemp("small") / "a b"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("small")
+    vocabulary = folder / "vocab.x.subwords"
+    encoders["inputs"].store_to_file(vocabulary)
+    path = folder / "a b" / "7"
+    path.mkdir(parents=True)
     model = make_model(layers=2)
-    return model, encoders, saved_model.export(model, encoders, folder / "7", settings)
+    return model, encoders, saved_model.export(model, encoders, path, settings, [vocabulary])
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """Functions are not optimized before their first call, which then takes half the time."""
+    import tensorflow as tf
+
+    before = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **before})

@@ -13,15 +13,22 @@ from t2t_repro.decoding.score import Scorer
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 LONG = "abc d. " * 1429  # 10,003 characters
 TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 9, LONG]
 EXTRA, LONGEST = 9, 80  # of the fixture `small`
 
 
 @pytest.fixture(scope="module")
-def signatures(small):
+def loaded(small, quickly):
     _, _, path = small
-    return tf.saved_model.load(path).signatures
+    return tf.saved_model.load(path)
+
+
+@pytest.fixture(scope="module")
+def signatures(loaded):
+    return loaded.signatures
 
 
 def padded(rows):
@@ -43,6 +50,13 @@ def test_token_ids_equal_decode(small, signatures):
     real = scores > FILLER
     np.testing.assert_array_equal(answer["ids"].numpy()[real], ids[:, :, :width][real])
     np.testing.assert_allclose(answer["scores"].numpy()[real], scores[real], rtol=2e-4, atol=2e-4)
+
+
+def test_tokens_are_counted_before_any_is_cut(small, signatures):
+    encoder = small[1]["inputs"]
+    counts = signatures["tokens"](inputs=tf.constant(TEXTS))["tokens"].numpy()
+    assert counts.tolist() == [len(encoder.encode(text.strip())) + 1 for text in TEXTS]
+    assert max(counts) > LONGEST
 
 
 @pytest.mark.parametrize("ids", [np.zeros((0, 0)), np.zeros((2, 0)), [[1, 0], [0, 0]]])
@@ -182,40 +196,34 @@ def test_what_is_no_example(signatures):
         signatures["tf_example"](input=tf.constant(["\x07"]))
 
 
+def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
+    model, _, path = small
+    assert len(loaded.weights) == len(model.variables)
+    monkeypatch.setattr(tf.saved_model, "load", {str(path): loaded}.__getitem__)
+    code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.count("tf.Tensor") == 5
+
+
 def test_every_call_by_curl_is_one_that_the_signatures_take(small, signatures):
     """The body of each, read as TensorFlow Serving reads it, by rows and by columns."""
     _, _, path = small
-    bodies = re.findall(r"-d '(.*)'", (path / "README.md").read_text())
-    answers = [
-        (body["signature_name"], served(signatures, body)) for body in map(json.loads, bodies)
+    bodies = [
+        json.loads(body) for body in re.findall(r"-d '(.*)'", (path / "README.md").read_text())
     ]
-    assert [name for name, _ in answers[::2]] == [
-        "text",
-        "translate",
-        "token_ids",
-        "score",
-        "attention",
-        "tf_example",
-    ]
-    for (name, rows), (again, columns) in zip(answers[::2], answers[1::2], strict=True):
-        assert name == again and rows.keys() == columns.keys()
-        for key, value in rows.items():
-            np.testing.assert_array_equal(value, columns[key])
+    for rows, columns in zip(bodies[::2], bodies[1::2], strict=True):
+        name, ((first, *others),) = rows.pop("signature_name"), rows.values()
+        assert columns == {"signature_name": name, "inputs": {k: [v] for k, v in first.items()}}
+        call = signatures[name]
+        specs = call.structured_input_signature[1]
+        answer = call(**{k: tf.constant([plain(v)], specs[k].dtype) for k, v in first.items()})
+        assert not others and all(len(value) == 1 for value in answer.values())
+    names = {body["signature_name"] for body in bodies[1::2]}
+    assert names == set(signatures) - {"serving_default"}
 
 
-def served(signatures, body):
-    call = signatures[body["signature_name"]]
-    columns = body.get("inputs")
-    if columns is None:
-        columns = {key: [row[key] for row in body["instances"]] for key in body["instances"][0]}
-
-    def plain(value):
-        return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
-
-    _, specs = call.structured_input_signature
-    return call(
-        **{k: tf.constant([plain(v) for v in columns[k]], spec.dtype) for k, spec in specs.items()}
-    )
+def plain(value):
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
 
 
 def test_no_shape_depends_on_the_batch(signatures):

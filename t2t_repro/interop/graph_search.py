@@ -1,0 +1,67 @@
+"""The search of decoding/decode.py as one TensorFlow graph, for any batch and any length."""
+
+import keras
+import tensorflow as tf
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.decoding.decode import FIRST_ROOM
+
+
+def search(
+    model: keras.Model, inputs: tf.Tensor, limits: tf.Tensor, alpha: tf.Tensor, rules: Rules
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The beams of a batch.
+
+    Room for tokens is made in stretches, and sentences that are done leave the batch.
+
+    Args:
+        model: a `Transformer`.
+        inputs: int32 (B, S), padded with 0.
+        limits: int32 (B,): the most tokens that each sentence may have; 0: no beam of it has any.
+        alpha: float32 (B,): the exponent of each sentence's length penalty.
+        rules: see `Rules`; each sentence stops by itself.
+
+    Returns:
+        ids int32 (B, K, L), L the largest limit, at least 1, and scores float32 (B, K).
+    """
+    batch, beam_size = tf.shape(inputs)[0], rules.beam_size
+    most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
+
+    def stretch(room, rows, limits, alpha, memory, beams, all_ids, all_scores):
+        room = tf.minimum(room, most)
+        state = model.initial_state(tf.size(rows), beam_size, room)
+        beams = beam_search.extend(Beams(*beams), room, state)
+
+        def step(ids, position, state):
+            return model.decode_step(ids, position, state, memory)
+
+        beams = beam_search.advance(step, beams, limits, alpha, room, rules)
+        ids, scores = beam_search.result(beams, rules)
+        ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
+        all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
+        all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)
+        live = tf.where(beam_search.unfinished(beams, limits, alpha, rules))[:, 0]
+        rows, limits, alpha, memory, beams = tf.nest.map_structure(
+            lambda x: tf.gather(x, live) if x.shape.rank else x,
+            (rows, limits, alpha, memory, tuple(beams)),
+        )
+        return room + room // 2, rows, limits, alpha, memory, beams, all_ids, all_scores
+
+    room = tf.minimum(FIRST_ROOM, most)
+    state = model.initial_state(batch, beam_size, room)
+    start = (
+        *(room, tf.range(batch), limits, alpha, model.start_decoding(inputs)),
+        tuple(beam_search.begin(state, batch, beam_size, room)),
+        tf.zeros([batch, beam_size, most], tf.int32),
+        tf.zeros([batch, beam_size], tf.float32),
+    )
+    *_, ids, scores = tf.while_loop(
+        lambda room, rows, *rest: tf.size(rows) > 0,
+        stretch,
+        start,
+        shape_invariants=tf.nest.map_structure(
+            lambda x: tf.TensorShape([None] * x.shape.rank), start
+        ),
+    )
+    return ids, scores
