@@ -180,6 +180,7 @@ class _Service:
         except Closed as error:
             raise Refused(503, "The server stops.", _RETRY) from error
         work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
+        work.add_done_callback(_looked_at)
         left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
         try:
             done, _ = await asyncio.wait(
@@ -202,6 +203,12 @@ class _Service:
             f"Expected an answer within {self.limits.timeout_s:g} seconds. Received: none. Try "
             "again, with fewer or shorter sentences.",
         )
+
+
+def _looked_at(work: asyncio.Future) -> None:
+    """Keeps asyncio from complaining of an error that nobody waits for any more."""
+    if not work.cancelled():
+        work.exception()
 
 
 async def _disconnect(request: Request) -> None:

@@ -1,6 +1,7 @@
 """The application, without a network and, but for one export, without a model."""
 
 import asyncio
+import gc
 import json
 import re
 import threading
@@ -130,7 +131,9 @@ def served(model, limits, test, **batching):
             finally:
                 model.go.set()
 
-    return asyncio.run(run())
+    answer = asyncio.run(run())
+    gc.collect()  # now asyncio complains of errors that nobody looked at
+    return answer
 
 
 async def until(event: threading.Event):
@@ -156,7 +159,7 @@ def test_a_full_queue_is_503_and_says_when_to_try_again(model):
     assert [t["translation"] for t in translations(first) + translations(second)] == ["A", "B", "C"]
 
 
-def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model):
+def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog):
     model.go.clear()
 
     async def test(client, application):
@@ -172,6 +175,7 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model):
     assert "Expected an answer within 0.3 seconds. Received: none." in answers[0].json()["error"]
     assert translations(after)[0]["translation"] == "AFTER"
     assert [[q.text for q in batch] for batch in model.batches] == [["a"], ["after"]]
+    assert caplog.text == ""
 
 
 def test_a_body_that_does_not_come_is_408(model):
@@ -213,7 +217,7 @@ def scope():
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_nothing_is_computed_for_a_client_that_left(model, whole):
+def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
     model.go.clear()
 
     async def test(client, application):
@@ -238,6 +242,7 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole):
     assert answer[0]["translation"] == "LAST"
     assert [[q.text for q in batch] for batch in model.batches] == [["busy"], ["last"]]
     assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
+    assert caplog.text == ""
 
 
 def test_requests_of_many_clients_share_batches_and_keep_their_answers(model):
