@@ -98,8 +98,13 @@ def test_it_draws_and_answers_in_chromium(browser, page, found, heads, tmp_path)
     assert browser.run(pressed) == ["2"]
 
     weights = found[0].weights[0, 2]
+    place = (
+        "const at = document.querySelector('figure').getBoundingClientRect(); return [at.x, at.y]"
+    )
+    before = browser.run(place)
     browser.hover('[data-side="queries"][data-index="1"]')
     assert browser.run(SHOWN) == drawn("encoder", 0, [2], query=[1])
+    assert browser.run(place) == before  # nothing moves under the mouse
     most = weights[1].argmax()
     assert browser.text("#said").startswith(f"dog_ looks at {SOURCES[most]} {weights[1, most]:.2f}")
 
