@@ -72,6 +72,7 @@ def test_nothing_else_may_run_or_load(page):
 
 
 SHOWN = "return [...document.querySelectorAll('#drawing line')].length"
+PLACE = "return document.querySelector('figure').getBoundingClientRect().toJSON()"
 ROWS = "return [...document.querySelectorAll('#overview tbody tr')].map((row) => row.innerText)"
 
 
@@ -98,13 +99,12 @@ def test_it_draws_and_answers_in_chromium(browser, page, found, heads, tmp_path)
     assert browser.run(pressed) == ["2"]
 
     weights = found[0].weights[0, 2]
-    place = (
         "const at = document.querySelector('figure').getBoundingClientRect(); return [at.x, at.y]"
     )
-    before = browser.run(place)
+    before = browser.run(PLACE)
     browser.hover('[data-side="queries"][data-index="1"]')
     assert browser.run(SHOWN) == drawn("encoder", 0, [2], query=[1])
-    assert browser.run(place) == before  # nothing moves under the mouse
+    assert browser.run(PLACE) == before  # nothing moves under the mouse
     most = weights[1].argmax()
     assert browser.text("#said").startswith(f"dog_ looks at {SOURCES[most]} {weights[1, most]:.2f}")
 
