@@ -99,8 +99,6 @@ def test_it_draws_and_answers_in_chromium(browser, page, found, heads, tmp_path)
     assert browser.run(pressed) == ["2"]
 
     weights = found[0].weights[0, 2]
-        "const at = document.querySelector('figure').getBoundingClientRect(); return [at.x, at.y]"
-    )
     before = browser.run(PLACE)
     browser.hover('[data-side="queries"][data-index="1"]')
     assert browser.run(SHOWN) == drawn("encoder", 0, [2], query=[1])
