@@ -19,7 +19,7 @@ RUN = frozenset(
 )
 
 _MOE = "there are no mixtures of experts; the feed-forward sublayer has filter_size"
-_SAMPLING = "translations are searched for, not drawn; --decode_hparams sets the search"
+_SAMPLING = "t2t-decoder draws samples of any model: --decode_hparams=sampling_method=random"
 _SCHEDULED = "there is no scheduled sampling"
 _VARIABLES = "give the part of the Transformer that you want to change as code of your own"
 _MULTI = "there are no multi-problem runs"
