@@ -29,8 +29,9 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
 - `translate`: `inputs`, string [batch]; `alpha`, float32 [batch], from 0 to 10; `extra_length`,
   int32 [batch], from 0 to {most_extra}; one value does for all texts. Gives the same.
 - `tokens`: `inputs`, string [batch]. Gives `tokens`, int32 [batch]: how many, with the end.
-- `token_ids`: `inputs`, int32 [batch, length], each row ended by 1 and padded with 0. Gives `ids`,
-  int32 [batch, {beam_size}, length], ended and padded so; `scores`, float32 [batch, {beam_size}].
+- `token_ids`: `inputs`, int32 [batch, length], each row ended by 1; what stands behind is padding.
+  Gives `ids`, int32 [batch, {beam_size}, length], ended by 1 and padded with 0; `scores`, float32
+  [batch, {beam_size}].
 - `score`: `inputs`, string [batch]; `targets`, string [batch], their translations. Gives
   `log_probs`, float32 [batch], the sum over the tokens; `tokens`, int32 [batch], with the end;
   `mean_negative_log_likelihoods`, float32 [batch]; `token_log_probs`, float32 [batch, length],

@@ -123,11 +123,14 @@ class Served:
         """Translates ids.
 
         Args:
-            inputs: int32 (B, S), each row ended by 1 and padded with 0.
+            inputs: int32 (B, S), each row ended by 1. What stands behind it does not count:
+                TensorFlow Serving, where it joins requests, pads a row with its first id.
 
         Returns:
-            {"ids": int32 (B, K, L), ended and padded so; "scores": float32 (B, K)}.
+            {"ids": int32 (B, K, L), ended by 1 and padded with 0; "scores": float32 (B, K)}.
         """
+        behind = tf.cumsum(tf.cast(inputs == EOS_ID, tf.int32), axis=1, exclusive=True) > 0
+        inputs = tf.where(behind, 0, inputs)
         ids, scores = self._search(*self._checked(inputs), *self._usual(inputs))
         return {"ids": ids, "scores": scores}
 

@@ -59,6 +59,14 @@ def test_tokens_are_counted_before_any_is_cut(small, signatures):
     assert max(counts) > LONGEST
 
 
+def test_what_stands_behind_the_end_is_padding(signatures):
+    """As TensorFlow Serving pads, where it joins requests: with the first id of the row."""
+    rows = [[[14, 19, 15, 1], [17, 1, pad, pad]] for pad in (0, 17)]
+    first, second = (signatures["token_ids"](inputs=tf.constant(ids)) for ids in rows)
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name])
+
+
 @pytest.mark.parametrize("ids", [np.zeros((0, 0)), np.zeros((2, 0)), [[1, 0], [0, 0]]])
 def test_nothing_translates_to_nothing(signatures, ids):
     answer = signatures["token_ids"](inputs=tf.constant(ids, tf.int32))
