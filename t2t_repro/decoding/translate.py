@@ -258,15 +258,17 @@ class Translator:
             lengths[:], begun[:] = lengths.max(), begun.max()
         limits = lengths + settings.extra_length + begun  # a beginning adds to it, as in T2T
         if settings.max_length_ratio:
-            most = np.maximum((lengths - 1) * settings.max_length_ratio, np.maximum(begun, 1))
-            limits = np.minimum(limits, most.astype("int32") + 1)
+            most = _rounded(np.floor, (lengths - 1) * settings.max_length_ratio)
+            limits = np.minimum(limits, np.maximum(most, np.maximum(begun, 1)) + 1)
+        if self.learned_positions is not None:
+            limits = np.minimum(limits, self.learned_positions)
         facts: dict[str, np.ndarray] = {}
         if self.constraint is not None:
             facts["words"] = self.constraint.facts(self._sources(sentences))
         if prefixes is not None:
             facts["prefixes"] = padded(prefixes)
         if settings.min_length_ratio:
-            least = np.ceil((lengths - 1) * settings.min_length_ratio).astype("int32")
+            least = _rounded(np.ceil, (lengths - 1) * settings.min_length_ratio)
             facts["least"] = np.minimum(least, limits - 1)
         if settings.sampling:
             count, seed = int(limits.max()), settings.sampling_seed
@@ -358,6 +360,11 @@ def interact(
             if hypothesis.alignment is not None:
                 columns.append(hypothesis.alignment)
             write("\t".join(columns))
+
+
+def _rounded(to_whole: Callable[[np.ndarray], np.ndarray], numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers; 11.000000000000002, which is 10 times 1.1, is one already."""
+    return to_whole(numbers.round(6)).astype("int32")
 
 
 def padded(sentences: list[list[int]]) -> np.ndarray:

@@ -47,11 +47,11 @@ def stop_after(translator, batches, error=Stop):
     return translator
 
 
-def decoded(translator, source, folder, said=None):
+def decoded(translator, source, folder, said=None, **options):
     """The bytes of both files."""
     paths = folder / "out.txt", folder / "out.jsonl"
     report = (lambda text: None) if said is None else said.append
-    files.translate_file(translator, source, *paths, report=report)
+    files.translate_file(translator, source, *paths, report=report, **options)
     assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "out.txt"]
     return [path.read_bytes() for path in paths]
 
@@ -105,6 +105,42 @@ def test_remains_of_something_else_do_not_count(
     finally:
         variable.assign(before)
     assert f"made with another {named}. Beginning anew." in said[0]
+
+
+def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
+    translator, windows, source, tmp_path
+):
+    begun, other = tmp_path / "begun", tmp_path / "other"
+    begun.write_text("w4\n\nw5 w6\n" + "\n" * 7 + "w7\n")
+    other.write_text("w4\n" + "\n" * 10)
+    settings = (
+        "beam_size=1,sampling_method=random,sampling_temp=1.3,sampling_keep_top_k=7,"
+        "sampling_keep_top_p=0.95,extra_length=3,min_length_ratio=0.1"
+    )
+    options = {"prefixes": begun, "as_json": True}
+    whole = decoded(translator(settings), source, tmp_path / "whole", **options)
+    assert whole[0] == whole[1] and whole[0].count(b"\n") == 11
+    for change, words, named in [
+        ({}, settings, ""),
+        ({"prefixes": other}, settings, "prefixes"),
+        ({"as_json": False}, settings, "output_format"),
+        ({}, f"{settings},sampling_seed=1", "sampling_seed"),
+    ]:
+        with pytest.raises(Stop):
+            decoded(stop_after(translator(settings), 2), source, tmp_path / "parts", **options)
+        said, options_now = [], options | change
+        found = decoded(translator(words), source, tmp_path / "parts", said, **options_now)
+        if named:
+            assert f"made with another {named}. Beginning anew." in said[0]
+            assert found == decoded(translator(words), source, tmp_path / "whole", **options_now)
+        else:
+            assert said[0] == "Going on behind line 6 of 11" and found == whole
+
+
+def test_there_is_a_beginning_for_each_line(translator, source, tmp_path):
+    (tmp_path / "begun").write_text("w4\n" * 10)
+    with pytest.raises(UserError, match="beginning for each of the 11 lines .* Received: 10 lines"):
+        decoded(translator(), source, tmp_path / "parts", prefixes=tmp_path / "begun")
 
 
 def test_the_repairs_of_trees_are_counted_on(translator, windows, source, tmp_path):

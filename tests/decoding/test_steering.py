@@ -37,7 +37,7 @@ def log_probs_of(model, inputs, targets):
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_beginning_is_kept_and_counts_nothing_but_its_length(base, beam_size):
     limits = np.array([14, 15, 16, 17])
-    facts = facts_of(base.inputs, 17, "prefixes")
+    facts = {"prefixes": PREFIXES, "least": np.zeros(4, "int32")}
     ids, scores = decode.decode_batch(base.model, base.inputs, limits, beam_size, 0.7, facts=facts)
     targets = ids[:, 0]
     log_probs = log_probs_of(base.model, base.inputs, targets)
@@ -58,16 +58,19 @@ def test_no_end_comes_before_the_least_length(base, beam_size):
     plain, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size)
     before = [len(until_end(row)) for row in plain[:, 0]]
     least = np.array([before[0] + 3, before[1], max(before[2] - 1, 0), 0], "int32")
-    ids, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size, facts={"least": least})
+    facts = {"least": least, "prefixes": np.zeros((4, 1), "int32")}
+    ids, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size, facts=facts)
     after = [len(until_end(row)) for row in ids[:, 0]]
     assert (np.array(after) >= least).all() and after[1:] == before[1:]
 
 
-@pytest.mark.parametrize("names", [["draws"], ["draws", "prefixes", "least"]])
+HOW = Sampling(temperature=1.3, top_k=7, top_p=0.95)
+
+
 @pytest.mark.parametrize("force_length", [False, True])
-def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, names, force_length):
-    how, limit = Sampling(temperature=1.3, top_k=7, top_p=0.95), 12
-    facts = facts_of(base.inputs, limit, *names)
+def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, force_length):
+    how, limit = HOW, 12
+    facts = facts_of(base.inputs, limit, "draws", "prefixes", "least")
     ids, scores = decode.decode_batch(
         base.model, base.inputs, [limit] * 4, 1, steering=Steering(sampling=how), facts=facts,
         force_length=force_length,
@@ -79,14 +82,14 @@ def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, na
         total, ended = 0.0, False
         for step in range(limit):
             token = targets[b, step]
-            prefix = facts.get("prefixes", np.zeros((4, 0)))[b]
+            prefix = PREFIXES[b]
             if ended and not force_length:
                 break
             if step < (prefix != 0).sum():
                 assert token == prefix[step]
             else:
                 row = log_probs[b, step].copy()
-                if step < facts.get("least", np.zeros(4))[b]:
+                if step < LEAST[b]:
                     row[1] = -np.inf
                 best = np.argsort(-row, kind="stable")[:7]
                 p = np.exp(row[best] / 1.3 - (row[best] / 1.3).max())
@@ -99,11 +102,11 @@ def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, na
         assert scores[b, 0] == pytest.approx(total, abs=1e-4)
 
 
-@pytest.mark.parametrize(("beam_size", "draw"), [(1, False), (1, True), (3, False)])
+@pytest.mark.parametrize(("beam_size", "draw"), [(1, True), (4, False)])
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypatch):
     monkeypatch.setattr(decode, "FIRST_ROOM", 3)  # sentences leave the batch at many points
     names = ["prefixes", "least"] + ["draws"] * draw
-    steering = Steering(sampling=Sampling(temperature=1.5) if draw else None)
+    steering = Steering(sampling=HOW if draw else None)
     limits = np.array([13, 7, 15, 11], "int32")
     facts = facts_of(base.inputs, 15, *names)
     whole = decode.decode_batch(

@@ -1,4 +1,5 @@
 import re
+import types
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from t2t_repro.decoding import translate
 from t2t_repro.decoding.decode import decode
 from t2t_repro.decoding.translate import Hypothesis, Translator
+from t2t_repro.errors import UserError
 
 
 def random_lines(count, seed=0):
@@ -25,6 +27,77 @@ def test_lines_keep_their_order_whatever_the_windows_and_batches(translator, mon
         results = translator(settings).translate_lines(iter(lines), counts.append)
         assert [hypotheses[0].text for hypotheses in results] == alone
         assert sum(counts) == 13
+
+
+SAMPLED = (
+    "beam_size=1,sampling_method=random,sampling_temp=1.3,sampling_keep_top_k=7,"
+    "sampling_keep_top_p=0.95"
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["beam_size=1,return_token_scores=1", "beam_size=4,return_alignments=1", SAMPLED],
+)
+def test_a_batch_translates_as_its_sentences_one_by_one(translator, settings):
+    """With ratios of length and beginnings, which hold for each."""
+    lines = ["", *random_lines(5, seed=4)]
+    prefixes = ["w9", "", "w5 w8", "w30", "", "w3 w4 w5"]
+    made = translator(f"{settings},min_length_ratio=1.4,max_length_ratio=2.5")
+    together = list(made.translate_lines(lines, prefixes=prefixes))
+    assert together[0][0].text == ""
+    for line, prefix, (found,) in list(zip(lines, prefixes, together, strict=True))[1:]:
+        (((alone,)),) = made.translate_lines([line], prefixes=[prefix])
+        assert (alone.text, alone.alignment) == (found.text, found.alignment)
+        np.testing.assert_allclose(alone.score, found.score, atol=1e-4)
+        np.testing.assert_allclose(alone.token_scores or [], found.token_scores or [], atol=1e-4)
+        assert found.text.startswith(prefix)
+        count, begun = len(line.split()), len(prefix.split())
+        most = max(int(2.5 * count), begun) + (not found.finished)
+        assert min(np.ceil(1.4 * count), most) <= len(found.ids) <= most
+        if found.token_scores:
+            assert len(found.token_scores) == len(found.ids) + found.finished
+            total = sum(found.token_scores[begun:])
+            assert total == pytest.approx(found.log_prob, abs=1e-4)
+    if settings == SAMPLED:
+        backwards = made.translate_lines(lines[::-1], prefixes=prefixes[::-1])
+        assert [h[0].text for h in backwards] == [h[0].text for h in together[::-1]]
+        made = translator(f"{settings},min_length_ratio=1.4,max_length_ratio=2.5,sampling_seed=3")
+        other = made.translate_lines(lines, prefixes=prefixes)
+        assert [h[0].text for h in other] != [h[0].text for h in together]
+
+
+def test_limits_of_length(translator):
+    """Of sentences of 1, 4 and 7 tokens and their ends, in the numbers that the search counts."""
+    sentences = [[5] * count + [1] for count in (1, 4, 7)]
+    prefixes = [[3, 3, 3], [], [4]]
+
+    def limits(settings, given=prefixes, **options):
+        limits, more = translator(settings, **options)._limits_and_steering(sentences, given)
+        facts = more.get("facts", {})
+        return limits.tolist(), facts.get("least", np.zeros(3)).tolist()
+
+    assert limits("extra_length=10", None) == ([12, 15, 18], [0, 0, 0])
+    assert limits("extra_length=10") == ([15, 15, 19], [0, 0, 0])
+    # at most half as many, but as many as are given and at least one; the end comes on top
+    assert limits("max_length_ratio=0.5") == ([4, 3, 4], [0, 0, 0])
+    assert limits("max_length_ratio=0.5", None) == ([2, 3, 4], [0, 0, 0])
+    assert limits("extra_length=0,min_length_ratio=1.5", None) == ([2, 5, 8], [1, 4, 7])
+    assert limits("extra_length=9,min_length_ratio=1.5", None)[1] == [2, 6, 11]
+    _, ten = translator("min_length_ratio=1.1")._limits_and_steering([[5] * 10 + [1]], None)
+    assert ten["facts"]["least"].tolist() == [11]
+    assert limits("max_length_ratio=0.75,min_length_ratio=0.75", None)[1] == [1, 3, 5]
+    exact = limits("extra_length=10", None, t2t_exact=True)
+    assert exact == ([18, 18, 18], [0, 0, 0])
+
+
+def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator):
+    with pytest.raises(UserError, match="Line 2: expected text that the vocabulary can encode"):
+        list(translator().translate_lines(["w5", "w5"], prefixes=["", "x"]))
+    one = trained("learned_positions")
+    made = Translator(one.model, translator().encoders)
+    with pytest.raises(UserError, match="Line 1: expected a beginning that leaves room in the"):
+        list(made.translate_lines(["w5"], prefixes=["w5 " * one.hparams.max_length]))
 
 
 def test_batches_are_bounded_in_sentences_and_tokens(translator, monkeypatch):
@@ -96,6 +169,8 @@ def test_format(translator):
     hypotheses = [Hypothesis(f"a{i}\tb\nc", [], -i / 3, 0.0, True) for i in range(4)]
     assert translator().format(hypotheses) == "a0\tb c"
     assert translator("return_beams=1").format(hypotheses) == "a0 b c\ta1 b c\ta2 b c\ta3 b c"
+    aligned = Hypothesis("a", [], -0.5, 0.0, True, alignment="0-0 1-0")
+    assert translator().format([aligned]) == "a\t0-0 1-0"
     scored = translator("return_beams=1,write_beam_scores=1,beam_size=2")
     assert scored.format(hypotheses[1:3]) == "a1 b c\t-0.33\ta2 b c\t-0.67"
     assert scored.format([Hypothesis("", [], 0.0, 0.0, True)]) == "\t0.00\t\t0.00"
@@ -129,6 +204,11 @@ def test_interactive(translator):
     typed, said = iter(["w5 w7", "", " q "]), []
     translate.interact(translator("return_beams=1"), lambda prompt: next(typed), said.append)
     assert len(said) == 5 and re.search(r"\t-\d+\.\d{4}$", said[1])
+    detailed = Hypothesis("a", [5], -0.5, -0.75, True, [-0.25, -0.5], "0-0")
+    stub = types.SimpleNamespace(translate_lines=lambda lines: iter([[detailed]]))
+    typed = iter(["w5", "q"])
+    translate.interact(stub, lambda prompt: next(typed), said.append)
+    assert said[-1] == "a\t-0.5000\t-0.2500 -0.5000\t0-0"
 
     def end(prompt):
         raise EOFError
