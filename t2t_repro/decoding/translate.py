@@ -89,6 +89,13 @@ class Translator:
         self.t2t_exact, self.warn = t2t_exact, warn
         self.longest = self._longest_input()
         asked, texts = self.settings, None if self.settings.identity_output else encoders
+        names = ("sampling", "min_length_ratio", "return_token_scores", "return_alignments")
+        given = [name for name in names if getattr(asked, name)]
+        if search is not None and given:
+            raise UserError(
+                "Expected decode hparams that an engine can follow. Received: "
+                f"{', '.join(given)}. Leave it out, or decode without the engine."
+            )
         self._scorer = Scorer(model) if asked.return_token_scores else None
         self._aligner = Aligner(model, texts) if asked.return_alignments else None
 

@@ -91,6 +91,12 @@ def test_limits_of_length(translator):
     assert exact == ([18, 18, 18], [0, 0, 0])
 
 
+def test_an_engine_follows_some_settings_only(translator):
+    for settings, name in [(SAMPLED, "sampling"), ("min_length_ratio=1", "min_length_ratio")]:
+        with pytest.raises(UserError, match=f"that an engine can follow. Received: {name}. Leave"):
+            translator(settings, search=print)
+
+
 def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator):
     with pytest.raises(UserError, match="Line 2: expected text that the vocabulary can encode"):
         list(translator().translate_lines(["w5", "w5"], prefixes=["", "x"]))
