@@ -60,14 +60,14 @@ def test_words_that_look_and_words_that_are_looked_at(model):
     assert found["encoder-decoder"].keys == ["w5", "w9", "<EOS>"]
 
 
-def test_without_a_target_it_is_the_models_own_translation(model):
-    from t2t_repro.decoding.decode import decode
-
-    settings = DecodeHParams.parse("beam_size=2,alpha=0.9,extra_length=8")
-    inputs, targets = attention.sentence_ids(model, ENCODERS, "w5 w9 w30", None, settings)
-    assert inputs == [5, 9, 30, 1]
-    ids, _ = decode(model, [inputs], beam_size=2, alpha=0.9, decode_length=8)
-    assert targets == [i for i in ids[0, 0].tolist() if i]
+def test_without_a_target_it_is_the_models_own_translation(model, golden_case):
+    golden = golden_case("base_v1")
+    settings = DecodeHParams.parse("beam_size=1,extra_length=8")
+    for inputs, ids in zip(golden["inputs"][:2], golden["greedy_ids"][:2], strict=True):
+        theirs = ids.ravel().tolist()
+        source = [i for i in inputs.tolist() if i > 1]
+        found = attention.sentence_ids(model, ENCODERS, Words().decode(source), None, settings)
+        assert found == ([*source, 1], theirs[: theirs.index(1) + 1])
     assert attention.sentence_ids(model, ENCODERS, "w5", "w7 w8", settings) == ([5, 1], [7, 8, 1])
 
 
