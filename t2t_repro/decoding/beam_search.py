@@ -27,6 +27,7 @@ from keras import ops
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
+_GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
 
 Tensor = Any
 State = Any
@@ -278,8 +279,9 @@ def _grow_greedily(
 ) -> Beams:
     """One step of greedy search: the single living beam takes its most probable token."""
     del alpha
-    ids = ops.cast(ops.argmax(logits, axis=2), "int32")  # (B, 1)
-    log_prob = ops.max(logits, axis=2) - _normalizer(logits, rules)[..., 0]
+    values, best = _largest(logits, 1)
+    ids = best[..., 0]  # (B, 1)
+    log_prob = (values - _normalizer(logits, values, best, rules))[..., 0]
     sequences = _write(beams.alive_ids, ids, beams.step)
     # Only where the length is forced, something is added behind an end; it does not count.
     total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
@@ -307,19 +309,43 @@ def _continuations(
     """
     vocab_size = logits.shape[2]
     before = alive_log_probs[..., None]
-    normalizer = _normalizer(logits, rules)
-    if vocab_size <= count:
-        ids = ops.broadcast_to(ops.arange(vocab_size, dtype="int32"), ops.shape(logits))
-        return ids, (logits - normalizer) + before
-    values, ids = ops.top_k(logits, count)
-    return ops.cast(ids, "int32"), (values - normalizer) + before
+    values, ids = _largest(logits, min(count, vocab_size))
+    return ids, (values - _normalizer(logits, values, ids, rules)) + before
 
 
-def _normalizer(logits: Tensor, rules: Rules) -> Tensor:
-    """(B, K, 1): what makes log-probabilities of the logits."""
+def _largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest logits of (B, K, V) and their ids, (B, K, count) each.
+
+    They are in the `count` groups of neighbours whose largest members are the largest: TensorFlow
+    finds these and looks through them in a fifth of the time that it takes for all logits.
+    """
+    batch, beams = ops.shape(logits)[:2]
+    groups = -(-logits.shape[2] // _GROUP)
+    if groups <= count:
+        values, ids = ops.top_k(logits, count)
+        return values, ops.cast(ids, "int32")
+    fill = groups * _GROUP - logits.shape[2]
+    if fill:
+        logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
+    # (B, K, V) -> (B * K, groups, members)
+    logits = ops.reshape(logits, (-1, groups, _GROUP))
+    group = ops.top_k(ops.max(logits, axis=2), count)[1]  # (B * K, count)
+    group = ops.cast(ops.sort(group, axis=1), "int32")  # in order, so that ties fall to lower ids
+    members = ops.reshape(_pick(logits, group), (-1, count * _GROUP))
+    values, place = ops.top_k(members, count)
+    place = ops.cast(place, "int32")
+    ids = ops.take_along_axis(group, place // _GROUP, axis=1) * _GROUP + place % _GROUP
+    shape = (batch, beams, count)
+    return ops.reshape(values, shape), ops.reshape(ids, shape)
+
+
+def _normalizer(logits: Tensor, values: Tensor, ids: Tensor, rules: Rules) -> Tensor:
+    """(B, K, 1): what makes log-probabilities of the logits, `values` at `ids` the largest."""
     if rules.constrained:  # they are log-probabilities already
-        return ops.zeros_like(logits[..., :1])
-    return ops.logsumexp(logits, axis=2, keepdims=True)
+        return ops.zeros_like(values[..., :1])
+    # The probability of the largest cannot underflow.
+    probability = ops.take_along_axis(ops.softmax(logits, axis=2), ids[..., :1], axis=2)
+    return values[..., :1] - ops.log(probability)
 
 
 def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:

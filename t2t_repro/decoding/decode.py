@@ -23,6 +23,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
 
 FIRST_ROOM = 16  # tokens there is room for at first
+_MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
 
 
 def decode(
@@ -155,9 +156,10 @@ def _search(
     inputs, limits, facts = _pad_rows(inputs, limits, facts)
     alpha_array = np.asarray(alpha, "float32")
     room = _more_room(0, most)
+    layout = programs.layout() if len(inputs) * rules.beam_size >= _MANY_ROWS else None
     memory, beams = programs.start(inputs, facts, limits, room)
     while True:
-        beams, live = programs.advance(memory, beams, limits, alpha_array, room)
+        beams, live = programs.advance(memory, layout, beams, limits, alpha_array, room)
         live = np.asarray(live)[: len(rows)]
         room = ops.shape(beams.alive_ids)[2]
         if not live.any():
@@ -224,8 +226,14 @@ class _Programs:
     """The two compiled programs of a model under some rules."""
 
     def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        self._model = model
         self._start = _Start(model, rules, steering)
-        self._advance = _Advance(model, rules, steering)
+        # one with a layout and one without
+        self._advance = {there: _Advance(model, rules, steering) for there in (False, True)}
+
+    def layout(self) -> Any:
+        """What the model lays out for many steps."""
+        return self._model.layout()
 
     def start(
         self, inputs: np.ndarray, facts: dict[str, np.ndarray], limits: np.ndarray, room: int
@@ -236,11 +244,20 @@ class _Programs:
         return memory, Beams(*beams)
 
     def advance(
-        self, memory: Any, beams: Beams, limits: np.ndarray, alpha: np.ndarray, room: int
+        self,
+        memory: Any,
+        layout: Any,
+        beams: Beams,
+        limits: np.ndarray,
+        alpha: np.ndarray,
+        room: int,
     ) -> tuple[Beams, Any]:
         """The search after at most `room` steps, and which sentences are not done."""
         data = {"memory": memory, "beams": tuple(beams), "limits": limits, "alpha": alpha}
-        beams, live = self._advance.run({**data, "room": np.zeros(room, "int32")})
+        if layout is not None:
+            data["layout"] = layout
+        program = self._advance[layout is not None]
+        beams, live = program.run({**data, "room": np.zeros(room, "int32")})
         return Beams(*beams), live
 
 
@@ -274,7 +291,7 @@ class _Advance(_SearchProgram):
         beams = beam_search.extend(beams, room, self.initial_state(memory["facts"], limits, room))
 
         def step(ids, step, state):
-            return self.model.decode_step(ids, step, state, memory["model"])
+            return self.model.decode_step(ids, step, state, memory["model"], data.get("layout"))
 
         step = self.steering.steer(step, memory["facts"])
         beams = beam_search.advance(step, beams, limits, alpha, room, rules)

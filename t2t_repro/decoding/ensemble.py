@@ -49,10 +49,14 @@ class Ensemble(keras.Model):
     def initial_state(self, batch: int, beams: int, length: int) -> list:
         return [model.initial_state(batch, beams, length) for model in self.models]
 
-    def decode_step(self, ids, step, state, memory):
+    def layout(self) -> list:
+        return [model.layout() for model in self.models]
+
+    def decode_step(self, ids, step, state, memory, layout=None):
+        layouts = [None] * len(self.models) if layout is None else layout
         pairs = [
-            model.decode_step(ids, step, own, kept)
-            for model, own, kept in zip(self.models, state, memory, strict=True)
+            model.decode_step(ids, step, own, kept, laid_out)
+            for model, own, kept, laid_out in zip(self.models, state, memory, layouts, strict=True)
         ]
         return self._mean([logits for logits, _ in pairs]), [state for _, state in pairs]
 

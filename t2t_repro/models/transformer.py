@@ -186,7 +186,11 @@ class Transformer(keras.Model):
             for layer in self.decoder.layers
         ]
 
-    def decode_step(self, ids, step, state, memory):
+    def layout(self):
+        """Returns weights laid out as many steps read them best."""
+        return self.softmax.transposed()
+
+    def decode_step(self, ids, step, state, memory, layout=None):
         """Returns the logits of position `step`.
 
         Args:
@@ -194,6 +198,7 @@ class Transformer(keras.Model):
             step: int32 scalar.
             state: what `initial_state` or the step before returned, reordered by beam.
             memory: what `start_decoding` returned.
+            layout: what `layout` returned, where that pays.
 
         Returns:
             (float32 (B, K, V), the next state).
@@ -207,7 +212,7 @@ class Transformer(keras.Model):
             x, cache = layer.step(x, cache, step, heads, mask)
             next_state.append(cache)
         x = ops.reshape(self.decoder.preprocess(x), (batch, beams, self.hparams.hidden_size))
-        return self.softmax.logits(x), next_state
+        return self.softmax.logits(x, layout), next_state
 
     def _outputs(self, batch, training):
         """Returns the decoder's outputs, (B, T, D)."""

@@ -58,29 +58,52 @@ def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
         batch: the tokens.
         vocab_size: V of the softmax.
     """
-    depth = hparams.hidden_size
-    keys = hparams.attention_key_channels or depth
-    values = hparams.attention_value_channels or depth
-    source, target = batch.source_tokens, batch.target_tokens
-
-    def attention(queries: float, memory: float, memory_length: float) -> float:
-        """Queries and output at `queries` tokens, keys and values at `memory` tokens."""
-        projections = 2 * depth * (keys + values) * (queries + memory)
-        return projections + 2 * queries * memory_length * (keys + values)
-
-    def feed_forward(tokens: float) -> float:
-        return 2 * 2 * tokens * depth * hparams.filter_size
-
-    encoder_layer = attention(source, source, batch.source_length) + feed_forward(source)
-    decoder_layer = (
-        attention(target, target, batch.target_length)
-        + attention(target, source, batch.source_length)
-        + feed_forward(target)
-    )
-    softmax = 2 * target * depth * vocab_size
-    return hparams.encoder_layers * encoder_layer + hparams.decoder_layers * decoder_layer + softmax
+    tokens, memory = batch.target_tokens, batch.source_tokens
+    decoder = _decoder_layer_flop(hparams, tokens, memory, batch.target_length, batch.source_length)
+    softmax = 2 * tokens * hparams.hidden_size * vocab_size
+    return _encoder_flop(hparams, batch) + hparams.decoder_layers * decoder + softmax
 
 
 def train_step_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
     """Returns the floating-point operations of one training step: forward and backward."""
     return (1 + BACKWARD) * forward_flop(hparams, batch, vocab_size)
+
+
+def decode_flop(hparams: HParams, batch: BatchShape, vocab_size: int, beam_size: int) -> float:
+    """Returns the floating-point operations of decoding a batch, one position after another.
+
+    The encoder runs once, and so do the products of its outputs that the decoder looks at; a beam's
+    position sees half of the target's length on average.
+    """
+    tokens, memory = beam_size * batch.target_tokens, batch.source_tokens
+    seen = batch.target_length / 2
+    decoder = _decoder_layer_flop(hparams, tokens, memory, seen, batch.source_length)
+    softmax = 2 * tokens * hparams.hidden_size * vocab_size
+    return _encoder_flop(hparams, batch) + hparams.decoder_layers * decoder + softmax
+
+
+def _encoder_flop(hparams: HParams, batch: BatchShape) -> float:
+    tokens = batch.source_tokens
+    attention = _attention_flop(hparams, tokens, tokens, batch.source_length)
+    return hparams.encoder_layers * (attention + _feed_forward_flop(hparams, tokens))
+
+
+def _decoder_layer_flop(
+    hparams: HParams, tokens: float, memory: float, target_length: float, source_length: float
+) -> float:
+    own = _attention_flop(hparams, tokens, tokens, target_length)
+    cross = _attention_flop(hparams, tokens, memory, source_length)
+    return own + cross + _feed_forward_flop(hparams, tokens)
+
+
+def _attention_flop(hparams: HParams, queries: float, memory: float, length: float) -> float:
+    """Queries and outputs of `queries` tokens, keys and values of `memory`, `length` a sentence."""
+    depth = hparams.hidden_size
+    channels = (hparams.attention_key_channels or depth) + (
+        hparams.attention_value_channels or depth
+    )
+    return 2 * depth * channels * (queries + memory) + 2 * queries * length * channels
+
+
+def _feed_forward_flop(hparams: HParams, tokens: float) -> float:
+    return 2 * 2 * tokens * hparams.hidden_size * hparams.filter_size

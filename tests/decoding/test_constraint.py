@@ -30,7 +30,10 @@ class Chain:
     def start_decoding(self, inputs):
         return ops.take(self.table.astype("float32"), inputs[:, 0], axis=0)
 
-    def decode_step(self, ids, step, state, memory):
+    def layout(self):
+        return ()
+
+    def decode_step(self, ids, step, state, memory, layout=None):
         return ops.take_along_axis(memory, ids[..., None], axis=1), state
 
     def score(self, sentence, ids):

@@ -183,7 +183,7 @@ class Endless(keras.Model):
     def initial_state(self, batch, beams, length):
         return {"seen": ops.zeros((batch, beams, length, 2))}
 
-    def decode_step(self, ids, step, state, memory):
+    def decode_step(self, ids, step, state, memory, layout=None):
         batch, beams = ops.shape(ids)
         scores = ops.cast(ops.arange(self.vocab), "float32") * 0.1
         scores = ops.where(ops.arange(self.vocab) == 1, -20.0, scores)

@@ -4,7 +4,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.reports.flops import BatchShape, forward_flop, train_step_flop
+from t2t_repro.reports.flops import BatchShape, decode_flop, forward_flop, train_step_flop
 
 
 def test_the_base_model_on_32_sentences_of_32_tokens():
@@ -44,6 +44,14 @@ def test_every_product_of_a_small_model_by_hand():
     batch = BatchShape(sentences, source, target)
     assert forward_flop(hparams, batch, vocabulary) == expected
     assert train_step_flop(hparams, batch, vocabulary) == 3 * expected
+
+
+def test_decoding_runs_the_encoder_once_and_the_decoder_for_each_beam():
+    hparams = registry.get_hparams("transformer_base_v1")
+    batch = BatchShape(32, 32, 32)
+    assert decode_flop(hparams, batch, 32_768, beam_size=4) / 1e9 == pytest.approx(365.7, abs=0.05)
+    one, two, three = (decode_flop(hparams, batch, 1_000, beam_size=k) for k in (1, 2, 3))
+    assert three - two == two - one < one
 
 
 def test_a_batch_of_tokens_has_sentences_of_one_length():

@@ -1,0 +1,133 @@
+"""Measures decoding with a model of random weights: time, output tokens/s, share of the limit.
+
+  python benchmarks/decode.py --hparams_set=transformer_base_v1 --batch=32 --src=32 --tgt=32
+  python benchmarks/decode.py --engine=ctranslate2 --compute_type=int8
+
+--engine=tensorflow is what t2t-decoder runs, --engine=ctranslate2 what it runs with that flag;
+--engine=ctranslate2_alone calls that library by itself, on the same model. Every sentence gets
+--tgt tokens: random weights end none before (a run that does is an error). The operations are those
+of the matrix products, the encoder's once and the decoder's for each beam and token. Prints one
+line of JSON. --lockstep: see measuring.py.
+"""
+
+import json
+import pathlib
+import string
+import tempfile
+
+import measuring
+import numpy as np
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.errors import UserError
+
+ENGINES = ("tensorflow", "ctranslate2", "ctranslate2_alone")
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines the flags."""
+    flags.DEFINE_string("hparams_set", "transformer_base_v1", "The configuration.", flag_values=f)
+    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
+    flags.DEFINE_enum("engine", "tensorflow", ENGINES, "What decodes.", flag_values=f)
+    flags.DEFINE_string("compute_type", "float32", "CTranslate2's type.", flag_values=f)
+    for name, value, text in (
+        ("batch", 32, "Sentences of a batch."),
+        ("src", 32, "Source tokens of a sentence."),
+        ("tgt", 32, "Tokens to write for a sentence."),
+        ("vocab_size", 32768, "Symbols of the vocabulary."),
+        ("beam_size", 4, "Beams; 1 is greedy."),
+    ):
+        flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
+    flags.DEFINE_float("alpha", 0.6, "Exponent of the length penalty.", flag_values=f)
+    measuring.define_flags(f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Measures and prints."""
+    lines = measuring.own_stdout()
+    hparams = registry.get_hparams(args.hparams_set, args.hparams)
+    measuring.set_threads(args)
+    import keras
+
+    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.reports import flops
+
+    keras.utils.set_random_seed(0)
+    size = args.vocab_size
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
+    # 2 to size: neither padding nor the end, which a real sentence has as its last token
+    inputs = np.random.default_rng(0).integers(2, size, (args.batch, args.src)).astype("int32")
+    shape = flops.BatchShape(args.batch, args.src, args.tgt)
+    ready = {
+        "name": f"t2t_repro_{args.engine}",
+        "tokens": args.batch * args.tgt,
+        "flops": flops.decode_flop(hparams, shape, size, args.beam_size),
+        "compute_type": "float32" if args.engine == "tensorflow" else args.compute_type,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        decode = make_decode(args, model, inputs, pathlib.Path(folder) / "model")
+
+        def step() -> float:
+            lengths = decode()
+            if min(lengths) != args.tgt:
+                raise UserError(
+                    f"Expected {args.tgt} tokens of every sentence. Received: one of "
+                    f"{min(lengths)}. Choose another --tgt."
+                )
+            return float(np.mean(lengths))
+
+        result = measuring.measure(step, ready, args, lines, measuring.make_gemm())
+    lines.write(json.dumps(result) + "\n")
+
+
+def make_decode(args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path):
+    """Returns a function that decodes `inputs` and returns the length of each translation."""
+    limits = np.full(len(inputs), args.tgt, "int32")
+    if args.engine == "tensorflow":
+        from t2t_repro.decoding.decode import decode_batch
+
+        def run():
+            ids, _ = decode_batch(model, inputs, limits, args.beam_size, args.alpha)
+            return np.count_nonzero(ids[:, 0], axis=1)
+
+        return run
+    from t2t_repro.interop import ctranslate2
+
+    encoder = made_up_encoder(args.vocab_size)
+    ctranslate2.export(model, {"inputs": encoder, "targets": encoder}, folder)
+    engine = ctranslate2.Engine(folder, args.compute_type, args.threads)
+    if args.engine == "ctranslate2":
+
+        def run():
+            ids, _ = engine(inputs, limits, args.beam_size, args.alpha)
+            return np.count_nonzero(ids[:, 0], axis=1)
+
+        return run
+    sentences = [[engine.source[i] for i in row] for row in inputs]
+
+    def run():
+        results = engine.translator.translate_batch(
+            sentences,
+            beam_size=args.beam_size,
+            length_penalty=args.alpha,
+            max_decoding_length=args.tgt,
+            min_decoding_length=args.tgt,
+        )
+        return [len(result.hypotheses[0]) for result in results]
+
+    return run
+
+
+def made_up_encoder(size: int):
+    """Returns a vocabulary of `size` subtokens that mean nothing."""
+    from t2t_repro.text.subword import SubwordTextEncoder
+
+    letters = [*string.ascii_lowercase, *string.digits, "_", "\\", "&", ";", "#"]
+    subtokens = ["<pad>_", "<EOS>_", *letters]
+    subtokens += [f"w{i}_" for i in range(size - len(subtokens))]
+    return SubwordTextEncoder.from_subtokens(subtokens)
+
+
+if __name__ == "__main__":
+    cli.run("decode", __doc__, define_flags, main)

@@ -1,0 +1,127 @@
+"""What the benchmarks share: steps in turn with other programs, and the machine's own rate.
+
+With --lockstep a program steps only when told to, so that another can make several take turns: it
+prints 'READY {...}' when warm, makes a step and prints 'T MS CPU_MS VALUE' for each line 's' that
+it reads, and prints its result at any other line.
+"""
+
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from absl import flags
+
+GEMM = 4096  # rows and columns of the matrices that the limit is measured with
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that say how to measure."""
+    for name, value, text in (
+        ("threads", 0, "Threads of one operation; 0: as many as there are cores."),
+        ("inter_op_threads", 0, "Operations that run at once; 0: as many as there are cores."),
+        ("steps", 10, "Steps to time."),
+        ("warmup", 3, "Steps before them."),
+    ):
+        flags.DEFINE_integer(name, value, text, lower_bound=0, flag_values=f)
+    flags.DEFINE_boolean("lockstep", False, "Step when told to on stdin.", flag_values=f)
+
+
+def own_stdout() -> TextIO:
+    """Returns stdout for our own lines; what libraries print goes to stderr from now on."""
+    lines = os.fdopen(os.dup(1), "w", 1)
+    os.dup2(2, 1)
+    return lines
+
+
+def measure(
+    step: Callable[[], float],
+    ready: dict[str, Any],
+    args: flags.FlagValues,
+    lines: TextIO,
+    gemm: Callable[[], float],
+) -> dict[str, Any]:
+    """Times a step.
+
+    Args:
+        step: does the work and returns a number that others may check.
+        ready: "name", "tokens" of a step, "flops" of a step; more is passed on.
+        args: of `define_flags`.
+        lines: what `own_stdout` returned.
+        gemm: what `make_gemm` returned, called in turn with the steps unless others take turns.
+
+    Returns:
+        `ready` and step_ms (the median), min_ms, tokens_per_s, gflop_per_step, gflops,
+        gemm_gflops, share_of_gemm, peak_rss_mb.
+    """
+    started = time.perf_counter()
+    step()
+    ready = ready | {"first_step_s": round(time.perf_counter() - started, 2)}
+    for _ in range(args.warmup):
+        step()
+    milliseconds: list[float] = []
+    rates = [gemm()]
+
+    def timed() -> str:
+        processor, start = time.process_time(), time.perf_counter()
+        value = step()
+        milliseconds.append((time.perf_counter() - start) * 1e3)
+        return f"T {milliseconds[-1]:.3f} {(time.process_time() - processor) * 1e3:.1f} {value:.5f}"
+
+    if args.lockstep:
+        lines.write(f"READY {json.dumps(ready)}\n")
+        for line in sys.stdin:
+            if line.strip() != "s":
+                break
+            lines.write(timed() + "\n")
+    else:
+        for _ in range(args.steps):
+            timed()
+            rates.append(gemm())
+    median = statistics.median(milliseconds)
+    rate = ready["flops"] / median / 1e6
+    return ready | {
+        "step_ms": round(median, 1),
+        "min_ms": round(min(milliseconds), 1),
+        "tokens_per_s": round(ready["tokens"] / median * 1e3, 1),
+        "gflop_per_step": round(ready["flops"] / 1e9, 1),
+        "gflops": round(rate, 1),
+        "gemm_gflops": round(statistics.median(rates), 1),
+        "share_of_gemm": round(rate / statistics.median(rates), 3),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def set_threads(args: flags.FlagValues) -> None:
+    """Tells TensorFlow how many threads to use."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_threads)
+
+
+def make_gemm(backend: str = "tensorflow") -> Callable[[], float]:
+    """Returns a function that measures the rate of one large float32 product, in GFLOP/s."""
+    from keras import ops
+
+    matrix = ops.ones((GEMM, GEMM), "float32")
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        product = tf.function(tf.matmul)
+    else:
+        import jax
+
+        product = jax.jit(jax.numpy.matmul)
+    product(matrix, matrix)
+
+    def rate() -> float:
+        start = time.perf_counter()
+        float(product(matrix, matrix)[0, 0])
+        return 2 * GEMM**3 / (time.perf_counter() - start) / 1e9
+
+    return rate
