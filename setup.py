@@ -26,6 +26,7 @@ PROGRAMS = {
     "t2t-export-checkpoint": "export_checkpoint",
     "t2t-exporter": "exporter",
     "t2t-visualize": "visualize",
+    "t2t-compare": "compare",
     "t2t-show": "show",
     "t2t-server": "server",
 }

@@ -1,0 +1,139 @@
+"""Gradient norms and activation scales of a model, layer by layer and sublayer by sublayer.
+
+They are what tells post-norm from pre-norm before the first step (Xiong et al. 2020, "On Layer
+Normalization in the Transformer Architecture"): under post-norm the gradients of the last layers
+are large whatever the depth; under pre-norm they fall with the root of the depth, while the
+activations between the layers grow.
+
+A place is named as in the model: "decoder/layer_5/ffn", or "embedding" for what is in no layer.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.layers.attention import causal_mask
+from t2t_repro.training import checkpoints, distribution, guards
+
+EMBEDDING = "embedding"
+_PLACE = re.compile(r"(?:encoder|decoder)/layer_\d+/[a-z_]+?(?=/)")
+
+
+class GradientNorms:
+    """The gradients that a model's training step makes: the loss of training, dropout included.
+
+    Only the matrices count (kernels and embeddings): they are the same for every sequence of pre-
+    and postprocessing, and norms' scales and biases are not.
+
+    Args:
+        model: built; it is compiled anew, and never changed by what is measured.
+    """
+
+    def __init__(self, model: keras.Model):
+        # A few steps: TensorFlow would trace a deep model for longer than they take.
+        jax = keras.backend.backend() == "jax"
+        nothing = keras.optimizers.SGD(learning_rate=0.0)
+        model.compile(optimizer=nothing, run_eagerly=not jax, jit_compile=jax)
+        self._step = distribution.step_function(model)
+        names = {id(v): name for name, v in checkpoints.named_weights(model).items()}
+        self._places = [
+            place_of(names[id(variable)]) if len(variable.shape) > 1 else None
+            for variable in model.trainable_variables
+        ]
+
+    def measure(self, batches: Sequence[dict[str, Any]]) -> tuple[float, dict[str, float]]:
+        """Returns the mean loss of the batches, and the mean norm of the gradient at each place.
+
+        Raises:
+            distribution.NotFinite: if the loss or a gradient is not finite.
+        """
+        losses, norms = [], dict.fromkeys(filter(None, self._places), 0.0)
+        for batch in batches:
+            observed: list[np.ndarray] = []  # the squared norm of each variable's gradient
+            with guards.naming_the_batch("a measurement", batch):
+                losses.append(self._step(batch, observed.append))
+            squares = dict.fromkeys(norms, 0.0)
+            for place, square in zip(self._places, observed[0], strict=True):
+                if place is not None:
+                    squares[place] += float(square)
+            for place, square in squares.items():
+                norms[place] += square**0.5 / len(batches)
+        return float(np.mean(losses)), norms
+
+
+def place_of(name: str) -> str:
+    """Returns the place of a weight by its name: "decoder/layer_5/ffn", else EMBEDDING."""
+    found = _PLACE.search(name)
+    return found[0] if found else EMBEDDING
+
+
+def activation_scales(model: keras.Model, batch: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the root mean square of what runs from sublayer to sublayer, without dropout.
+
+    The values at "encoder/layer_0/ffn" are those behind that sublayer, its residual and its
+    postprocessing: what the next sublayer receives. Padding is left out.
+
+    Args:
+        model: a `Transformer`.
+        batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}, not packed.
+    """
+    scales, _ = _walk(model, batch)
+    return scales
+
+
+def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float], Any]:
+    """Walks through the model as `Transformer.call`; returns the scales and the logits."""
+    inputs, targets = (ops.convert_to_tensor(batch[side]) for side in ("inputs", "targets"))
+    real = inputs != 0
+    mask = memory_mask = real[:, None, None, :]
+    if model.hparams.unidirectional_encoder:
+        mask = causal_mask(ops.shape(inputs)[1])
+    scales: dict[str, float] = {}
+
+    def keep(place: str, x, ids) -> None:
+        values = np.asarray(ops.cast(x, "float32"))[np.asarray(ids) != 0]
+        scales[place] = float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+
+    x = model.inputs_position(model.target_space(model.inputs_embedding(inputs)))
+    for i, layer in enumerate(model.encoder.layers):
+        x, _ = layer.self_attention(x, attention_mask=mask)
+        keep(f"encoder/layer_{i}/self_attention", x, inputs)
+        x, _ = layer.ffn(x, real=real)
+        keep(f"encoder/layer_{i}/ffn", x, inputs)
+    memory = model.encoder.preprocess(x)
+
+    shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
+    x = model.targets_position(model.targets_embedding(shifted))
+    for i, layer in enumerate(model.decoder.layers):
+        x, _ = layer.self_attention(x, attention_mask=causal_mask(ops.shape(x)[1]))
+        keep(f"decoder/layer_{i}/self_attention", x, targets)
+        x, _ = layer.encdec_attention(x, memory=memory, attention_mask=memory_mask)
+        keep(f"decoder/layer_{i}/encdec_attention", x, targets)
+        x, _ = layer.ffn(x)
+        keep(f"decoder/layer_{i}/ffn", x, targets)
+    return scales, model.softmax.logits(model.decoder.preprocess(x))
+
+
+def by_layer(places: Mapping[str, float]) -> dict[str, float]:
+    """Joins the gradient norms of a layer's sublayers: the root of the sum of their squares."""
+    squares: dict[str, float] = {}
+    for place, value in places.items():
+        layer = place.rpartition("/")[0] or place
+        squares[layer] = squares.get(layer, 0.0) + value**2
+    return {layer: square**0.5 for layer, square in squares.items()}
+
+
+def depth_of(place: str) -> int:
+    """Returns the number of a place's layer, from 0; -1 for what is in no layer."""
+    found = re.search(r"layer_(\d+)", place)
+    return int(found[1]) if found else -1
+
+
+def last_layer(places: Iterable[str], stack: str) -> str:
+    """Returns the place, or the layer, of a stack's last feed-forward sublayer."""
+    mine = [place for place in places if re.match(rf"{stack}/layer_\d+(/ffn)?$", place)]
+    return max(mine, key=depth_of)
