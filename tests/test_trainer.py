@@ -163,8 +163,8 @@ def test_a_signal_saves_the_step_and_the_same_command_continues(
 ):
     step = Progress.step
 
-    def then_a_signal(self, number, *arguments):
-        step(self, number, *arguments)
+    def then_a_signal(self, number, *arguments, **more):
+        step(self, number, *arguments, **more)
         if number == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
