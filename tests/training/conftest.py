@@ -1,12 +1,16 @@
 """A model small enough to train in a test, with the interface that training needs."""
 
 import io
+import pathlib
+import random
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from t2t_repro import registry
+from t2t_repro.data import tfrecord
 from t2t_repro.run_directory import RunDirectory
 
 
@@ -114,3 +118,25 @@ def weights():
     from t2t_repro.training import checkpoints
 
     return lambda model: {k: np.asarray(v) for k, v in checkpoints.named_weights(model).items()}
+
+
+@pytest.fixture(scope="session")
+def write_reversals():
+    """Returns a function that writes the files of an algorithmic problem: digits and their reverse.
+
+    It takes the folder, the problem's name and the number of train examples; dev has 9.
+    """
+
+    def write(folder: pathlib.Path, name: str, train: int) -> None:
+        folder.mkdir()
+        problem, draw = registry.get_problem(name), random.Random(1)
+        for split, count in {"train": train, "dev": 9}.items():
+            records = []
+            for _ in range(count):
+                digits = draw.choices([2, 3], k=draw.randint(3, 12))
+                example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
+                records.append(tfrecord.serialize(example))
+            (path,) = problem.filepaths(split, str(folder), 1)
+            pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+
+    return write

@@ -6,7 +6,6 @@ A run goes on under the other backend as well. Another process, for a backend ca
 import json
 import os
 import pathlib
-import random
 import shutil
 import subprocess
 import sys
@@ -14,8 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli, registry, trainer
-from t2t_repro.data import tfrecord
+from t2t_repro import cli, trainer
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 PROGRAM = """
@@ -80,18 +78,9 @@ def copy_without_the_last_step(folder: pathlib.Path, source: str, target: str) -
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> pathlib.Path:
+def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("jax")
-    (folder / "data").mkdir()
-    problem, draw = registry.get_problem(PROBLEM), random.Random(1)
-    for split, count in {"train": 300, "dev": 9}.items():
-        records = []
-        for _ in range(count):
-            digits = draw.choices([2, 3], k=draw.randint(3, 12))
-            example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
-            records.append(tfrecord.serialize(example))
-        (path,) = problem.filepaths(split, str(folder / "data"), 1)
-        pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+    write_reversals(folder / "data", PROBLEM, 300)
     (folder / "in").write_text("0 1 1\n1 0\n")
     train_by_tensorflow(folder, "tensorflow")
     copy_without_the_last_step(folder, "tensorflow", "tensorflow-jax")

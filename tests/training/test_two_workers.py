@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import socket
@@ -13,9 +12,6 @@ import time
 
 import numpy as np
 import pytest
-
-from t2t_repro import registry
-from t2t_repro.data import tfrecord
 
 pytestmark = pytest.mark.slow
 
@@ -79,18 +75,9 @@ class Launch:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> pathlib.Path:
+def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("workers")
-    (folder / "data").mkdir()
-    problem, draw = registry.get_problem(PROBLEM), random.Random(1)
-    for split, count in {"train": 400, "dev": 9}.items():
-        records = []
-        for _ in range(count):
-            digits = draw.choices([2, 3], k=draw.randint(3, 12))
-            example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
-            records.append(tfrecord.serialize(example))
-        (path,) = problem.filepaths(split, str(folder / "data"), 1)
-        pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+    write_reversals(folder / "data", PROBLEM, 400)
     return folder
 
 
