@@ -28,8 +28,8 @@ class Hooked(Progress):
         super().__init__(run, plan.train_steps, plan.log_step_count_steps, io.StringIO())
         self._hook = hook
 
-    def step(self, step, *arguments):
-        super().step(step, *arguments)
+    def step(self, step, *arguments, **more):
+        super().step(step, *arguments, **more)
         self._hook(step)
 
 
