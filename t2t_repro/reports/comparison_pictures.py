@@ -25,10 +25,10 @@ def draw(plan: Plan, results: Results, folder: pathlib.Path) -> dict[str, str]:
     drawn = {
         "training-loss.png": (
             _losses(plan, results, "Training loss, a moving mean", lambda r: smoothed(r.train)),
-            "Training loss against steps (label-smoothed, with dropout), a moving mean over a "
-            "twentieth of the run. The line is the mean of the seeds, the band runs from the "
-            "lowest to the highest; a cross ends a run that was not finite. Dotted: the loss "
-            "before the first step.",
+            "Training loss against steps, a moving mean over a twentieth of the run. It has "
+            "dropout and label smoothing, and T2T takes off the least that smoothing allows. The "
+            "line is the mean of the seeds, the band runs from the lowest to the highest; a cross "
+            "ends a run that was not finite. Dotted: the loss before the first step.",
         ),
         "dev-loss.png": (
             _losses(plan, results, "Dev loss", lambda r: r.dev, marker="o"),
@@ -134,11 +134,29 @@ def _losses(plan: Plan, results: Results, title: str, curve: Callable[[Result], 
             if levels:
                 each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
     axes[0, 0].legend(fontsize=8)
-    for row in axes:  # one scale for a row, so that its depths can be compared
-        limits = [each.get_ylim() for each in row]
-        for each in row:
-            each.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    for row in axes:
+        _share_scale(row)
     return figure
+
+
+def _share_scale(axes, logarithmic: bool = False) -> None:
+    """Gives axes one vertical scale, so that what they show can be compared."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes = list(axes)
+    lines = [np.asarray(line.get_ydata()) for each in axes for line in each.lines]
+    values = np.concatenate(lines or [np.array([1.0])])
+    low, high = float(np.min(values)), float(np.max(values))
+    for each in axes:
+        if logarithmic and low > 0:
+            each.set_yscale("log")
+            each.set_ylim(low / 1.2, high * 1.2)
+            within = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+            each.yaxis.set_major_locator(LogLocator(subs=within))
+            each.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            each.yaxis.set_minor_formatter(NullFormatter())
+        else:
+            each.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
 
 
 def _final(plan: Plan, results: Results):
@@ -173,7 +191,8 @@ def _mean(found: Sequence[Places]) -> Places:
 def _by_sublayer(plan: Plan, results: Results, kind: str):
     """Draws what was measured before the first step: a row a stack, a column a depth."""
     what = {"gradients": "gradient norm", "activations": "root mean square"}[kind]
-    title = f"{what.capitalize()} before the first step".replace("norm", "norms")
+    title = {"gradients": "Gradient norms", "activations": "Activations"}[kind]
+    title += " before the first step"
     figure, axes = pictures.figure(len(plan.depths), 2, title=title, width=3.6, height=2.8)
     axes = np.atleast_1d(axes).reshape(2, len(plan.depths))
     for stack, row in zip(_STACKS, axes, strict=True):
@@ -190,10 +209,11 @@ def _by_sublayer(plan: Plan, results: Results, kind: str):
                         label = f"{name} {sublayer}"
                         style = {"color": _color(plan, name), "marker": marker, "label": label}
                         each.plot(range(depth), mine, markersize=4, linewidth=1, **style)
-            if kind == "gradients":
-                each.set_yscale("log")
             each.set_xticks(range(0, depth, max(1, depth // 6)))
-    axes[1, -1].legend(fontsize=6)
+    if not any(each.lines for each in axes.flat):
+        return None
+    _share_scale(axes.flat, logarithmic=kind == "gradients")
+    axes[1, 0].legend(fontsize=6)
     return figure
 
 
@@ -224,13 +244,13 @@ def _by_depth(plan: Plan, results: Results):
                 expected = values[0] * np.sqrt(depths[0] / depths)
                 each.plot(depths, expected, "--", color=_color(plan, name), linewidth=0.8)
         each.set_xscale("log")
-        each.set_yscale("log")
         each.set_xticks(sorted(plan.depths), [str(depth) for depth in sorted(plan.depths)])
         each.minorticks_off()
         each.set_title(stack)
         each.set_xlabel("depth")
         each.set_ylabel("gradient norm")
         each.legend(fontsize=8)
+    _share_scale(axes, logarithmic=True)
     return figure
 
 
@@ -250,7 +270,6 @@ def _in_training(plan: Plan, results: Results, kind: str = "gradients"):
         for step, each in zip(steps, row, strict=True):
             each.set_title(f"warm-up {warmup:,}, step {step:,}")
             each.set_xlabel("encoder's, then decoder's layers")
-            each.set_yscale("log")
             for name in plan.sequences:
                 found = _of(results, depth=depth, warmup=warmup, sequences=name)
                 mine = [getattr(r, kind)[step] for r in found if step in getattr(r, kind)]
@@ -268,9 +287,9 @@ def _in_training(plan: Plan, results: Results, kind: str = "gradients"):
                 if line:
                     style = {"color": _color(plan, name), "label": name, "marker": "o"}
                     each.plot(range(len(line)), line, markersize=3, linewidth=1, **style)
-            each.axvline(depth - 0.5, color="#888888", linestyle=":", linewidth=1)
-        limits = [each.get_ylim() for each in row if each.lines]
+    for row in axes:
+        _share_scale(row, logarithmic=kind == "gradients")
         for each in row:
-            each.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+            each.axvline(depth - 0.5, color="#888888", linestyle=":", linewidth=1)
     axes[0, 0].legend(fontsize=8)
     return figure
