@@ -328,7 +328,10 @@ def summary(plan: Plan, results: dict[Cell, Result], pairs: Sequence[Difference]
             mine = [d for d in here if name in (d.first, d.second)]
             if mine and all(d.better == name for d in mine):
                 best[name].append(setting)
-    return [_who_is_better(best, len(settings), plan), _what_is_stable(plan, results)]
+    first = _who_is_better(best, len(settings), plan)
+    if len(results) < len(plan.cells()):
+        first = f"Of the {len(results)} cells that have ended, {first[0].lower()}{first[1:]}"
+    return [first, _what_is_stable(plan, results)]
 
 
 def _who_is_better(best: dict[str, list[tuple[int, int]]], settings: int, plan: Plan) -> str:

@@ -187,6 +187,8 @@ def test_the_summary_says_when_the_numbers_support_nothing():
         "No cell diverged and each ended better than word frequencies, so the numbers say nothing "
         "about which of the sequences is the more stable.",
     ]
+    part = {c: result_of(c) for c in plan.cells()[:2]}
+    assert summary_of(plan, part)[0].startswith("Of the 2 cells that have ended, after 1,200 steps")
     both = {c: result_of(c, stopped_at=2, sentences=None) for c in plan.cells()}
     assert "which is alike and shows nothing" in summary_of(plan, both)[1]
 
