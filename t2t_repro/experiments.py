@@ -1,0 +1,74 @@
+"""t2t-experiments: what the paper argues, checked by experiments of a minute or so.
+
+  t2t-experiments positions --output_dir=out
+  t2t-experiments attention_scores --output_dir=out
+
+Each writes NAME.png, a picture, NAME.csv, the numbers, and NAME.txt, two sentences that are made
+from the numbers by fixed rules and say so where the numbers do not support the claim.
+
+  positions         PE(pos + k) is a linear function of PE(pos) (section 3.5)
+  attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
+"""
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from absl import flags
+
+from t2t_repro import cli, errors
+from t2t_repro.errors import UserError
+
+# Each experiment's module; its run(progress) returns an experiment_result.Result.
+EXPERIMENTS = {
+    "positions": "t2t_repro.reports.experiment_positions",
+    "attention_scores": "t2t_repro.reports.experiment_attention_scores",
+}
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-experiments's flags."""
+    text = f"Which one: {', '.join(EXPERIMENTS)}. It may also stand alone, before the flags."
+    flags.DEFINE_string("name", None, text, flag_values=f)
+    flags.DEFINE_string("output_dir", None, "The folder for the files.", flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Runs the experiment that the flags name."""
+    if not args.name:
+        raise UserError(
+            "Expected an experiment: t2t-experiments NAME --output_dir=DIR. Received: none. Give "
+            f"one of {', '.join(EXPERIMENTS)}."
+        )
+    if args.name not in EXPERIMENTS:
+        raise errors.unknown("experiment", args.name, EXPERIMENTS)
+    if not args.output_dir:
+        raise UserError("Expected --output_dir, a folder for the files. Received: none. Name one.")
+    folder = Path(args.output_dir).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, if it cannot be
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    start = time.perf_counter()
+
+    def progress(text: str) -> None:
+        seconds = time.perf_counter() - start
+        print(f"{args.name}, {seconds:.0f} s: {text}", file=sys.stderr, flush=True)
+
+    result = importlib.import_module(EXPERIMENTS[args.name]).run(progress)
+    written = result.write(folder, args.name)
+    print("\n".join(result.sentences))
+    for path in written:
+        print(f"Written to {path}.")
+
+
+def console() -> None:
+    """The console script: `t2t-experiments NAME` is `t2t-experiments --name=NAME`."""
+    argv = sys.argv[1:]
+    if argv and not argv[0].startswith("-"):
+        argv[0] = f"--name={argv[0]}"
+    cli.run("t2t-experiments", __doc__, define_flags, main, argv)
+
+
+if __name__ == "__main__":
+    console()

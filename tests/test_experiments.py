@@ -1,0 +1,73 @@
+"""t2t-experiments: three files and two sentences, and what it refuses."""
+
+import csv
+
+import pytest
+
+from t2t_repro import cli, experiments
+from t2t_repro.reports import experiment_positions
+
+
+def run(*argv):
+    cli.run(
+        "t2t-experiments", experiments.__doc__, experiments.define_flags, experiments.main, [*argv]
+    )
+
+
+def refused(capsys, *argv):
+    with pytest.raises(SystemExit) as left:
+        run(*argv)
+    assert left.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_an_experiment_leaves_a_picture_numbers_and_two_sentences(tmp_path, capsys):
+    run("--name=positions", f"--output_dir={tmp_path / 'new' / 'out'}")
+    said = capsys.readouterr()
+    folder = tmp_path / "new" / "out"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("positions.csv", "positions.png", "positions.txt")
+    ]
+    assert (folder / "positions.png").read_bytes().startswith(b"\x89PNG")
+    with open(folder / "positions.csv", newline="") as file:
+        first, *_ = rows = list(csv.DictReader(file))
+    assert tuple(first) == experiment_positions.Pair._fields
+    offsets = len(experiment_positions.OFFSETS)
+    assert len(rows) == offsets * experiment_positions.WIDTH // 2
+    assert first["frequency"] == "1" and first["angle"] == "1"  # six digits
+    sentences = (folder / "positions.txt").read_text().splitlines()
+    assert len(sentences) == 2 and said.out.startswith("\n".join(sentences))
+    assert f"Written to {folder / 'positions.csv'}." in said.out
+    assert said.err.count("positions, ") == offsets
+
+
+def test_the_name_may_stand_alone(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["t2t-experiments", "position", "--output_dir=out"])
+    with pytest.raises(SystemExit) as left:
+        experiments.console()
+    assert left.value.code == 2
+    assert "Received: 'position'. Did you mean 'positions'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--output_dir=out"], "Expected an experiment: t2t-experiments NAME"),
+        (["--name=positions"], "Expected --output_dir, a folder for the files. Received: none."),
+        (["--name=zzz", "--output_dir=out"], "Expected one of: attention_scores,"),
+    ],
+)
+def test_what_is_refused(argv, message, capsys):
+    assert message in refused(capsys, *argv)
+
+
+def test_a_file_in_the_folders_place_is_refused_before_the_work(tmp_path, capsys):
+    (tmp_path / "out").write_text("mine")
+    said = refused(capsys, "--name=positions", f"--output_dir={tmp_path / 'out'}")
+    assert "Expected a folder, or none yet: name another." in said
+    assert "offset" not in said and (tmp_path / "out").read_text() == "mine"
+
+
+def test_help_names_every_experiment():
+    for name in experiments.EXPERIMENTS:
+        assert f"\n  {name} " in experiments.__doc__
