@@ -9,7 +9,7 @@ A place is named as in the model: "decoder/layer_5/ffn", or "embedding" for what
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -125,15 +125,3 @@ def by_layer(places: Mapping[str, float]) -> dict[str, float]:
         layer = place.rpartition("/")[0] or place
         squares[layer] = squares.get(layer, 0.0) + value**2
     return {layer: square**0.5 for layer, square in squares.items()}
-
-
-def depth_of(place: str) -> int:
-    """Returns the number of a place's layer, from 0; -1 for what is in no layer."""
-    found = re.search(r"layer_(\d+)", place)
-    return int(found[1]) if found else -1
-
-
-def last_layer(places: Iterable[str], stack: str) -> str:
-    """Returns the place, or the layer, of a stack's last feed-forward sublayer."""
-    mine = [place for place in places if re.match(rf"{stack}/layer_\d+(/ffn)?$", place)]
-    return max(mine, key=depth_of)
