@@ -8,6 +8,7 @@ from the numbers by fixed rules and say so where the numbers do not support the 
 
   positions         PE(pos + k) is a linear function of PE(pos) (section 3.5)
   attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
+  memory            attention in blocks does not need the square of the length in memory
 """
 
 import importlib
@@ -25,6 +26,7 @@ from t2t_repro.errors import UserError
 EXPERIMENTS = {
     "positions": "t2t_repro.reports.experiment_positions",
     "attention_scores": "t2t_repro.reports.experiment_attention_scores",
+    "memory": "t2t_repro.reports.experiment_memory",
 }
 
 
