@@ -9,6 +9,7 @@ from the numbers by fixed rules and say so where the numbers do not support the 
   positions         PE(pos + k) is a linear function of PE(pos) (section 3.5)
   attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
   memory            attention in blocks does not need the square of the length in memory
+  layer_types       table 1: the time of a layer grows with length and width as its formula says
 """
 
 import importlib
@@ -27,6 +28,7 @@ EXPERIMENTS = {
     "positions": "t2t_repro.reports.experiment_positions",
     "attention_scores": "t2t_repro.reports.experiment_attention_scores",
     "memory": "t2t_repro.reports.experiment_memory",
+    "layer_types": "t2t_repro.reports.experiment_layer_types",
 }
 
 
