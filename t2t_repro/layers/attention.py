@@ -95,16 +95,8 @@ class Attention(keras.layers.Layer):
         return product(x, ops.cast(kernel, x.dtype), training)
 
     def project_apart(self, x, kernel, cuts: Sequence[int], training: bool) -> list:
-        """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel.
-
-        In training the kernel is cut, which is smaller than what it makes and whose gradient is put
-        together again; in decoding what it makes of the one position is.
-        """
-        if training:
-            kernels = ops.split(kernel, cuts, axis=-1)
-            parts = [self.project(x, part, training) for part in kernels]
-        else:
-            parts = ops.split(self.project(x, kernel), cuts, axis=-1)
+        """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel."""
+        parts = ops.split(self.project(x, kernel, training), cuts, axis=-1)
         return [self.split_heads(part) for part in parts]
 
     def split_heads(self, x):

@@ -8,8 +8,8 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.reports.published import SUSTAINED_TFLOPS
 
 # The share of a device's rate that a training step of the base model reaches, measured in float32
-# on two CPU cores against their own matrix products: benchmarks/RESULTS.md has how.
-EFFICIENCY = 0.58
+# on two CPU cores against their own matrix products: benchmarks/train_step.py, in RESULTS.md there.
+EFFICIENCY = 0.72
 
 
 @dataclass(frozen=True)
