@@ -58,7 +58,7 @@ def test_a_trial_reads_what_the_steps_took(monkeypatch):
     [
         ("print('t2t-trainer: error: ... Received: out of memory. ...'); sys.exit(2)", 900, 20,
          "out of memory"),
-        ("print('terminate called after throwing std::bad_alloc'); os.abort()", 900, 20,
+        ("print('terminate called after throwing std::bad_alloc', flush=True); os.abort()", 900, 20,
          "out of memory"),
         ("os.kill(os.getpid(), 9)", 900, 20, "killed, as the system does"),
         ("x = bytearray(10**8); time.sleep(30)", 60, 20, "more than 60 MB"),
