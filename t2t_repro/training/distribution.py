@@ -25,6 +25,15 @@ def batches(dataset) -> Iterator:
     return iter(dataset)
 
 
+def for_all_shapes(function: Callable, features: tuple[str, ...], jit_compile: bool) -> Callable:
+    """Returns a function of {feature: int32 (B, length)}, compiled by TensorFlow in one trace."""
+    import tensorflow as tf
+
+    signature = {name: tf.TensorSpec([None, None], tf.int32) for name in features}
+    options = {"autograph": False, "jit_compile": jit_compile or None}
+    return tf.function(function, input_signature=[signature], **options)
+
+
 class NotFinite(Exception):
     """A step whose loss or gradients are not finite; nothing of it was applied."""
 

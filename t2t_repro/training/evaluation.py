@@ -1,5 +1,6 @@
 """Evaluation of a model on a dataset, teacher-forced, with tensor2tensor's metrics."""
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import guards, metrics
+from t2t_repro.training import distribution, guards, metrics
 
 
 class Evaluator:
@@ -59,7 +60,8 @@ class Evaluator:
     def _statistics_of(self, batch: dict) -> dict:
         """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
         if keras.backend.backend() == "tensorflow":
-            return self._statistics.predict_on_batch(batch)
+            statistics = self._statistics.for_all_shapes(tuple(batch))(batch)
+            return {name: np.asarray(array) for name, array in statistics.items()}
         # Each shape is compiled: padding to powers of two leaves few of them.
         statistics = self._statistics.predict_on_batch({n: _grown(a) for n, a in batch.items()})
         rows, length = batch["targets"].shape
@@ -81,6 +83,15 @@ class _Statistics(keras.Model):
         super().__init__(name="statistics")
         self.model = model
         self.jit_compile = model.jit_compile
+
+    @functools.cache  # noqa: B019, a model's few feature names
+    def for_all_shapes(self, features: tuple[str, ...]):
+        """Returns the prediction compiled by TensorFlow once, for batches of any shape.
+
+        Keras compiles the first shape apart, with other roundings: which one it is would depend on
+        where a run was resumed.
+        """
+        return distribution.for_all_shapes(self.call, features, self.jit_compile)
 
     def call(self, batch, training=False):
         return metrics.token_statistics(self.model(batch, training=False), batch["targets"])
