@@ -78,6 +78,6 @@ def test_an_evaluation_without_memory_names_its_batch(make_model, make_batches, 
     def fail(batch):
         raise MemoryError
 
-    monkeypatch.setattr(evaluator._statistics, "predict_on_batch", fail)
+    monkeypatch.setattr(evaluator, "_statistics_of", fail)
     with pytest.raises(UserError, match=r"memory for an evaluation on a batch of inputs \d x \d"):
         evaluator.evaluate(make_batches().take(1))
