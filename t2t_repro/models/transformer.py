@@ -11,22 +11,13 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.layers.attention import (
-    CrossAttention,
-    RelativeSelfAttention,
-    SelfAttention,
-    causal_mask,
-    same_segment_mask,
-)
+from t2t_repro.layers.attention import causal_mask, same_segment_mask
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
-from t2t_repro.layers.dropout import Dropout, parse_dims
-from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
-from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.initialization import kernel_initializer
-from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
-from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
+from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.packed import Segments, segments
-from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
+from t2t_repro.models.parts import Parts
+from t2t_repro.models.stacks import Stack
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
@@ -60,7 +51,7 @@ class Transformer(keras.Model):
         self.inputs_vocab_size = inputs_vocab_size
         self.targets_vocab_size = targets_vocab_size
         self.target_space_id = target_space_id
-        parts = _Parts(hparams, self.dtype_policy)
+        parts = Parts(hparams, self.dtype_policy)
         tables = parts.tables(inputs_vocab_size, targets_vocab_size)
         self.inputs_embedding, self.targets_embedding, self.softmax = tables
         self.target_space = parts.target_space(target_space_id)
@@ -274,120 +265,3 @@ class Transformer(keras.Model):
     @classmethod
     def from_config(cls, config):
         return cls(HParams(**config.pop("hparams")), **config)
-
-
-class _Parts:
-    """Makes the model's layers: the one place where hparams become constructor arguments."""
-
-    def __init__(self, hparams: HParams, dtype):
-        self.hp = hparams
-        self.dtype = dtype
-        self.initializer = kernel_initializer(hparams.initializer, hparams.initializer_gain)
-
-    def tables(self, inputs_vocab_size: int, targets_vocab_size: int):
-        """Returns the tables of inputs, targets and softmax, shared as the hparams say."""
-        hp = self.hp
-        scale = hp.hidden_size**0.5 if hp.multiply_embedding_mode == "sqrt_depth" else 1.0
-
-        def table(vocab_size: int, name: str) -> SymbolEmbedding:
-            size = -(-vocab_size // hp.vocab_divisor) * hp.vocab_divisor
-            shards = hp.symbol_modality_num_shards
-            return SymbolEmbedding(size, hp.hidden_size, shards, scale, dtype=self.dtype, name=name)
-
-        shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
-        if not shared:
-            inputs = table(inputs_vocab_size, "input_emb")
-            targets = table(targets_vocab_size, "target_emb")
-        elif inputs_vocab_size == targets_vocab_size:
-            inputs = targets = table(inputs_vocab_size, "shared")
-        else:
-            # T2T shares within one modality, and vocabularies of two sizes are two modalities.
-            inputs = table(inputs_vocab_size, "shared_inputs")
-            targets = table(targets_vocab_size, "shared_targets")
-        if hp.shared_embedding_and_softmax_weights:
-            return inputs, targets, targets
-        return inputs, targets, table(targets_vocab_size, "softmax")
-
-    def target_space(self, target_space_id: int) -> keras.layers.Layer:
-        if not self.hp.use_target_space_embedding:
-            return NoPositions(name="target_space_embedding", dtype=self.dtype)
-        return TargetSpaceEmbedding(
-            target_space_id,
-            self.initializer.clone(),
-            name="target_space_embedding",
-            dtype=self.dtype,
-        )
-
-    def positions(self, name: str) -> keras.layers.Layer:
-        match self.hp.pos:
-            case "timing":
-                return SinusoidalPositions(name=name, dtype=self.dtype)
-            case "emb":
-                return LearnedPositions(
-                    self.hp.max_length, self.initializer.clone(), name=name, dtype=self.dtype
-                )
-        return NoPositions(name=name, dtype=self.dtype)
-
-    def process(self, sequence: str, name: str) -> PrePostProcess:
-        hp = self.hp
-        dims = parse_dims(hp.layer_prepostprocess_dropout_broadcast_dims)
-        return PrePostProcess(
-            sequence,
-            hp.norm_type,
-            hp.norm_epsilon,
-            hp.layer_prepostprocess_dropout,
-            dims,
-            name=name,
-            dtype=self.dtype,
-        )
-
-    def sublayer(self, layer: keras.layers.Layer, name: str) -> Sublayer:
-        before = self.process(self.hp.layer_preprocess_sequence, "layer_prepostprocess")
-        after = self.process(self.hp.layer_postprocess_sequence, "layer_postprocess")
-        return Sublayer(layer, before, after, name=name, dtype=self.dtype)
-
-    def attention(self, cls: type, name: str) -> Sublayer:
-        hp = self.hp
-        arguments = {
-            "num_heads": hp.num_heads,
-            "key_channels": hp.attention_key_channels or hp.hidden_size,
-            "value_channels": hp.attention_value_channels or hp.hidden_size,
-            "dropout": hp.attention_dropout,
-            "kernel_initializer": self.initializer.clone(),
-            "scale_queries": not hp.attention_variables_3d,
-        }
-        if cls is RelativeSelfAttention:
-            arguments["max_relative_position"] = hp.max_relative_position
-        else:
-            arguments["dropout_broadcast_dims"] = parse_dims(hp.attention_dropout_broadcast_dims)
-        layer = cls(**arguments, name="multihead_attention", dtype=self.dtype)
-        return self.sublayer(layer, name)
-
-    def self_attention(self) -> Sublayer:
-        relative = self.hp.self_attention_type == "dot_product_relative"
-        cls = RelativeSelfAttention if relative else SelfAttention
-        return self.attention(cls, "self_attention")
-
-    def ffn(self) -> Sublayer:
-        hp = self.hp
-        dims = parse_dims(hp.relu_dropout_broadcast_dims)
-        layer = FeedForward(
-            hp.filter_size,
-            hp.relu_dropout,
-            dims,
-            self.initializer.clone(),
-            name="feed_forward",
-            dtype=self.dtype,
-        )
-        return self.sublayer(layer, "ffn")
-
-    def encoder_layer(self, number: int) -> EncoderLayer:
-        return EncoderLayer(
-            self.self_attention(), self.ffn(), name=f"layer_{number}", dtype=self.dtype
-        )
-
-    def decoder_layer(self, number: int) -> DecoderLayer:
-        cross = self.attention(CrossAttention, "encdec_attention")
-        return DecoderLayer(
-            self.self_attention(), cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype
-        )
