@@ -2,10 +2,12 @@
 
 The search talks to a model through one function,
 
-    step_fn(ids (B, K), step, state) -> (logits (B, K, V), state)
+    step_fn(ids (B, K), parents (B, K), step, state) -> (logits (B, K, V), state)
 
-where `ids` are the tokens of the step before (0 at step 0) and every leaf of `state` is
-(B, K, ...). Legend: B batch, K beams, V vocabulary, L tokens there is room for.
+where `ids` are the tokens of the step before (0 at step 0) and `parents` says which of that step's
+beams each of them continues. The search hands `state` on as it got it: the function itself moves by
+`parents` what belongs to a beam (see `pick`), or remembers them, as models/transformer.py does, so
+that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room for.
 
 `beam_search` is the whole search in one call. `begin`, `advance`, `extend` and `result` are its
 pieces: a caller who wants to make more room only when it is needed runs the search in stretches.
@@ -21,7 +23,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
 from t2t_repro.text.encoders import EOS_ID
@@ -31,7 +32,7 @@ _GROUP = 64  # neighbours in the vocabulary of which the largest is looked for f
 
 Tensor = Any
 State = Any
-StepFn = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
+StepFn = Callable[[Tensor, Tensor, Tensor, State], tuple[Tensor, State]]
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,13 @@ class Beams(NamedTuple):
 
     step: Tensor  # int32 (): tokens produced so far
     last_ids: Tensor  # int32 (B, K): the living beams' latest tokens
+    parents: Tensor  # int32 (B, K): the beams of the step before which they continue
     alive_ids: Tensor  # int32 (B, K, L): living beams, best first
     alive_log_probs: Tensor  # float32 (B, K)
     finished_ids: Tensor  # int32 (B, K, L): ended hypotheses, best first; fillers behind them
     finished_scores: Tensor  # float32 (B, K): -INF and below at fillers
     finished_flags: Tensor  # bool (B, K): False at fillers
-    state: State  # the model's own, every leaf (B, K, ...)
+    state: State  # the step function's own
 
 
 def beam_search(
@@ -88,7 +90,7 @@ def beam_search(
 
     Args:
         step_fn: see the module's docstring.
-        initial_state: what `step_fn` receives first; every leaf (B, K, ...).
+        initial_state: what `step_fn` receives first.
         batch_size: B.
         beam_size: K.
         decode_length: how many tokens at most. A scalar is tensor2tensor's rule: one limit, and
@@ -125,6 +127,7 @@ def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tens
     return Beams(
         step=ops.zeros((), dtype="int32"),
         last_ids=ops.zeros(shape, dtype="int32"),
+        parents=ops.zeros(shape, dtype="int32"),
         alive_ids=ops.zeros((*shape, length), dtype="int32"),
         alive_log_probs=ops.broadcast_to(ops.where(first, 0.0, -INF), shape),
         finished_ids=ops.zeros((*shape, length), dtype="int32"),
@@ -163,7 +166,7 @@ def advance(
 
     def body(beams: Beams) -> tuple[Beams]:
         live = unfinished(beams, limits, alpha, rules)
-        logits, state = step_fn(beams.last_ids, beams.step, beams.state)
+        logits, state = step_fn(beams.last_ids, beams.parents, beams.step, beams.state)
         grown = grow(beams, ops.cast(logits, "float32"), state, alpha, rules)
         if rules.per_sentence or rules.greedy:
             grown = _freeze(beams, grown, live)
@@ -199,21 +202,13 @@ def length_penalty(length: Tensor, alpha: Tensor) -> Tensor:
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
-def extend(beams: Beams, length: Tensor, state: State) -> Beams:
-    """The same search with room for `length` tokens.
-
-    state: an initial state of the new size, which says along which axes the old one must grow.
-    """
-    room = [(0, 0), (0, 0), (0, length - ops.shape(beams.alive_ids)[2])]
-
-    def copy(old: Tensor, new: Tensor) -> Tensor:
-        sizes = zip(ops.shape(old), ops.shape(new), strict=True)
-        return ops.pad(old, [(0, after - before) for before, after in sizes])
-
+def extend(beams: Beams, more: Tensor, state: State) -> Beams:
+    """The same search with room for `more` tokens more, and a state that has it too."""
+    room = [(0, 0), (0, 0), (0, more)]
     return beams._replace(
         alive_ids=ops.pad(beams.alive_ids, room),
         finished_ids=ops.pad(beams.finished_ids, room),
-        state=keras.tree.map_structure(copy, beams.state, state),
+        state=state,
     )
 
 
@@ -230,6 +225,17 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
     ends = ops.cast(ops.equal(ids, rules.eos_id), "int32")
     after_end = ops.cumsum(ends, axis=2) - ends > 0
     return ops.where(after_end, 0, ids), scores
+
+
+def pick(x: Tensor, index: Tensor) -> Tensor:
+    """x (B, N, ...) at index (B, M) -> (B, M, ...)."""
+    shape = ops.shape(x)
+    batch, count = shape[0], shape[1]
+    rows = ops.cast(ops.arange(batch), "int32")[:, None] * count + ops.cast(index, "int32")
+    # (B, N, ...) -> (B * N, ...), gathered -> (B * M, ...) -> (B, M, ...)
+    flat = ops.reshape(x, (batch * count, *shape[2:]))
+    picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
+    return ops.reshape(picked, (batch, ops.shape(index)[1], *shape[2:]))
 
 
 def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules) -> Beams:
@@ -249,12 +255,12 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
         scores = log_probs / penalty
-    sequences = _write(_pick(beams.alive_ids, origin), ids, beams.step)
+    sequences = _write(pick(beams.alive_ids, origin), ids, beams.step)
 
     # The best K that go on.
     minus = ops.cast(ended, "float32") * -INF
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
-    alive_origin = ops.take_along_axis(origin, best, axis=1)
+    parents = ops.take_along_axis(origin, best, axis=1)
 
     # The best K that have ended, now or before.
     minus = (1.0 - ops.cast(ended, "float32")) * -INF
@@ -265,12 +271,13 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     return Beams(
         step=beams.step + 1,
         last_ids=ops.take_along_axis(ids, best, axis=1),
-        alive_ids=_pick(sequences, best),
+        parents=ops.cast(parents, "int32"),
+        alive_ids=pick(sequences, best),
         alive_log_probs=ops.take_along_axis(log_probs, best, axis=1),
-        finished_ids=_pick(all_ids, kept),
+        finished_ids=pick(all_ids, kept),
         finished_scores=finished_scores,
-        finished_flags=_pick(all_flags, kept),
-        state=keras.tree.map_structure(lambda leaf: _pick(leaf, alive_origin), state),
+        finished_flags=pick(all_flags, kept),
+        state=state,
     )
 
 
@@ -289,6 +296,7 @@ def _grow_greedily(
     return Beams(
         step=beams.step + 1,
         last_ids=ids,
+        parents=beams.parents,
         alive_ids=sequences,
         alive_log_probs=total,
         finished_ids=sequences,
@@ -331,7 +339,7 @@ def _largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     logits = ops.reshape(logits, (-1, groups, _GROUP))
     group = ops.top_k(ops.max(logits, axis=2), count)[1]  # (B * K, count)
     group = ops.cast(ops.sort(group, axis=1), "int32")  # in order, so that ties fall to lower ids
-    members = ops.reshape(_pick(logits, group), (-1, count * _GROUP))
+    members = ops.reshape(pick(logits, group), (-1, count * _GROUP))
     values, place = ops.top_k(members, count)
     place = ops.cast(place, "int32")
     ids = ops.take_along_axis(group, place // _GROUP, axis=1) * _GROUP + place % _GROUP
@@ -363,14 +371,3 @@ def _write(sequences: Tensor, ids: Tensor, step: Tensor) -> Tensor:
     """(B, K, L) with `ids` (B, K) written at `step`."""
     here = ops.equal(ops.arange(ops.shape(sequences)[2], dtype="int32"), step)
     return ops.where(here, ids[..., None], sequences)
-
-
-def _pick(x: Tensor, index: Tensor) -> Tensor:
-    """x (B, N, ...) at index (B, M) -> (B, M, ...)."""
-    shape = ops.shape(x)
-    batch, count = shape[0], shape[1]
-    rows = ops.cast(ops.arange(batch), "int32")[:, None] * count + ops.cast(index, "int32")
-    # (B, N, ...) -> (B * N, ...), gathered -> (B * M, ...) -> (B, M, ...)
-    flat = ops.reshape(x, (batch * count, *shape[2:]))
-    picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
-    return ops.reshape(picked, (batch, ops.shape(index)[1], *shape[2:]))

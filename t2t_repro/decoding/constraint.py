@@ -1,7 +1,7 @@
 """What a search may write: a constraint forbids tokens, step by step, and the search obeys it.
 
 A constraint is made once for a vocabulary. It knows some numbers of each source sentence, its
-facts, and carries a state along each beam, which the search moves as it moves the model's:
+facts, and carries a state along each beam, which `constrained` moves with the beams:
 
     constraint.facts(sources) -> int32 (B, W)                 of source texts, as wide as they need
     constraint.initial_state(facts (B, W), limits (B,), beams) -> state, leaves int32 (B, K, ...)
@@ -15,10 +15,11 @@ Legend: B batch, K beams, V vocabulary, W words, D depth.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.decoding.beam_search import INF, StepFn
+from t2t_repro.decoding.beam_search import INF, StepFn, pick
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.lexicon import UNKNOWN_WORD
 
@@ -43,11 +44,12 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
     it returns are log-probabilities (B, K, V), -INF where a token is forbidden.
     """
 
-    def step(ids: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
-        logits, model_state = step_fn(ids, step, state["model"])
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
+        logits, model_state = step_fn(ids, parents, step, state["model"])
         logits = ops.cast(logits, "float32")
         log_probs = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
-        allowed, constraint_state = constraint.allowed(ids, step, state["constraint"])
+        moved = keras.tree.map_structure(lambda leaf: pick(leaf, parents), state["constraint"])
+        allowed, constraint_state = constraint.allowed(ids, step, moved)
         log_probs = ops.where(allowed, log_probs, -INF)
         return log_probs, {"model": model_state, "constraint": constraint_state}
 

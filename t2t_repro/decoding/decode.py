@@ -22,7 +22,7 @@ from t2t_repro.decoding.steering import FILL, UNSTEERED, Steering
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import EOS_ID
 
-FIRST_ROOM = 16  # tokens there is room for at first
+STRETCH = 8  # tokens that room is made for at a time
 _MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
 
 
@@ -155,13 +155,12 @@ def _search(
     rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
     inputs, limits, facts = _pad_rows(inputs, limits, facts)
     alpha_array = np.asarray(alpha, "float32")
-    room = _more_room(0, most)
     layout = programs.layout() if len(inputs) * rules.beam_size >= _MANY_ROWS else None
-    memory, beams = programs.start(inputs, facts, limits, room)
+    memory, beams = programs.start(inputs, facts, limits)
     while True:
-        beams, live = programs.advance(memory, layout, beams, limits, alpha_array, room)
+        more = _more_room(ops.shape(beams.alive_ids)[2], most)
+        beams, live = programs.advance(memory, layout, beams, limits, alpha_array, more)
         live = np.asarray(live)[: len(rows)]
-        room = ops.shape(beams.alive_ids)[2]
         if not live.any():
             break
         if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
@@ -171,7 +170,6 @@ def _search(
             index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
             memory, beams = _take((memory, beams), index.astype("int32"))
             limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0).astype("int32")
-        room = _more_room(room, most)
     _store(beams, rows, np.arange(len(rows)), ids, scores, rules)
     return ids[:, :, : int(beams.step)], scores
 
@@ -199,10 +197,10 @@ def _take(values: Any, index: np.ndarray) -> Any:
 
 
 def _more_room(room: int, most: int) -> int:
-    """How many tokens to make room for next."""
+    """How many tokens to make room for, where there was room for `room` and `most` can come."""
     if static_shapes():
-        return max(FIRST_ROOM, 2 * room)
-    return min(max(FIRST_ROOM, -(-room * 3 // 16) * 8), most)
+        return max(STRETCH, room)
+    return min(STRETCH, most - room)
 
 
 def _pad_rows(
@@ -236,11 +234,10 @@ class _Programs:
         return self._model.layout()
 
     def start(
-        self, inputs: np.ndarray, facts: dict[str, np.ndarray], limits: np.ndarray, room: int
+        self, inputs: np.ndarray, facts: dict[str, np.ndarray], limits: np.ndarray
     ) -> tuple[Any, Beams]:
-        """What stays constant, and the search at its start."""
-        data = {"inputs": inputs, "facts": facts, "limits": limits}
-        memory, beams = self._start.run({**data, "room": np.zeros(room, "int32")})
+        """What stays constant, and the search at its start, without room yet."""
+        memory, beams = self._start.run({"inputs": inputs, "facts": facts, "limits": limits})
         return memory, Beams(*beams)
 
     def advance(
@@ -250,14 +247,14 @@ class _Programs:
         beams: Beams,
         limits: np.ndarray,
         alpha: np.ndarray,
-        room: int,
+        more: int,
     ) -> tuple[Beams, Any]:
-        """The search after at most `room` steps, and which sentences are not done."""
+        """The search after at most `more` steps more, and which sentences are not done."""
         data = {"memory": memory, "beams": tuple(beams), "limits": limits, "alpha": alpha}
         if layout is not None:
             data["layout"] = layout
         program = self._advance[layout is not None]
-        beams, live = program.run({**data, "room": np.zeros(room, "int32")})
+        beams, live = program.run({**data, "more": np.zeros(more, "int32")})
         return Beams(*beams), live
 
 
@@ -266,34 +263,31 @@ class _SearchProgram(Program):
         super().__init__(model)
         self.rules, self.steering = rules, steering
 
-    def initial_state(self, facts: Any, limits: Any, room: Any) -> Any:
-        """The search's state at its start, with room for so many tokens."""
-        beams = self.rules.beam_size
-        state = self.model.initial_state(ops.shape(limits)[0], beams, room)
-        return self.steering.initial_state(state, facts, limits, beams)
-
 
 class _Start(_SearchProgram):
     def call(self, data):
-        inputs, room = data["inputs"], ops.shape(data["room"])[0]
+        inputs, facts, limits = data["inputs"], data["facts"], data["limits"]
         batch, beams = ops.shape(inputs)[0], self.rules.beam_size
-        state = self.initial_state(data["facts"], data["limits"], room)
-        start = beam_search.begin(state, batch, beams, room)
-        memory = {"model": self.model.start_decoding(inputs), "facts": data["facts"]}
-        return memory, tuple(start)
+        state = self.model.initial_state(batch, beams)
+        state = self.steering.initial_state(state, facts, limits, beams)
+        memory = {"model": self.model.start_decoding(inputs), "facts": facts}
+        return memory, tuple(beam_search.begin(state, batch, beams, 0))
 
 
 class _Advance(_SearchProgram):
     def call(self, data):
         rules, limits, alpha = self.rules, data["limits"], data["alpha"]
-        room, memory = ops.shape(data["room"])[0], data["memory"]
+        more, memory = ops.shape(data["more"])[0], data["memory"]
         beams = Beams(*data["beams"])
-        beams = beam_search.extend(beams, room, self.initial_state(memory["facts"], limits, room))
+        state = self.steering.with_room(beams.state, lambda s: self.model.make_room(s, more))
+        beams = beam_search.extend(beams, more, state)
 
-        def step(ids, step, state):
-            return self.model.decode_step(ids, step, state, memory["model"], data.get("layout"))
+        def step(ids, parents, step, state):
+            own, layout = memory["model"], data.get("layout")
+            return self.model.decode_step(ids, parents, step, state, own, layout)
 
         step = self.steering.steer(step, memory["facts"])
+        room = ops.shape(beams.alive_ids)[2]
         beams = beam_search.advance(step, beams, limits, alpha, room, rules)
         return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
 

@@ -46,16 +46,19 @@ class Ensemble(keras.Model):
     def start_decoding(self, inputs) -> list:
         return [model.start_decoding(inputs) for model in self.models]
 
-    def initial_state(self, batch: int, beams: int, length: int) -> list:
+    def initial_state(self, batch: int, beams: int, length: int = 0) -> list:
         return [model.initial_state(batch, beams, length) for model in self.models]
+
+    def make_room(self, state, more) -> list:
+        return [model.make_room(own, more) for model, own in zip(self.models, state, strict=True)]
 
     def layout(self) -> list:
         return [model.layout() for model in self.models]
 
-    def decode_step(self, ids, step, state, memory, layout=None):
+    def decode_step(self, ids, parents, step, state, memory, layout=None):
         layouts = [None] * len(self.models) if layout is None else layout
         pairs = [
-            model.decode_step(ids, step, own, kept, laid_out)
+            model.decode_step(ids, parents, step, own, kept, laid_out)
             for model, own, kept, laid_out in zip(self.models, state, memory, layouts, strict=True)
         ]
         return self._mean([logits for logits, _ in pairs]), [state for _, state in pairs]

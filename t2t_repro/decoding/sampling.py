@@ -87,8 +87,8 @@ def sampled(step_fn: StepFn, numbers: Tensor, how: Sampling) -> StepFn:
     """
     last = ops.shape(numbers)[1] - 1
 
-    def step(ids: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
-        log_probs, state = step_fn(ids, step, state)
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        log_probs, state = step_fn(ids, parents, step, state)
         draw = ops.take(numbers, ops.minimum(step, last), axis=1)  # (B,)
         chosen = choose(log_probs, draw[:, None, None], how)
         tokens = ops.arange(log_probs.shape[-1], dtype="int32")

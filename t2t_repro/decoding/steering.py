@@ -12,7 +12,7 @@ runs:
 Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,12 @@ class Steering:
         state = self.constraint.initial_state(facts["words"], limits, beams)
         return {"model": model_state, "constraint": state}
 
+    def with_room(self, state: Any, make_room: Callable[[Any], Any]) -> Any:
+        """Returns the state with `make_room` done to the model's part of it."""
+        if self.constraint is None:
+            return make_room(state)
+        return {**state, "model": make_room(state["model"])}
+
     def steer(self, step_fn: StepFn, facts: Facts) -> StepFn:
         """Returns a step function that obeys; without facts, `step_fn` itself.
 
@@ -73,8 +79,8 @@ UNSTEERED = Steering()
 def normalized(step_fn: StepFn) -> StepFn:
     """Returns a step function that gives log-probabilities, in float32."""
 
-    def step(ids: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
-        logits, state = step_fn(ids, step, state)
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, state = step_fn(ids, parents, step, state)
         logits = ops.cast(logits, "float32")
         return logits - ops.logsumexp(logits, axis=-1, keepdims=True), state
 
@@ -87,8 +93,8 @@ def not_before(step_fn: StepFn, least: Tensor) -> StepFn:
     The other tokens keep their probability, as under a constraint.
     """
 
-    def step(ids: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
-        log_probs, state = step_fn(ids, step, state)
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        log_probs, state = step_fn(ids, parents, step, state)
         end = ops.equal(ops.arange(log_probs.shape[-1]), EOS_ID)
         early = ops.less(step, least)[:, None, None]
         return ops.where(ops.logical_and(early, end), -INF, log_probs), state
@@ -104,8 +110,8 @@ def prefixed(step_fn: StepFn, prefixes: Tensor) -> StepFn:
     """
     length = ops.shape(prefixes)[1]
 
-    def step(ids: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
-        log_probs, state = step_fn(ids, step, state)
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        log_probs, state = step_fn(ids, parents, step, state)
         token = ops.take(prefixes, ops.minimum(step, length - 1), axis=1)[:, None, None]
         given = ops.logical_and(ops.less(step, length), token != 0)
         tokens = ops.arange(log_probs.shape[-1], dtype="int32")

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
-from t2t_repro.decoding.decode import FIRST_ROOM
+from t2t_repro.decoding.decode import STRETCH
 
 
 def search(
@@ -28,13 +28,14 @@ def search(
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
 
-    def stretch(room, rows, limits, alpha, memory, beams, all_ids, all_scores):
-        room = tf.minimum(room, most)
-        state = model.initial_state(tf.size(rows), beam_size, room)
-        beams = beam_search.extend(Beams(*beams), room, state)
+    def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
+        beams = Beams(*beams)
+        more = tf.minimum(STRETCH, most - beams.step)
+        room = beams.step + more
+        beams = beam_search.extend(beams, more, model.make_room(beams.state, more))
 
-        def step(ids, position, state):
-            return model.decode_step(ids, position, state, memory)
+        def step(ids, parents, position, state):
+            return model.decode_step(ids, parents, position, state, memory)
 
         beams = beam_search.advance(step, beams, limits, alpha, room, rules)
         ids, scores = beam_search.result(beams, rules)
@@ -46,18 +47,17 @@ def search(
             lambda x: tf.gather(x, live) if x.shape.rank else x,
             (rows, limits, alpha, memory, tuple(beams)),
         )
-        return room + room // 2, rows, limits, alpha, memory, beams, all_ids, all_scores
+        return rows, limits, alpha, memory, beams, all_ids, all_scores
 
-    room = tf.minimum(FIRST_ROOM, most)
-    state = model.initial_state(batch, beam_size, room)
+    state = model.initial_state(batch, beam_size)
     start = (
-        *(room, tf.range(batch), limits, alpha, model.start_decoding(inputs)),
-        tuple(beam_search.begin(state, batch, beam_size, room)),
+        *(tf.range(batch), limits, alpha, model.start_decoding(inputs)),
+        tuple(beam_search.begin(state, batch, beam_size, 0)),
         tf.zeros([batch, beam_size, most], tf.int32),
         tf.zeros([batch, beam_size], tf.float32),
     )
     *_, ids, scores = tf.while_loop(
-        lambda room, rows, *rest: tf.size(rows) > 0,
+        lambda rows, *rest: tf.size(rows) > 0,
         stretch,
         start,
         shape_invariants=tf.nest.map_structure(

@@ -122,6 +122,21 @@ class Attention(keras.layers.Layer):
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_channels))
         return self.project(x, self.output_transform, training)
 
+    def logits(self, queries, keys, distance=None):
+        """Returns how well each query and key match: (B, N, T, S).
+
+        Args:
+            queries: (B, N, T, H), scaled.
+            keys: (B, N, S, H).
+            distance: int32 (T, S), how far each key lies behind (-) or ahead (+) of each query;
+                None: both are whole sequences.
+        """
+        return ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+
+    def mix(self, weights, values, distance=None):
+        """Returns the weighted sums (B, N, T, H') of values (B, N, S, H'); see `logits`."""
+        return ops.matmul(weights, values)
+
     def attend(self, queries, keys, values, mask, training=False):
         """Scaled dot-product attention over heads.
 
@@ -134,10 +149,9 @@ class Attention(keras.layers.Layer):
         Returns:
             (outputs (B, T, D), weights float32 (B, N, T, S)).
         """
-        logits = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
-        weights = self.softmax(logits, mask)
+        weights = self.softmax(self.logits(queries, keys), mask)
         dropped = self.drop(ops.cast(weights, values.dtype), training=training)
-        return self.join_heads(ops.matmul(dropped, values), training), weights
+        return self.join_heads(self.mix(dropped, values), training), weights
 
     def get_config(self):
         return {
@@ -178,42 +192,68 @@ class SelfAttention(Attention):
         queries, keys, values = self.heads(x, training)
         return self.attend(queries, keys, values, attention_mask, training=training)
 
-    def initial_cache(self, batch: int, beams: int, length: int) -> dict:
-        """Returns empty keys (B, K, N, L, H) and values (B, K, N, L, H') for `length` steps."""
-        shape = (batch, beams, self.num_heads, length)
-        key_size = self.key_channels // self.num_heads
-        value_size = self.value_channels // self.num_heads
+    def initial_cache(self, batch: int) -> dict:
+        """Returns the cache of `step` without room: keys (B, N, 0, H) and values (B, N, 0, H').
+
+        "past" is full and stays as it is; "now" is written to. A step copies what it writes to, so
+        "now" is kept small: see `make_room`.
+        """
+        sizes = {"keys": self.key_channels, "values": self.value_channels}
+        empty = {
+            name: ops.zeros(
+                (batch, self.num_heads, 0, channels // self.num_heads), dtype=self.compute_dtype
+            )
+            for name, channels in sizes.items()
+        }
+        return {"past": empty, "now": empty}
+
+    def make_room(self, cache: dict, slots: int) -> dict:
+        """Returns the cache with room for `slots` keys; what was written becomes the past."""
+        past, now = cache["past"], cache["now"]
         return {
-            "keys": ops.zeros((*shape, key_size), dtype=self.compute_dtype),
-            "values": ops.zeros((*shape, value_size), dtype=self.compute_dtype),
+            "past": {name: ops.concatenate([past[name], now[name]], axis=2) for name in past},
+            "now": {
+                name: ops.zeros((batch, heads, slots, size), dtype=x.dtype)
+                for name, x in now.items()
+                for batch, heads, _, size in (ops.shape(x),)
+            },
         }
 
-    def step(self, x, cache, step):
-        """Decodes one position.
+    def step(self, x, cache, step, mask):
+        """Decodes one position of every beam; all see the keys of all, as far as the mask allows.
 
         Args:
-            x: (B * K, 1, D), the position `step`.
-            cache: what `initial_cache` and earlier steps returned.
+            x: (B, K, D), the position `step`.
+            cache: what `make_room` or the step before returned; slot l * K + k is what beam k wrote
+                at position l.
             step: int32 scalar.
+            mask: bool, broadcast to (B, N, K, slots): True at the slots of a beam's own past.
 
         Returns:
-            ((B * K, 1, D), the cache with this position in it).
+            ((B, K, D), the cache with this position in it).
         """
-        shapes = {name: ops.shape(kept) for name, kept in cache.items()}
-        queries, *now = self.heads(x)
-        flat = {}
-        for name, new in zip(("keys", "values"), now, strict=True):
-            # (B, K, N, L, H) -> (B * K, N, L, H)
-            kept = ops.reshape(cache[name], (-1, *shapes[name][2:]))
-            flat[name] = ops.slice_update(kept, (0, 0, step, 0), new)
-        length = shapes["keys"][3]
-        mask = (ops.arange(length) <= step)[None, None, None]
-        outputs, _ = self.attend_step(queries, flat["keys"], flat["values"], mask, step)
-        return outputs, {name: ops.reshape(flat[name], shapes[name]) for name in flat}
-
-    def attend_step(self, queries, keys, values, mask, step):
-        """`attend` for the single query at position `step`."""
-        return self.attend(queries, keys, values, mask)
+        queries, *new = self.heads(x)
+        beams, past = ops.shape(x)[1], ops.shape(cache["past"]["keys"])[2]
+        at = (0, 0, step * beams - past, 0)
+        now = {
+            name: ops.slice_update(cache["now"][name], at, value)
+            for name, value in zip(("keys", "values"), new, strict=True)
+        }
+        blocks = (cache["past"], now)
+        slots = ops.shape(mask)[3]
+        positions = ops.arange(slots, dtype="int32") // beams
+        # (K, slots): all queries are at one position
+        distance = ops.broadcast_to(positions - step, (beams, slots))
+        distances = (distance[:, :past], distance[:, past:])
+        logits = [
+            self.logits(queries, block["keys"], own)
+            for block, own in zip(blocks, distances, strict=True)
+        ]
+        weights = self.softmax(ops.concatenate(logits, axis=-1), mask)
+        weights = ops.cast(weights, x.dtype)
+        mixed = self.mix(weights[..., :past], blocks[0]["values"], distances[0])
+        mixed = mixed + self.mix(weights[..., past:], blocks[1]["values"], distances[1])
+        return self.join_heads(mixed), {"past": cache["past"], "now": now}
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -260,27 +300,23 @@ class RelativeSelfAttention(SelfAttention):
             )
             setattr(self, f"relative_positions_{name}", table)
 
-    def attend(self, queries, keys, values, mask, training=False):
-        positions = ops.arange(ops.shape(keys)[2])
-        return self._attend_at(queries, keys, values, mask, positions, training)
+    def logits(self, queries, keys, distance=None):
+        of_keys = self._at(self.relative_positions_keys, queries, keys, distance)
+        relative = ops.einsum("bnth,tsh->bnts", queries, of_keys)
+        return super().logits(queries, keys) + relative
 
-    def attend_step(self, queries, keys, values, mask, step):
-        return self._attend_at(queries, keys, values, mask, ops.reshape(step, (1,)), False)
+    def mix(self, weights, values, distance=None):
+        of_values = self._at(self.relative_positions_values, weights, values, distance)
+        return super().mix(weights, values) + ops.einsum("bnts,tsh->bnth", weights, of_values)
 
-    def _attend_at(self, queries, keys, values, mask, query_positions, training):
-        key_positions = ops.arange(ops.shape(keys)[2])
-        # (T, S): how far each key lies behind (-) or ahead (+) of each query
-        distance = key_positions[None, :] - ops.cast(query_positions, "int32")[:, None]
+    def _at(self, table, queries, keys, distance):
+        """Returns the rows (T, S, H) of a table of relative positions."""
+        if distance is None:
+            source = ops.arange(ops.shape(keys)[2])
+            distance = source[None, :] - ops.arange(ops.shape(queries)[2])[:, None]
         limit = self.max_relative_position
         rows = ops.clip(distance, -limit, limit) + limit
-        of_keys = ops.cast(ops.take(self.relative_positions_keys, rows, axis=0), queries.dtype)
-        of_values = ops.cast(ops.take(self.relative_positions_values, rows, axis=0), values.dtype)
-        logits = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
-        logits = logits + ops.einsum("bnth,tsh->bnts", queries, of_keys)
-        weights = self.softmax(logits, mask)
-        dropped = self.drop(ops.cast(weights, values.dtype), training=training)
-        mixed = ops.matmul(dropped, values) + ops.einsum("bnts,tsh->bnth", dropped, of_values)
-        return self.join_heads(mixed, training), weights
+        return ops.cast(ops.take(table, rows, axis=0), keys.dtype)
 
     def get_config(self):
         config = {**super().get_config(), "max_relative_position": self.max_relative_position}
@@ -321,16 +357,12 @@ class CrossAttention(Attention):
         """Decodes one position of every beam against memory heads that the beams share.
 
         Args:
-            x: (B * K, 1, D).
+            x: (B, K, D): a sentence's beams are the queries on its one memory.
             heads: what `memory_heads` returned, for B sentences.
             mask: bool, broadcast to (B, N, K, S).
 
         Returns:
-            (B * K, 1, D).
+            (B, K, D).
         """
-        batch = ops.shape(heads["keys"])[0]
-        # (B * K, 1, D) -> (B, K, D): a sentence's beams are the queries on its one memory
-        beams = ops.reshape(x, (batch, -1, x.shape[-1]))
-        queries = self.scaled(self.split_heads(self.project(beams, self.query)))
-        outputs, _ = self.attend(queries, heads["keys"], heads["values"], mask)
-        return ops.reshape(outputs, (-1, 1, x.shape[-1]))
+        queries = self.scaled(self.split_heads(self.project(x, self.query)))
+        return self.attend(queries, heads["keys"], heads["values"], mask)[0]

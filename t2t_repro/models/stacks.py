@@ -112,9 +112,9 @@ class DecoderLayer(keras.layers.Layer):
         x, _ = self.ffn(x, training=training)
         return x, {"self_attention": own, "encdec_attention": cross}
 
-    def step(self, x, cache, step, heads, memory_mask):
-        """One decoding step: (B * K, 1, D) to ((B * K, 1, D), cache)."""
-        x, cache = self.self_attention.step(x, cache, step)
+    def step(self, x, cache, step, mask, heads, memory_mask):
+        """One decoding step of all beams: (B, K, D) to ((B, K, D), cache)."""
+        x, cache = self.self_attention.step(x, cache, step, mask)
         x, _ = self.encdec_attention.step(x, heads, memory_mask)
         x, _ = self.ffn(x)
         return x, cache

@@ -170,24 +170,41 @@ class Transformer(keras.Model):
         heads = [layer.encdec_attention.layer.memory_heads(memory) for layer in self.decoder.layers]
         return {"real": real, "heads": heads}
 
-    def initial_state(self, batch: int, beams: int, length: int) -> list:
-        """Returns empty self-attention caches for `length` steps: every leaf is (B, K, ...)."""
-        return [
-            layer.self_attention.layer.initial_cache(batch, beams, length)
-            for layer in self.decoder.layers
+    def initial_state(self, batch: int, beams: int, length: int = 0) -> dict:
+        """Returns the state of `decode_step` at the start, with room for `length` steps.
+
+        Keys and values stay where they were written, whichever beams live on: "ancestors" int32
+        (B, K, L) is the beam of each earlier step that a living beam comes from, -1 at steps that
+        are not taken. "caches" are the self-attentions' own.
+        """
+        caches = [
+            layer.self_attention.layer.initial_cache(batch) for layer in self.decoder.layers
         ]
+        empty = {"ancestors": ops.zeros((batch, beams, 0), dtype="int32"), "caches": caches}
+        return self.make_room(empty, length)
+
+    def make_room(self, state: dict, more: int) -> dict:
+        """Returns the state with room for `more` steps; it must be used up when this is called."""
+        ancestors = ops.pad(state["ancestors"], [(0, 0), (0, 0), (0, more)], constant_values=-1)
+        slots = more * ops.shape(ancestors)[1]
+        caches = [
+            layer.self_attention.layer.make_room(cache, slots)
+            for layer, cache in zip(self.decoder.layers, state["caches"], strict=True)
+        ]
+        return {"ancestors": ancestors, "caches": caches}
 
     def layout(self):
         """Returns weights laid out as many steps read them best."""
         return self.softmax.transposed()
 
-    def decode_step(self, ids, step, state, memory, layout=None):
+    def decode_step(self, ids, parents, step, state, memory, layout=None):
         """Returns the logits of position `step`.
 
         Args:
             ids: int32 (B, K), the tokens of position step - 1; 0 at step 0.
+            parents: int32 (B, K), the beams of the step before which they continue.
             step: int32 scalar.
-            state: what `initial_state` or the step before returned, reordered by beam.
+            state: what `initial_state`, `make_room` or the step before returned.
             memory: what `start_decoding` returned.
             layout: what `layout` returned, where that pays.
 
@@ -197,13 +214,16 @@ class Transformer(keras.Model):
         batch, beams = ops.shape(ids)
         x = self.targets_embedding(ops.reshape(ids, (-1, 1)))
         x = self.targets_position(x, start=step)
-        mask = memory["real"][:, None, None, :]
-        next_state = []
-        for layer, cache, heads in zip(self.decoder.layers, state, memory["heads"], strict=True):
-            x, cache = layer.step(x, cache, step, heads, mask)
-            next_state.append(cache)
-        x = ops.reshape(self.decoder.preprocess(x), (batch, beams, self.hparams.hidden_size))
-        return self.softmax.logits(x, layout), next_state
+        x = ops.reshape(x, (batch, beams, self.hparams.hidden_size))
+        ancestors, mask = _ancestors(state["ancestors"], parents, step)
+        memory_mask = memory["real"][:, None, None, :]
+        caches = []
+        layers = zip(self.decoder.layers, state["caches"], memory["heads"], strict=True)
+        for layer, cache, heads in layers:
+            x, cache = layer.step(x, cache, step, mask, heads, memory_mask)
+            caches.append(cache)
+        logits = self.softmax.logits(self.decoder.preprocess(x), layout)
+        return logits, {"ancestors": ancestors, "caches": caches}
 
     def _outputs(self, batch, training):
         """Returns the decoder's outputs, (B, T, D)."""
@@ -265,3 +285,17 @@ class Transformer(keras.Model):
     @classmethod
     def from_config(cls, config):
         return cls(HParams(**config.pop("hparams")), **config)
+
+
+def _ancestors(ancestors, parents, step):
+    """Returns the ancestors (B, K, L) at this step, and which slots are a beam's own past.
+
+    These are bool (B, 1, K, L * K): slot l * K + k is what beam k wrote at step l.
+    """
+    batch, beams, length = ops.shape(ancestors)
+    index = ops.arange(beams, dtype="int32")
+    moved = ops.take_along_axis(ancestors, parents[..., None], axis=1)
+    here = ops.equal(ops.arange(length, dtype="int32"), step)
+    ancestors = ops.where(here, index[:, None], moved)
+    own = ops.equal(ancestors[..., None], index)  # (B, K, L, K)
+    return ancestors, ops.reshape(own, (batch, 1, beams, length * beams))

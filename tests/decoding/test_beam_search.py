@@ -40,8 +40,8 @@ class Automaton:
         start = np.repeat(self.start[:, None], beams, axis=1).astype("float32")
         return {"nested": {"hidden": ops.convert_to_tensor(start)}}
 
-    def step(self, ids, step, state):
-        hidden = state["nested"]["hidden"]
+    def step(self, ids, parents, step, state):
+        hidden = search.pick(state["nested"]["hidden"], parents)
         embedded = ops.take(self.embedding.astype("float32"), ids, axis=0)
         moved = ops.tanh(ops.matmul(hidden, self.recurrent.astype("float32")) + embedded)
         hidden = ops.where(ops.equal(step, 0), hidden, moved)
@@ -157,7 +157,7 @@ def test_a_beam_of_one_that_may_not_gain_by_length_is_greedy_where_greedy_is_sur
 
 
 def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
-    def step(ids, step, state):
+    def step(ids, parents, step, state):
         return ops.zeros((*ops.shape(ids), 23)), state
 
     ids, _ = search.beam_search(step, {}, batch_size=2, beam_size=3, decode_length=2, alpha=0.6)
@@ -171,21 +171,13 @@ def test_stretches_with_more_room_each_equal_one_search():
     whole_ids, whole_scores = run(automaton, batch, beams, limit, 0.6, stop_early=False)
     rules = search.Rules(beams, stop_early=False)
     limits = ops.full((batch,), limit, dtype="int32")
-    beams_now = search.begin(automaton.initial_state(beams), batch, beams, 2)
-    for length in (2, 5, 9):
-        beams_now = search.extend(beams_now, length, automaton.initial_state(beams))
+    beams_now = search.begin(automaton.initial_state(beams), batch, beams, 0)
+    for length, more in ((2, 2), (5, 3), (9, 4)):
+        beams_now = search.extend(beams_now, more, beams_now.state)
         beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, rules)
     ids, scores = search.result(beams_now, rules)
     assert np.asarray(ids).tolist() == whole_ids.tolist()
     np.testing.assert_array_equal(np.asarray(scores), whole_scores)
-
-
-def test_extend_grows_the_state_along_the_axis_that_differs():
-    old = {"cache": ops.ones((2, 3, 4, 5)), "total": ops.ones((2, 3))}
-    new = {"cache": ops.zeros((2, 3, 7, 5)), "total": ops.zeros((2, 3))}
-    state = search.extend(search.begin(old, 2, 3, 4), 7, new).state
-    assert np.asarray(state["cache"]).sum(axis=(0, 1, 3)).tolist() == [30.0] * 4 + [0.0] * 3
-    assert np.asarray(state["total"]).sum() == 6.0
 
 
 def test_rows_with_limit_0_do_not_hold_the_others_up():

@@ -24,8 +24,11 @@ class Chain:
     def __init__(self, batch, seed):
         self.table = np.random.default_rng(seed).normal(size=(batch, VOCAB, VOCAB)) * 2
 
-    def initial_state(self, batch, beams, room):
+    def initial_state(self, batch, beams):
         return {"nothing": ops.zeros((batch, beams))}
+
+    def make_room(self, state, more):
+        return state
 
     def start_decoding(self, inputs):
         return ops.take(self.table.astype("float32"), inputs[:, 0], axis=0)
@@ -33,7 +36,7 @@ class Chain:
     def layout(self):
         return ()
 
-    def decode_step(self, ids, step, state, memory, layout=None):
+    def decode_step(self, ids, parents, step, state, memory, layout=None):
         return ops.take_along_axis(memory, ids[..., None], axis=1), state
 
     def score(self, sentence, ids):

@@ -33,7 +33,7 @@ def test_dtypes_shapes_and_order(base):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
-    monkeypatch.setattr(decode, "FIRST_ROOM", 2)  # sentences leave the batch at many points
+    monkeypatch.setattr(decode, "STRETCH", 2)  # sentences leave the batch at many points
     inputs = mixed_inputs(7, 11)
     lengths = (inputs != 0).sum(axis=1)
     limits = lengths + 3
@@ -53,7 +53,7 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
 
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
-    monkeypatch.setattr(decode, "FIRST_ROOM", 4)
+    monkeypatch.setattr(decode, "STRETCH", 4)
     inputs, limits = base.inputs, np.array([6, 13, 9, 11], "int32")
     short, scores = decode.decode_batch(base.model, inputs, limits, 1)
     ids, forced_scores = decode.decode_batch(base.model, inputs, limits, 1, force_length=True)
@@ -76,7 +76,7 @@ def test_a_forced_length_is_of_greedy_search(base):
 def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
     inputs = mixed_inputs(5, 9, seed=1)
     whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
-    monkeypatch.setattr(decode, "FIRST_ROOM", 3)
+    monkeypatch.setattr(decode, "STRETCH", 3)
     stretched = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
     np.testing.assert_array_equal(whole[0], stretched[0])
     np.testing.assert_allclose(whole[1], stretched[1], atol=1e-5)
@@ -180,10 +180,13 @@ class Endless(keras.Model):
     def start_decoding(self, inputs):
         return {"inputs": inputs}
 
-    def initial_state(self, batch, beams, length):
-        return {"seen": ops.zeros((batch, beams, length, 2))}
+    def initial_state(self, batch, beams):
+        return {"seen": ops.zeros((batch, beams, 2))}
 
-    def decode_step(self, ids, step, state, memory, layout=None):
+    def make_room(self, state, more):
+        return state
+
+    def decode_step(self, ids, parents, step, state, memory, layout=None):
         batch, beams = ops.shape(ids)
         scores = ops.cast(ops.arange(self.vocab), "float32") * 0.1
         scores = ops.where(ops.arange(self.vocab) == 1, -20.0, scores)

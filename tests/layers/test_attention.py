@@ -88,9 +88,15 @@ def test_relative_attention():
 )
 def test_steps_with_a_cache_equal_the_whole(make):
     layer = make()
-    x = data(T)
-    whole, _ = layer(x, attention_mask=causal_mask(T))
-    cache = layer.initial_cache(B, 1, T + 3)
+    beams = [data(T), data(T) + 1]
+    whole = [np.asarray(layer(x, attention_mask=causal_mask(T))[0]) for x in beams]
+    cache = layer.initial_cache(B)
     for step in range(T):
-        y, cache = layer.step(x[:, step : step + 1], cache, step)
-        np.testing.assert_allclose(y[:, 0], np.asarray(whole)[:, step], atol=1e-5)
+        if step in (0, 2):
+            cache = layer.make_room(cache, 2 * (2 if step == 0 else T - 2))
+        slots = np.arange(2 * (2 if step < 2 else T))
+        own = (slots % 2 == np.arange(2)[:, None]) & (slots // 2 <= step)
+        now = np.stack([x[:, step] for x in beams], axis=1)
+        y, cache = layer.step(now, cache, step, own[None, None])
+        for beam, expected in enumerate(whole):
+            np.testing.assert_allclose(y[:, beam], expected[:, step], atol=1e-5)

@@ -82,8 +82,9 @@ def test_decoding_step_by_step_gives_the_same_logits(golden, model):
     memory = model.start_decoding(inputs)
     state = model.initial_state(len(inputs), beams, length)
     last = np.zeros((len(inputs), beams), "int32")
+    parents = np.repeat(np.arange(beams, dtype="int32")[None], len(inputs), axis=0)
     for step in range(targets.shape[1]):
-        logits, state = model.decode_step(last, step, state, memory)
+        logits, state = model.decode_step(last, parents, step, state, memory)
         for beam in range(beams):
             np.testing.assert_allclose(logits[:, beam], golden["logits"][:, step], atol=2e-5)
         last = np.repeat(targets[:, step : step + 1], beams, axis=1)
