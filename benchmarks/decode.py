@@ -3,11 +3,11 @@
   python benchmarks/decode.py --hparams_set=transformer_base_v1 --batch=32 --src=32 --tgt=32
   python benchmarks/decode.py --engine=ctranslate2 --compute_type=int8
 
---engine=tensorflow is what t2t-decoder runs, --engine=ctranslate2 what it runs with that flag;
---engine=ctranslate2_alone calls that library by itself, on the same model. Every sentence gets
---tgt tokens: random weights end none before (a run that does is an error). The operations are those
-of the matrix products, the encoder's once and the decoder's for each beam and token. Prints one
-line of JSON. --lockstep: see measuring.py.
+--engine=tensorflow is what t2t-decoder runs, each core with its share of the batch;
+--engine=ctranslate2 what it runs with that flag; --engine=ctranslate2_alone calls that library by
+itself, on the same model. Every sentence gets --tgt tokens: random weights end none before (a run
+that does is an error). The operations are those of the matrix products, the encoder's once and the
+decoder's for each beam and token. Prints one line of JSON. --lockstep: see measuring.py.
 """
 
 import json
@@ -50,9 +50,12 @@ def main(args: flags.FlagValues) -> None:
     measuring.set_threads(args)
     import keras
 
+    from t2t_repro.decoding.program import share_cores
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.reports import flops
 
+    alone = args.engine != "tensorflow"
+    searches = 1 if alone else share_cores(args.batch * args.beam_size, args.threads)
     keras.utils.set_random_seed(0)
     size = args.vocab_size
     model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
@@ -66,7 +69,7 @@ def main(args: flags.FlagValues) -> None:
         "compute_type": "float32" if args.engine == "tensorflow" else args.compute_type,
     }
     with tempfile.TemporaryDirectory() as folder:
-        decode = make_decode(args, model, inputs, pathlib.Path(folder) / "model")
+        decode = make_decode(args, model, inputs, pathlib.Path(folder) / "model", searches)
 
         def step() -> float:
             lengths = decode()
@@ -77,18 +80,21 @@ def main(args: flags.FlagValues) -> None:
                 )
             return float(np.mean(lengths))
 
-        result = measuring.measure(step, ready, args, lines, measuring.make_gemm())
+        result = measuring.measure(step, ready, args, lines, measuring.make_gemm(at_once=searches))
     lines.write(json.dumps(result) + "\n")
 
 
-def make_decode(args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path):
+def make_decode(
+    args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path, searches: int = 1
+):
     """Returns a function that decodes `inputs` and returns the length of each translation."""
     limits = np.full(len(inputs), args.tgt, "int32")
     if args.engine == "tensorflow":
         from t2t_repro.decoding.decode import decode_batch
 
         def run():
-            ids, _ = decode_batch(model, inputs, limits, args.beam_size, args.alpha)
+            beams = (args.beam_size, args.alpha)
+            ids, _ = decode_batch(model, inputs, limits, *beams, searches=searches)
             return np.count_nonzero(ids[:, 0], axis=1)
 
         return run

@@ -108,6 +108,7 @@ def main(args: flags.FlagValues) -> None:
         engine, encoders = load_engine(args, run, config, settings)
         translator = Translator(None, encoders, settings, warn=_say, reader=reader, search=engine)
     else:
+        searches = _searches(args, settings)
         others = [RunDirectory(path) for path in (args.ensemble or "").split(",") if path]
         model, encoders = load_ensemble(run, config, others, args.data_dir, args.checkpoint_path)
         if args.score_file:
@@ -120,6 +121,7 @@ def main(args: flags.FlagValues) -> None:
             warn=_say,
             reader=reader,
             constraint=_constraint(run, config, args.data_dir) if settings.well_formed else None,
+            searches=searches,
         )
     if args.decode_interactive:
         return interact(translator)
@@ -152,6 +154,17 @@ def main(args: flags.FlagValues) -> None:
         _say(f"{reader}; {target}.repairs.json has the numbers")
     if reference:
         bleu.print_table(bleu.score_files(target, reference))
+
+
+def _searches(args: flags.FlagValues, settings: Any) -> int:
+    """Returns how many searches share a batch: one where what else is computed needs all cores."""
+    from t2t_repro.decoding.program import share_cores
+    from t2t_repro.decoding.translate import BATCH_SENTENCES
+
+    whole = args.decode_interactive or args.t2t_exact or args.score_file
+    if whole or settings.return_token_scores or settings.return_alignments:
+        return 1
+    return share_cores((settings.batch_size or BATCH_SENTENCES) * settings.beam_size)
 
 
 def _constraint(run: RunDirectory, config: RunConfig, data_dir: str | None) -> Any:

@@ -9,6 +9,7 @@ costs nothing; and sentences that are done leave the batch.
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import keras
@@ -68,6 +69,7 @@ def decode_batch(
     force_length: bool = False,
     steering: Steering = UNSTEERED,
     facts: Mapping[str, np.ndarray] | None = None,
+    searches: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode a batch with a limit for each sentence.
 
@@ -84,6 +86,7 @@ def decode_batch(
         steering: a constraint of what may be written; how to draw samples (with beam_size=1).
         facts: what `steering` must know of the sentences, and the tokens that they begin with, and
             how many they have at least: see decoding/steering.py.
+        searches: how many threads share the sentences; see `program.share_cores`.
 
     Returns:
         As `decode`.
@@ -126,7 +129,22 @@ def decode_batch(
         return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
     facts = dict(facts or {})
     programs = _programs(model, rules, steering, facts)
-    ids, scores = _search(programs, inputs, limits, facts, alpha, rules)
+    many = len(inputs) * beam_size >= _MANY_ROWS
+    layout = programs.layout() if many else None
+    parts = min(searches, len(inputs)) if per_sentence else 1
+    rows = [np.arange(part, len(inputs), parts) for part in range(parts)]
+
+    def search(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = {name: x[some] for name, x in facts.items()}
+        return _search(programs, inputs[some], limits[some], own, alpha, layout)
+
+    with ThreadPoolExecutor(parts) as pool:
+        found = list(pool.map(search, rows))
+    steps = max(ids.shape[2] for ids, _ in found)
+    ids = np.zeros((len(inputs), beam_size, steps), "int32")
+    scores = np.zeros((len(inputs), beam_size), "float32")
+    for some, (its_ids, its_scores) in zip(rows, found, strict=True):
+        ids[some, :, : its_ids.shape[2]], scores[some] = its_ids, its_scores
     return ids[:, :top_beams], scores[:, :top_beams]
 
 
@@ -146,16 +164,15 @@ def _search(
     limits: np.ndarray,
     facts: dict[str, np.ndarray],
     alpha: float,
-    rules: Rules,
+    layout: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the search in stretches. ids (B, K, L) and scores (B, K)."""
-    batch, most = len(inputs), int(limits.max())
+    rules, batch, most = programs.rules, len(inputs), int(limits.max())
     ids = np.zeros((batch, rules.beam_size, most), "int32")
     scores = np.zeros((batch, rules.beam_size), "float32")
     rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
     inputs, limits, facts = _pad_rows(inputs, limits, facts)
     alpha_array = np.asarray(alpha, "float32")
-    layout = programs.layout() if len(inputs) * rules.beam_size >= _MANY_ROWS else None
     memory, beams = programs.start(inputs, facts, limits)
     while True:
         more = _more_room(ops.shape(beams.alive_ids)[2], most)
@@ -224,7 +241,7 @@ class _Programs:
     """The two compiled programs of a model under some rules."""
 
     def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        self._model = model
+        self._model, self.rules = model, rules
         self._start = _Start(model, rules, steering)
         # one with a layout and one without
         self._advance = {there: _Advance(model, rules, steering) for there in (False, True)}

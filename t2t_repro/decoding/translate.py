@@ -67,6 +67,7 @@ class Translator:
         constraint: what the search may write; None: anything.
         search: decodes a batch instead of the model's own `decode_batch`, as an engine does; its
             `learned_positions` count in place of the model's.
+        searches: of the model's own, how many share a batch: see `program.share_cores`.
     """
 
     def __init__(
@@ -80,10 +81,11 @@ class Translator:
         reader: TreeReader | None = None,
         constraint: Constraint | None = None,
         search: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
+        searches: int = 1,
     ):
         self.encoders, self.reader, self.constraint = encoders, reader, constraint
         self.model = model
-        self.search = search or functools.partial(decode_batch, model)
+        self.search = search or functools.partial(decode_batch, model, searches=searches)
         self.learned_positions = getattr(search or model, "learned_positions", None)
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn

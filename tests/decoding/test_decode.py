@@ -110,11 +110,20 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
         limits,
         {},
         0.0,
-        rules,
+        None,
     )
     greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
     np.testing.assert_allclose(scores, greedy_scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("searches", [2, 9])
+def test_searches_that_share_a_batch_equal_one(base, searches):
+    limits = (base.inputs != 0).sum(axis=1) + np.array([5, 9, 1, 7])
+    plain = decode.decode_batch(base.model, base.inputs, limits, top_beams=3)
+    shared = decode.decode_batch(base.model, base.inputs, limits, top_beams=3, searches=searches)
+    np.testing.assert_array_equal(plain[0], shared[0])
+    np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
 
 
 def test_padding_does_not_matter_under_limits_of_ones_own(base):
