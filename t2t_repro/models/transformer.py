@@ -177,9 +177,7 @@ class Transformer(keras.Model):
         (B, K, L) is the beam of each earlier step that a living beam comes from, -1 at steps that
         are not taken. "caches" are the self-attentions' own.
         """
-        caches = [
-            layer.self_attention.layer.initial_cache(batch) for layer in self.decoder.layers
-        ]
+        caches = [layer.self_attention.layer.initial_cache(batch) for layer in self.decoder.layers]
         empty = {"ancestors": ops.zeros((batch, beams, 0), dtype="int32"), "caches": caches}
         return self.make_room(empty, length)
 

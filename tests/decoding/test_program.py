@@ -11,7 +11,7 @@ searches = share_cores(int(sys.argv[1]), int(sys.argv[2]))
 import tensorflow as tf
 threads = tf.config.threading.get_intra_op_parallelism_threads()
 tf.zeros(3) + 1
-print(json.dumps([searches, threads, share_cores(999, 2)]))
+print(json.dumps([searches, threads, share_cores(130, 34)]))
 """
 
 
