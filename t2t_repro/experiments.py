@@ -1,15 +1,19 @@
-"""t2t-experiments: what the paper argues, checked by experiments of a minute or so.
+"""t2t-experiments: what the paper and its lecturers argue, checked in seconds to minutes.
 
   t2t-experiments positions --output_dir=out
   t2t-experiments attention_scores --output_dir=out
 
 Each writes NAME.png, a picture, NAME.csv, the numbers, and NAME.txt, two sentences that are made
-from the numbers by fixed rules and say so where the numbers do not support the claim.
+from the numbers by fixed rules and say so where the numbers do not support the claim. positions
+has a second part, whose files are called extrapolation.
 
-  positions         PE(pos + k) is a linear function of PE(pos) (section 3.5)
+  positions         PE(pos + k) is a linear function of PE(pos), and positions beyond the training
+                    length: sinusoidal, learned, relative (section 3.5)
   attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
   memory            attention in blocks does not need the square of the length in memory
   layer_types       table 1: the time of a layer grows with length and width as its formula says
+  residuals         residuals carry the positions to all layers (the authors' lecture)
+  warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
 """
 
 import importlib
@@ -23,12 +27,15 @@ from absl import flags
 from t2t_repro import cli, errors
 from t2t_repro.errors import UserError
 
-# Each experiment's module; its run(progress) returns an experiment_result.Result.
+# The parts of each experiment: t2t_repro/reports/experiment_PART.py, whose run(progress) returns an
+# experiment_result.Result, and whose files are called PART.
 EXPERIMENTS = {
-    "positions": "t2t_repro.reports.experiment_positions",
-    "attention_scores": "t2t_repro.reports.experiment_attention_scores",
-    "memory": "t2t_repro.reports.experiment_memory",
-    "layer_types": "t2t_repro.reports.experiment_layer_types",
+    "positions": ("positions", "extrapolation"),
+    "attention_scores": ("attention_scores",),
+    "memory": ("memory",),
+    "layer_types": ("layer_types",),
+    "residuals": ("residuals",),
+    "warmup": ("warmup",),
 }
 
 
@@ -59,11 +66,13 @@ def main(args: flags.FlagValues) -> None:
         seconds = time.perf_counter() - start
         print(f"{args.name}, {seconds:.0f} s: {text}", file=sys.stderr, flush=True)
 
-    result = importlib.import_module(EXPERIMENTS[args.name]).run(progress)
-    written = result.write(folder, args.name)
-    print("\n".join(result.sentences))
-    for path in written:
-        print(f"Written to {path}.")
+    for part in EXPERIMENTS[args.name]:
+        module = importlib.import_module(f"t2t_repro.reports.experiment_{part}")
+        result = module.run(progress)
+        written = result.write(folder, part)
+        print("\n".join(result.sentences))
+        for path in written:
+            print(f"Written to {path}.", flush=True)
 
 
 def console() -> None:

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from t2t_repro import cli, experiments
-from t2t_repro.reports import experiment_positions
+from t2t_repro.reports import experiment_extrapolation, experiment_positions
 
 
 def run(*argv):
@@ -21,12 +21,27 @@ def refused(capsys, *argv):
     return capsys.readouterr().err
 
 
-def test_an_experiment_leaves_a_picture_numbers_and_two_sentences(tmp_path, capsys):
+@pytest.fixture
+def nothing_trained(monkeypatch):
+    """The part of positions that takes minutes has made-up accuracies."""
+    rows = [
+        experiment_extrapolation.Row(kind, seed, length, 0.75, 0.5)
+        for kind in experiment_extrapolation.CHANGES
+        for seed in range(experiment_extrapolation.SEEDS)
+        for length in experiment_extrapolation.LENGTHS
+    ]
+    monkeypatch.setattr(
+        experiment_extrapolation, "run", lambda progress: experiment_extrapolation.result_of(rows)
+    )
+
+
+def test_an_experiment_leaves_pictures_numbers_and_sentences(tmp_path, capsys, nothing_trained):
     run("--name=positions", f"--output_dir={tmp_path / 'new' / 'out'}")
     said = capsys.readouterr()
     folder = tmp_path / "new" / "out"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("positions.csv", "positions.png", "positions.txt")
+        *("extrapolation.csv", "extrapolation.png", "extrapolation.txt"),
+        *("positions.csv", "positions.png", "positions.txt"),
     ]
     assert (folder / "positions.png").read_bytes().startswith(b"\x89PNG")
     with open(folder / "positions.csv", newline="") as file:
@@ -39,6 +54,8 @@ def test_an_experiment_leaves_a_picture_numbers_and_two_sentences(tmp_path, caps
     assert len(sentences) == 2 and said.out.startswith("\n".join(sentences))
     assert f"Written to {folder / 'positions.csv'}." in said.out
     assert said.err.count("positions, ") == offsets
+    others = (folder / "extrapolation.txt").read_text()
+    assert len(others.splitlines()) == 2 and others in said.out
 
 
 def test_the_name_may_stand_alone(monkeypatch, capsys):
