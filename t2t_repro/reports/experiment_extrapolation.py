@@ -9,7 +9,7 @@ TRAINED symbols and then copies more, with three kinds of positions:
     relative     pos None, and self_attention_type "dot_product_relative" (Shaw et al. 2018) up to a
                  distance of 20, as T2T's transformer_relative
 
-Accuracy is of each symbol given the right ones before it; nothing is decoded.
+Each symbol is written given the right ones before it; nothing is decoded.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def small(positions: str) -> HParams:
 
 
 def run(progress: Progress = lambda text: None) -> Result:
-    """Trains each kind with each seed; two minutes on two cores."""
+    """Trains each kind with each seed; three or four minutes of processor time."""
     countdown = copying.Countdown(progress, len(CHANGES) * SEEDS * STEPS)
     rows = []
     for kind in CHANGES:

@@ -51,7 +51,8 @@ class Row(NamedTuple):
         seen, of which a linear map tells it. Guessing gives 1 / LENGTH and 1 / SYMBOLS.
     diagonal: the weight of the decoder layer's attention at the symbol to copy, over all heads.
         Without a preference it is 1 / (LENGTH + 1).
-    accuracy: of the whole model, the share of symbols that it writes, each given those before it.
+    accuracy: of the whole model, the share of tokens that it writes, the end mark included, each
+        given those before it.
     """
 
     model: str
@@ -64,7 +65,6 @@ class Row(NamedTuple):
     accuracy: float
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class PositionsBefore(keras.layers.Layer):
     """A layer of the encoder or decoder, and the sinusoids added to what it receives."""
 
@@ -123,7 +123,7 @@ def small(layers: int = LAYERS) -> HParams:
 
 
 def run(progress: Progress = lambda text: None) -> Result:
-    """Trains each model with each seed; two or three minutes on two cores."""
+    """Trains each model with each seed; three minutes of processor time."""
     countdown = copying.Countdown(progress, len(MODELS) * SEEDS * STEPS)
     tried = copying.draw_batch(np.random.default_rng(2**32), TRIED, (LENGTH, LENGTH), SYMBOLS)
     rows, maps = [], {}

@@ -75,13 +75,13 @@ def test_nothing_but_sequences_and_rates_differs(result):
         warmup: pre.cells[i * experiment.SEEDS][1] for i, warmup in enumerate(experiment.WARMUPS)
     }
     assert rates[0] == pytest.approx([peak] * 3)
-    assert rates[100] == pytest.approx([0, peak / 100, peak / 50])
+    assert rates[200] == pytest.approx([0, peak / 200, peak / 100])
 
 
 def test_the_models_differ_in_their_sequences_alone():
     whole = experiment.plan()
     assert isinstance(whole, comparison.Plan)
-    cells = [cell for cell in whole.cells() if cell.warmup == 20 and cell.seed == 1]
+    cells = [cell for cell in whole.cells() if cell.warmup == 50 and cell.seed == 1]
     post, pre = (vars(comparison.hparams_of(whole, cell)) for cell in cells)
     differing = {name for name in post if post[name] != pre[name]}
     assert differing == {"layer_preprocess_sequence", "layer_postprocess_sequence"}
@@ -89,23 +89,23 @@ def test_the_models_differ_in_their_sequences_alone():
 
 
 def test_post_norm_that_needs_a_warm_up_and_pre_norm_that_does_not_are_support():
-    first, second = experiment.sentences(made([2.0, 1.0, 0.5, 0.9], [0.2, 0.15, 0.3, 0.9]))
+    first, second = experiment.sentences(made([2.0, 0.5, 0.9], [0.2, 0.15, 0.9]))
     assert first.startswith(
-        "As Xiong et al. say, post-norm needs a warm-up here: 300 steps end with a dev loss of "
+        "As Xiong et al. say, post-norm needs a warm-up here: 200 steps end with a dev loss of "
         "2.05 (2.00 to 2.10) after 0, "
     )
     assert second.startswith("Pre-norm is not shown to need one: 0.25 (0.20 to 0.30) after 0, ")
-    assert second.endswith("; 0 of 16 trainings stopped at a loss that was not finite.")
+    assert second.endswith("; 0 of 12 trainings stopped at a loss that was not finite.")
 
 
 def test_the_other_way_round_is_no_support():
-    first, second = experiment.sentences(made([0.2, 0.15, 0.3, 0.9], [2.0, 1.0, 0.5, 0.9], steps=7))
+    first, second = experiment.sentences(made([0.2, 0.15, 0.9], [2.0, 0.5, 0.9], steps=7))
     assert first.startswith("The numbers do not support that post-norm needs a warm-up here: ")
     assert second.startswith("Not as they say, pre-norm needs one too: ")
-    assert second.endswith("; 16 of 16 trainings stopped at a loss that was not finite.")
+    assert second.endswith("; 12 of 12 trainings stopped at a loss that was not finite.")
 
 
 def test_a_cell_that_is_not_finite_needs_a_warm_up(result):
     first, second = result.sentences
     assert first.startswith("As Xiong et al. say") and "inf (inf to inf) after 0" in first
-    assert second.endswith("; 2 of 16 trainings stopped at a loss that was not finite.")
+    assert second.endswith("; 2 of 12 trainings stopped at a loss that was not finite.")
