@@ -19,13 +19,14 @@ class Interrupted(KeyboardInterrupt):
     Args:
         signum: the signal; the exit code is 128 more, as a shell gives it.
         where: the state in which the program stopped, for the message.
+        then: what to do about it, for the message.
     """
 
-    def __init__(self, signum: int, where: str = ""):
+    def __init__(self, signum: int, where: str = "", then: str = "The same command continues."):
         name = signal.Signals(signum).name
         self.signum = signum
         self.exit_code = 128 + signum
-        super().__init__(f"stopped by {name}{where}. The same command continues.")
+        super().__init__(f"stopped by {name}{where}. {then}")
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from t2t_repro.config import HParams
 from t2t_repro.data.batching import hparams_to_batching_scheme
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.files import write_text_atomic
 
 SECONDS = 900.0  # for all trials together
@@ -156,16 +156,24 @@ def find(command: Sequence[str], start: int, limit_mb: float, output: pathlib.Pa
 
     Raises:
         UserError: if not even one token fits, or a trial ends for another reason.
+        Interrupted: on a signal, inside `signals.watching`. Nothing is written.
     """
     limit_mb = limit_mb or free_mb()
     print(f"Trying batch sizes within {limit_mb:,.0f} MB, for {SECONDS / 60:.0f} minutes at most.")
 
+    done: list[Trial] = []
+
     def attempt(size: int, seconds: float) -> Trial:
         trial = run_trial(command, size, limit_mb, seconds)
         print(trial, flush=True)
+        done.append(trial)
         return trial
 
-    trials = search(attempt, start)
+    try:
+        trials = search(attempt, start)
+    except Interrupted as stop:
+        where, then = f" after {len(done)} trials", "The same command begins anew."
+        raise Interrupted(stop.signum, where, then) from None
     best = max((trial for trial in trials if trial.fits), key=lambda t: t.batch_size, default=None)
     content = {
         "limit_mb": round(limit_mb),

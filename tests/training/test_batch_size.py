@@ -1,11 +1,13 @@
 import json
+import os
+import signal
 import sys
 
 import pytest
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
-from t2t_repro.training import batch_size
+from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.training import batch_size, signals
 from t2t_repro.training.batch_size import Trial
 
 
@@ -88,6 +90,20 @@ def test_what_was_found_is_printed_and_written(tmp_path, capsys):
     assert [trial["fits"] for trial in content["trials"]] == [True, False, True, False, True]
     with pytest.raises(UserError, match="for some batch_size. Received: none of 2 fits, the last"):
         batch_size.find(fake("os.kill(os.getpid(), 9)"), 2, 500, None)
+
+
+def test_a_signal_ends_the_search_and_says_that_it_begins_anew(tmp_path, monkeypatch):
+    def run_trial(command, size, limit_mb, seconds):
+        if size == 8:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Trial(size, True)
+
+    monkeypatch.setattr(batch_size, "run_trial", run_trial)
+    with pytest.raises(Interrupted) as stopped, signals.watching():
+        batch_size.find([], 2, 500, tmp_path / "batch-size.json")
+    said = "stopped by SIGINT after 2 trials. The same command begins anew."
+    assert (str(stopped.value), stopped.value.exit_code) == (said, 130)
+    assert not (tmp_path / "batch-size.json").exists()
 
 
 def test_free_memory_is_some():
