@@ -3,8 +3,9 @@
 Two things differ between the engines. CTranslate2's own sinusoids start at position 1 and
 interleave sine and cosine, so the position table is written out; the vector of the target space,
 which is the same at every position of the source, is added to it. And its beam search divides by
-length ** alpha where tensor2tensor divides by ((5 + length) / 6) ** alpha, so that hypotheses are
-ranked again here.
+length ** alpha where tensor2tensor divides by ((5 + length) / 6) ** alpha, and ends when as many
+hypotheses are finished as there are beams, where tensor2tensor goes on until no better one can
+come; so that more hypotheses are asked for, and ranked again here.
 """
 
 import hashlib
@@ -29,6 +30,9 @@ from t2t_repro.text.subword import SubwordTextEncoder
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 PAD, EOS = "<pad>", "<EOS>"
+# How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
+# sentences, one in 995, for a fifth of the time more. int8, which is for speed, changes 70 by itself.
+PATIENCE, QUICK_PATIENCE = 2, 1
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
 _NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 
@@ -302,9 +306,11 @@ class Engine:
             ) from error
         self.ids = {token: i for i, token in enumerate(self.target)}
         self.compute_type = self.translator.compute_type
+        self.patience = PATIENCE if self.compute_type == "float32" else QUICK_PATIENCE
         with open(path / "model.bin", "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        self.fingerprint = f"{self.compute_type} {digest}"  # equal ones decode alike
+        # Equal ones decode alike.
+        self.fingerprint = f"{self.compute_type} patience {self.patience} {digest}"
 
     def check_vocabularies(self, encoders: dict[str, Any]) -> None:
         """Refuses encoders whose ids mean something else to the engine.
@@ -370,10 +376,12 @@ class Engine:
     def _search(
         self, sentences: list[list[str]], limit: int, beam_size: int, alpha: float
     ) -> list[Any]:
+        patience = self.patience if beam_size > 1 else 1
         return self.translator.translate_batch(
             sentences,
             beam_size=beam_size,
-            num_hypotheses=beam_size,
+            patience=patience,
+            num_hypotheses=beam_size * patience,
             length_penalty=alpha,
             max_decoding_length=limit,
             min_decoding_length=0,  # 1, its default, would forbid the end at the first position

@@ -2,6 +2,7 @@
 
 import json
 import re
+import types
 
 import keras
 import numpy as np
@@ -104,6 +105,31 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
                 finished += 1
                 assert score == pytest.approx(ours[tuple(some)], abs=1e-4)
     assert finished > 5
+
+
+@pytest.mark.parametrize(("compute_type", "patience"), [("float32", 2), ("int8", 1)])
+def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, patience):
+    engine = ctranslate2.Engine(exported(make_model(), tmp_path / "ct2"), compute_type, threads=1)
+    asked = []
+
+    def translate_batch(sentences, **options):
+        """The later a hypothesis is finished the longer it is, and the better by the formula."""
+        asked.append(options)
+        count = options["num_hypotheses"]
+        tokens = [[*[engine.target[3]] * n, "<EOS>"] for n in range(1, count + 1)]
+        scores = [-2 / len(some) ** options["length_penalty"] for some in tokens]
+        return [types.SimpleNamespace(hypotheses=tokens, scores=scores)] * len(sentences)
+
+    engine.translator = types.SimpleNamespace(translate_batch=translate_batch)
+    ids, scores = engine(sentences(len(SOURCE)), np.full(5, 9), 3, 0.6, top_beams=2)
+    assert (asked[0]["patience"], asked[0]["num_hypotheses"]) == (patience, 3 * patience)
+    longest = 3 * patience
+    assert ids[0].tolist() == [[3] * n + [1] + [0] * (8 - n) for n in (longest, longest - 1)]
+    expected = [-2 / ((5 + n + 1) / 6) ** 0.6 for n in (longest, longest - 1)]
+    np.testing.assert_allclose(scores[0], expected, rtol=1e-6)
+    assert f"patience {patience}" in engine.fingerprint
+    engine(sentences(len(SOURCE)), np.full(5, 9), 1)
+    assert (asked[1]["patience"], asked[1]["num_hypotheses"]) == (1, 1)
 
 
 def test_the_folder(tmp_path):
