@@ -31,7 +31,7 @@ POSITIONS = 2048  # rows of the written position table, where the model computes
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 PAD, EOS = "<pad>", "<EOS>"
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
-# sentences, one in 995, for a fifth of the time more. int8, which is for speed, changes 70 by itself.
+# sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
 PATIENCE, QUICK_PATIENCE = 2, 1
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
 _NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
