@@ -3,9 +3,8 @@
 Two things differ between the engines. CTranslate2's own sinusoids start at position 1 and
 interleave sine and cosine, so the position table is written out; the vector of the target space,
 which is the same at every position of the source, is added to it. And its beam search divides by
-length ** alpha where tensor2tensor divides by ((5 + length) / 6) ** alpha, and ends when as many
-hypotheses are finished as there are beams, where tensor2tensor goes on until no better one can
-come; so that more hypotheses are asked for, and ranked again here.
+length ** alpha, not by ((5 + length) / 6) ** alpha, and ends when as many hypotheses are finished
+as there are beams; so more of them are asked for, and ranked again here.
 """
 
 import hashlib
@@ -373,9 +372,7 @@ class Engine:
                 scores[row, beam] = score
         return ids, scores
 
-    def _search(
-        self, sentences: list[list[str]], limit: int, beam_size: int, alpha: float
-    ) -> list[Any]:
+    def _search(self, sentences: list[list[str]], limit: int, beam_size: int, alpha: float) -> list:
         patience = self.patience if beam_size > 1 else 1
         return self.translator.translate_batch(
             sentences,
@@ -394,12 +391,10 @@ class Engine:
         """The ids of a hypothesis, and tensor2tensor's score for it."""
         ids = [self.ids[token] for token in tokens]
         log_prob = score * len(ids) ** alpha
-        finished = ids[-1:] == [EOS_ID]
-        return ids, log_prob / ((5 + len(ids)) / 6) ** alpha if finished else log_prob
+        penalty = ((5 + len(ids)) / 6) ** alpha if ids[-1:] == [EOS_ID] else 1.0
+        return ids, log_prob / penalty
 
 
 def _vocabulary(path: pathlib.Path, side: str) -> list[str]:
-    file = path / "shared_vocabulary.json"
-    if not file.exists():
-        file = path / f"{side}_vocabulary.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    name = "shared" if (path / "shared_vocabulary.json").exists() else side
+    return json.loads((path / f"{name}_vocabulary.json").read_text(encoding="utf-8"))
