@@ -21,6 +21,7 @@ import random
 import re
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -248,6 +249,15 @@ def main() -> None:
         sys.exit(1)
 
 
+def slope(readings: list[dict[str, float]]) -> float | None:
+    """MiB a minute that the resident memory grows in the second half, by least squares."""
+    late = [r for r in readings if r["seconds"] >= readings[-1]["seconds"] / 2]
+    if len(late) < 2:
+        return None
+    seconds, memory = ([r[name] for r in late] for name in ("seconds", "resident_mib"))
+    return round(60 * statistics.linear_regression(seconds, memory).slope, 2)
+
+
 def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict[str, Any]:
     """Keeps the server under load; returns what was seen."""
     loaded = server.metrics()["process_resident_memory_bytes"] / 2**20
@@ -304,6 +314,7 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
         "crashed": not alive,
         "batches": batches,
         "resident_mib": {"loaded": round(loaded, 1), "last": readings[-1]["resident_mib"]},
+        "resident_mib_per_minute": slope(readings),  # in the second half
         "exit_code": server.stop() if alive else server.process.returncode,
         "readings": readings,
     }

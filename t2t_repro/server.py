@@ -14,6 +14,7 @@ asked, and ends.
 
 import ipaddress
 import math
+import os
 import signal
 import socket
 import sys
@@ -65,6 +66,8 @@ def main(args: flags.FlagValues) -> None:
             f"sentences wait together. Received: {args.max_queue}. Change one of them."
         )
     exported.find(args.model)
+    # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with listen(args.host, args.port) as sock:
         print(f"Loading {args.model} ...", flush=True)
         serve(exported.ExportedModel(args.model), sock, args)

@@ -1,6 +1,7 @@
 """The program: what it refuses, where it listens, and how it ends."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ import urllib.request
 import pytest
 
 from t2t_repro import cli, server
+from t2t_repro.serving import exported
 
 # The program with a model that takes its time: no TensorFlow is loaded.
 SLOW = """
@@ -43,6 +45,13 @@ server.console()
 """
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """What the program sets does not outlive a test."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+
+
 @pytest.fixture
 def folder(tmp_path):
     """What looks like an export until it is loaded."""
@@ -58,6 +67,24 @@ def fails(capsys, *flags):
     *_, last = error.splitlines()  # above it may stand TensorFlow's own
     assert last.startswith("t2t-server: error: ") and "Traceback" not in error
     return last
+
+
+@pytest.mark.parametrize("given", [None, "1"])
+def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
+    """Its kernels would make the memory grow with each shape."""
+    seen = []
+
+    def load(path):
+        seen.append(os.environ.get("TF_ENABLE_ONEDNN_OPTS"))
+        raise SystemExit
+
+    monkeypatch.setattr(exported, "ExportedModel", load)
+    if given:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", given)
+    with pytest.raises(SystemExit):
+        flags = [f"--model={folder}", "--port=0"]
+        cli.run("t2t-server", server.__doc__, server.define_flags, server.main, flags)
+    assert seen == [given or "0"]
 
 
 def test_no_model(capsys):

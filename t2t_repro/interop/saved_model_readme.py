@@ -29,6 +29,7 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
 - `translate`: `inputs`, string [batch]; `alpha`, float32 [batch], from 0 to 10; `extra_length`,
   int32 [batch], from 0 to {most_extra}; one value does for all texts. Gives the same.
 - `tokens`: `inputs`, string [batch]. Gives `tokens`, int32 [batch]: how many, with the end.
+- `target_tokens`: `targets`, string [batch], translations. Gives `tokens`, int32 [batch], too.
 - `token_ids`: `inputs`, int32 [batch, length], each row ended by 1; what stands behind is padding.
   Gives `ids`, int32 [batch, {beam_size}, length], ended by 1 and padded with 0; `scores`, float32
   [batch, {beam_size}].
@@ -74,6 +75,7 @@ for text, score in zip(result["beams"][0].numpy(), result["beam_scores"][0].nump
     print(score, text.decode())
 
 print(translator["tokens"](inputs=texts)["tokens"])
+print(translator["target_tokens"](targets=tf.constant([{target}]))["tokens"])
 print(translator["token_ids"](inputs=tf.constant([{ids}]))["ids"])
 
 translations = tf.constant([{target}])
@@ -177,6 +179,7 @@ def _bodies(ids: list[int]) -> list[dict[str, Any]]:
         "text": {"inputs": _SOURCE},
         "translate": {"inputs": _SOURCE, "alpha": 1.0, "extra_length": 20},
         "tokens": {"inputs": _SOURCE},
+        "target_tokens": {"targets": _TARGET},
         "token_ids": {"inputs": ids},
         "score": {"inputs": _SOURCE, "targets": _TARGET},
         "attention": {"inputs": _SOURCE, "targets": _TARGET},

@@ -83,7 +83,8 @@ class Served:
         t2t_serving: let `serving_default` be `tf_example`, as in tensor2tensor, whose clients name
             no signature; otherwise it is `text`.
         """
-        names = ("text", "translate", "tokens", "token_ids", "score", "attention", "tf_example")
+        counts, ids = ("tokens", "target_tokens"), ("token_ids", "tf_example")
+        names = ("text", "translate", *counts, *ids, "score", "attention")
         served = {name: getattr(self, name).get_concrete_function() for name in names}
         return {"serving_default": served["tf_example" if t2t_serving else "text"], **served}
 
@@ -117,6 +118,11 @@ class Served:
     def tokens(self, inputs):
         """How long texts (B,) are: {"tokens": int32 (B,)}, their ends included, and nothing cut."""
         return {"tokens": self._source_ids(inputs)[1]}
+
+    @_shared(_strings("targets"))
+    def target_tokens(self, targets):
+        """As `tokens`, of translations, which may have a vocabulary of their own."""
+        return {"tokens": self._target_ids(targets)[1]}
 
     @_shared(_IDS)
     def token_ids(self, inputs):

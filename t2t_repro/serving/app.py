@@ -93,7 +93,8 @@ class _Service:
 
     async def translate(self, request: Request) -> Response:
         asked = translate_request(await self._body(request), self.model, self.limits)
-        tokens = await self._tokens(asked.inputs, self.limits.max_sentence_tokens)
+        tokens = await asyncio.to_thread(self.model.count_tokens, asked.inputs)
+        check_lengths(tokens, self.limits.max_sentence_tokens)
         questions = [Question(text, asked.alpha) for text in asked.inputs]
         answers = await self._compute(request, "translate", questions, tokens)
         return JSONResponse(
@@ -118,9 +119,11 @@ class _Service:
                 "Expected an export that draws attention. Received: one without the signature "
                 "'attention'. Export the run again.",
             )
-        tokens = await self._tokens([asked.inputs, asked.targets], self.model.longest)
+        (source,) = await asyncio.to_thread(self.model.count_tokens, [asked.inputs])
+        (target,) = await asyncio.to_thread(self.model.count_target_tokens, [asked.targets])
+        check_lengths([source, target], self.model.longest)
         pair = (asked.inputs, asked.targets)
-        (answer,) = await self._compute(request, "attention", [pair], [max(tokens)])
+        (answer,) = await self._compute(request, "attention", [pair], [max(source, target)])
         return JSONResponse({"input": asked.inputs, "translation": asked.targets, **vars(answer)})
 
     async def health(self, request: Request) -> Response:
@@ -163,11 +166,6 @@ class _Service:
             f"Expected a request of at most {most} bytes. Received: more. Send it in several.",
             {"Connection": "close"},
         )
-
-    async def _tokens(self, texts: list[str], most: int) -> list[int]:
-        tokens = await asyncio.to_thread(self.model.count_tokens, texts)
-        check_lengths(tokens, most)
-        return tokens
 
     async def _compute(
         self, request: Request, kind: str, payloads: Sequence[Any], tokens: list[int]

@@ -99,6 +99,7 @@ class ExportedModel:
             self._with_alpha = signatures.get("translate")
             self._attention = signatures.get("attention")
             self._tokens = signatures.get("tokens")
+            self._target_tokens = signatures.get("target_tokens")
             self.beam_size, self.alpha = int(fixed["beam_size"]), float(fixed["alpha"])
             self._extra_length = int(fixed["extra_length"])
             self.longest = fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT
@@ -120,6 +121,12 @@ class ExportedModel:
         if self._tokens is None:
             return [1 + len(text.encode()) // _BYTES_PER_TOKEN for text in texts]
         return self._tokens(inputs=self._strings(texts))["tokens"].numpy().tolist()
+
+    def count_target_tokens(self, texts: Sequence[str]) -> list[int]:
+        """As `count_tokens`, of translations; as sources, if the export counts those alone."""
+        if self._target_tokens is None:
+            return self.count_tokens(texts)
+        return self._target_tokens(targets=self._strings(texts))["tokens"].numpy().tolist()
 
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
         """The hypotheses of each question, best first, `beam_size` of them or fewer."""

@@ -12,6 +12,8 @@ from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.score import Scorer
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
+from t2t_repro.interop.signatures import Served
+from t2t_repro.text.subword import SubwordTextEncoder
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -57,6 +59,16 @@ def test_tokens_are_counted_before_any_is_cut(small, signatures):
     counts = signatures["tokens"](inputs=tf.constant(TEXTS))["tokens"].numpy()
     assert counts.tolist() == [len(encoder.encode(text.strip())) + 1 for text in TEXTS]
     assert max(counts) > LONGEST
+
+
+def test_targets_are_counted_in_their_own_vocabulary(make_model, encoders):
+    shorter = SubwordTextEncoder.from_subtokens(["<pad>_", "<EOS>_", *"\\_u;0123456789abcdefg ."])
+    both = {"inputs": encoders["inputs"], "targets": shorter}
+    served = Served(make_model(), both, DecodeHParams())
+    for call, side in ((served.tokens, "inputs"), (served.target_tokens, "targets")):
+        counts = call(tf.constant(TEXTS))["tokens"].numpy().tolist()
+        assert counts == [len(both[side].encode(text.strip())) + 1 for text in TEXTS]
+    assert len(shorter.encode("ab cd")) > len(encoders["inputs"].encode("ab cd"))
 
 
 def test_what_stands_behind_the_end_is_padding(signatures):
@@ -210,7 +222,7 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     monkeypatch.setattr(tf.saved_model, "load", {str(path): loaded}.__getitem__)
     code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.count("tf.Tensor") == 5
+    assert capsys.readouterr().out.count("tf.Tensor") == 6
 
 
 def test_every_call_by_curl_is_one_that_the_signatures_take(small, signatures):

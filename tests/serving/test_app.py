@@ -64,6 +64,9 @@ def test_attention(client, model):
     }
     assert client.post("/attention", json={**asked, "targets": "x " * 49}).status_code == 200
     assert client.post("/attention", json={**asked, "targets": "x " * 50}).status_code == 413
+    answer = client.post("/attention", json={**asked, "targets": "X " * 25})
+    assert answer.status_code == 413
+    assert "at most 50 tokens. Received: 51 tokens in sentence 2." in answer.json()["error"]
     model.has_attention = False
     answer = client.post("/attention", json=asked)
     assert answer.status_code == 501
@@ -364,6 +367,7 @@ def test_a_real_export_called_from_python(export, exported, monkeypatch):
     encoder = export.encoders["inputs"]
     texts = ["a b", "", "ab cd. ab", "é😀"]
     assert model.count_tokens(texts) == [len(encoder.encode(text)) + 1 for text in texts]
+    assert model.count_target_tokens(texts) == model.count_tokens(texts)
     usual, same = (
         [row[0] for row in model.translate([Question(text, alpha) for text in texts])]
         for alpha in (None, 0.6)
@@ -378,5 +382,7 @@ def test_a_real_export_called_from_python(export, exported, monkeypatch):
 
 
 def test_an_export_that_counts_no_tokens(exported, monkeypatch):
+    monkeypatch.setattr(exported, "_target_tokens", None)
+    assert exported.count_target_tokens(["", "ab"]) == exported.count_tokens(["", "ab"])
     monkeypatch.setattr(exported, "_tokens", None)
     assert exported.count_tokens(["", "a", "abcd", "é" * 6]) == [1, 1, 2, 4]
