@@ -7,7 +7,8 @@ TensorFlow and tensorflow-text are, in TensorFlow Serving too, without t2t_repro
 the calls. Its translations are those of t2t-decoder; of a parsing problem it gives the tags, which
 t2t-decoder reads as trees.
 --decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it, but a request may name its
-own alpha and extra_length. --quantize=float16 halves its size. docs/serving.md has more.
+own alpha and extra_length. --quantize=float16 halves its size, and prints what that costs in BLEU
+on the dev split. docs/serving.md has more.
 
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
 
@@ -15,6 +16,7 @@ writes RUN/export/ctranslate2-STEP-int8, if the translations of the dev split lo
 BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it.
 """
 
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -69,10 +71,11 @@ def main(args: flags.FlagValues) -> None:
     run, config = cli.trained_run(args)
     problem = registry.get_problem(config.problem)
     settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
-    arguments = {
+    arguments: dict[str, Any] = {
         "data_dir": args.data_dir,
         "checkpoint": args.checkpoint_path,
         "quantize": args.quantize,
+        "gate": Gate(args.max_bleu_drop, args.gate_samples),
     }
     if args.format == "ctranslate2":
         if args.t2t_serving:
@@ -80,15 +83,58 @@ def main(args: flags.FlagValues) -> None:
                 "Expected --t2t_serving with --format=saved_model. Received: --format=ctranslate2. "
                 "Leave it out."
             )
-        gate = {"max_bleu_drop": args.max_bleu_drop, "gate_samples": args.gate_samples}
-        export_ctranslate2(run, config, args.export_dir, settings, **arguments, **gate)
+        export_ctranslate2(run, config, args.export_dir, settings, **arguments)
         return
-    if args.max_bleu_drop is not None:
-        raise UserError(
-            "Expected --max_bleu_drop with --format=ctranslate2. Received: --format=saved_model. "
-            "Leave it out, or choose that format."
-        )
     export_run(run, config, args.export_dir, settings, **arguments, t2t_serving=args.t2t_serving)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """What a quantized model may cost, measured on the dev split before it is written.
+
+    Attributes:
+        max_bleu_drop: refuse it if more BLEU than this is lost; None: whatever is lost.
+        samples: how many examples of the dev split say what is lost.
+    """
+
+    max_bleu_drop: float | None = None
+    samples: int = 500
+
+    def examples(
+        self, quantize: str, config: RunConfig, data_dir: str | None, say: Callable[[str], None]
+    ) -> list[Any]:
+        """The examples to measure by, none where nothing is to be measured.
+
+        Args:
+            quantize: how the weights are stored; "float32" is measured only if there is a limit.
+            config: of the run.
+            data_dir: the folder of the dev split; None: the run's.
+            say: gets a line where there is no dev split, and no limit.
+
+        Raises:
+            UserError: if there is a limit, and no dev split.
+        """
+        from t2t_repro.data import records
+        from t2t_repro.problem import Split
+
+        if quantize == "float32" and self.max_bleu_drop is None:
+            return []
+        problem, folder = registry.get_problem(config.problem), data_dir or config.data_dir
+        try:
+            found = records.read_split(problem, Split.EVAL, folder)
+            return list(itertools.islice(found, self.samples))
+        except UserError as error:
+            if self.max_bleu_drop is not None:
+                raise
+            say(f"What {quantize} costs is not measured. {error}")
+            return []
+
+    def check(self, lost: Any, say: Callable[[str], None]) -> None:
+        """Says what is lost, a `quality.Comparison`; too much is a UserError."""
+        from t2t_repro.interop import quality
+
+        say(str(lost))
+        quality.check(lost, self.max_bleu_drop)
 
 
 def export_run(
@@ -101,6 +147,7 @@ def export_run(
     checkpoint: str | None = None,
     quantize: str = "float32",
     t2t_serving: bool = False,
+    gate: Gate = Gate(),
     say: Callable[[str], None] = print,
 ) -> pathlib.Path:
     """Writes a checkpoint of a run as a SavedModel.
@@ -111,27 +158,35 @@ def export_run(
         export_dir: the folder to write; None: export/STEP, with -QUANTIZE where it is not float32,
             in the run.
         settings: the `DecodeHParams`.
-        data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
+        data_dir: the folder of the vocabulary and of the dev split; None: the run's own copy of the
+            one, or where it was trained.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         quantize: the type in which the weights are kept.
         t2t_serving: make tensor2tensor's signature the default one.
-        say: gets a line about what was written.
+        gate: what may be lost.
+        say: gets a line about what was written, and what was lost.
 
     Returns:
         The folder.
     """
-    from t2t_repro.interop import saved_model
+    from t2t_repro.interop import quality, saved_model
     from t2t_repro.training import checkpoints
 
     saved_model.check_settings(settings)
     saved_model.check_storage(quantize)
     source = checkpoints.find(checkpoint or run.path)
     path = _new_folder(run, export_dir, str(checkpoints.step_of(source)), quantize)
+    examples = gate.examples(quantize, config, data_dir, say)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
+
+    def accept(folder: pathlib.Path) -> None:
+        if examples:
+            engine = saved_model.Engine(folder, model.learned_positions)
+            gate.check(quality.compare(model, engine, encoders, examples, settings), say)
+
     files = vocabularies(run, config, data_dir)
-    saved_model.export(
-        model, encoders, path, settings, files, storage=quantize, t2t_serving=t2t_serving
-    )
+    options: dict[str, Any] = {"storage": quantize, "t2t_serving": t2t_serving, "accept": accept}
+    saved_model.export(model, encoders, path, settings, files, **options)
     say(f"Wrote {path} from {source}. {path / 'README.md'} has the calls.")
     return path
 
@@ -166,8 +221,7 @@ def export_ctranslate2(
     data_dir: str | None = None,
     checkpoint: str | None = None,
     quantize: str = "float32",
-    max_bleu_drop: float | None = None,
-    gate_samples: int = 500,
+    gate: Gate = Gate(),
     say: Callable[[str], None] = print,
 ) -> pathlib.Path:
     """Writes a checkpoint of a run for CTranslate2.
@@ -181,32 +235,25 @@ def export_ctranslate2(
         data_dir: the folder of the vocabulary and of the dev split; None: the run's.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         quantize: how the weights are stored.
-        max_bleu_drop: write nothing if more BLEU than this is lost; None: whatever is lost.
-        gate_samples: how many examples of the dev split say what is lost.
+        gate: what may be lost.
         say: gets a line about what was written, and what was lost.
 
     Returns:
         The folder.
     """
-    from t2t_repro.data import records
     from t2t_repro.interop import ctranslate2, quality
-    from t2t_repro.problem import Split
     from t2t_repro.training import checkpoints
 
     ctranslate2.check_quantization(quantize)
     source = checkpoints.find(checkpoint or run.path)
     path = _new_folder(run, export_dir, f"ctranslate2-{checkpoints.step_of(source)}", quantize)
+    examples = gate.examples(quantize, config, data_dir, say)
     model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
 
     def accept(folder: pathlib.Path) -> None:
-        if quantize == "float32" and max_bleu_drop is None:
-            return
-        problem = registry.get_problem(config.problem)
-        examples = records.read_split(problem, Split.EVAL, data_dir or config.data_dir)
-        some = list(itertools.islice(examples, gate_samples))
-        lost = quality.compare(model, ctranslate2.Engine(folder), encoders, some, settings)
-        say(str(lost))
-        quality.check(lost, max_bleu_drop)
+        if examples:
+            engine = ctranslate2.Engine(folder)
+            gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
     files = vocabularies(run, config, data_dir)
     ctranslate2.export(model, encoders, path, quantize, files, accept)

@@ -1,6 +1,7 @@
 """From a run to a SavedModel that translates as t2t-decoder does."""
 
 import re
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -69,7 +70,7 @@ def test_the_newest_checkpoint(run, tmp_path, capsys):
     assert outputs(path) == decoded(run, tmp_path)
 
 
-def test_flags(run, tmp_path):
+def test_flags(run, tmp_path, capsys):
     settings = "--decode_hparams=beam_size=2,extra_length=5"
     checkpoint = f"--checkpoint_path={run.checkpoints_dir / 'ckpt-5'}"
     kind = ("--quantize=float16", "--t2t_serving")
@@ -80,6 +81,7 @@ def test_flags(run, tmp_path):
     assert set(loaded.signatures["serving_default"].structured_outputs) == {"outputs", "scores"}
     assert {w.dtype for w in loaded.weights if w.dtype.is_floating} == {tf.float16}
     readme = (path / "README.md").read_text()
+    assert "What float16 costs is not measured. Expected " in capsys.readouterr().out
     assert "kept in float16" in readme and "`serving_default` is `tf_example`" in readme
 
 
@@ -93,7 +95,10 @@ def test_flags(run, tmp_path):
         (["--export_dir=TAKEN"], "Expected a new or empty folder."),
         (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
         (["--quantize=int8"], "Expected one of float32, float16 for a SavedModel."),
-        (["--max_bleu_drop=1"], "Expected --max_bleu_drop with --format=ctranslate2."),
+        (
+            ["--max_bleu_drop=1", "--export_dir=TAKEN/new"],
+            "Expected files text2text_tmpdir-dev-*",
+        ),
         (["--format=ctranslate2", "--t2t_serving"], "--t2t_serving with --format=saved_model."),
         (["--format=ctranslate2", "--quantize=int3"], "int16 for CTranslate2. Received: 'int3'."),
         (["--problem=translate_ende_wmt32k"], "Expected --problem=text2text_tmpdir"),
@@ -108,17 +113,28 @@ def test_errors(run, capsys, flags, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_model_for_ctranslate2_whose_lost_bleu_is_measured(run, tmp_path, capsys):
-    problem, data = get_problem(PROBLEM), run.config().data_dir
+@pytest.mark.parametrize(
+    "options, folder, file",
+    [
+        (["--format=ctranslate2", "--quantize=int8"], "ctranslate2-7-int8", "model.bin"),
+        (["--quantize=float16"], "7-float16", "saved_model.pb"),
+    ],
+)
+def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options, folder, file):
+    problem, data = get_problem(PROBLEM), tmp_path / "data"
+    data.mkdir()
+    shutil.copy(run.path / VOCABULARY, data)
     examples = [{"inputs": [17, 18, 1], "targets": [18, 1]}, {"inputs": [19, 1], "targets": [1]}]
     records.write_examples(problem.filepaths("dev", data, 1)[0], examples)
-    flags = [f"--output_dir={run.path}", "--format=ctranslate2", "--decode_hparams=extra_length=3"]
-    program(exporter, *flags, "--quantize=int8", "--max_bleu_drop=100", "--gate_samples=1")
+    settings = "--decode_hparams=beam_size=2,extra_length=3"
+    flags = [f"--output_dir={run.path}", f"--data_dir={data}", settings, *options]
+    program(exporter, *flags, "--max_bleu_drop=100", "--gate_samples=1")
     said = capsys.readouterr().out
     assert re.search(r"a drop of -?\d+\.\d\d on 1 sentences", said)
-    assert (run.path / "export" / "ctranslate2-7-int8" / "model.bin").exists()
+    assert (run.path / "export" / folder / file).exists()
 
     def worse(lost, most):
+        assert lost.sentences == 2
         raise UserError(f"Expected a drop of at most {most} BLEU.")
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):

@@ -9,10 +9,11 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from t2t_repro.decoding.settings import DecodeHParams
@@ -34,6 +35,7 @@ def export(
     *,
     storage: str = "float32",
     t2t_serving: bool = False,
+    accept: Callable[[pathlib.Path], None] = lambda folder: None,
 ) -> pathlib.Path:
     """Writes a SavedModel; its folder appears when all of it is there.
 
@@ -45,6 +47,7 @@ def export(
         vocabularies: files that are copied into the folder.
         storage: the type in which the weights are kept, one of STORAGES.
         t2t_serving: make tensor2tensor's signature the default one.
+        accept: is called with the folder before it gets its name; what it raises refuses it.
 
     Returns:
         The folder.
@@ -76,6 +79,7 @@ def export(
         (unfinished / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
         text = readme(path, served, encoders["inputs"], settings, storage, t2t_serving)
         (unfinished / "README.md").write_text(text, encoding="utf-8")
+        accept(unfinished)
     return path
 
 
@@ -98,3 +102,26 @@ def check_storage(storage: str) -> None:
             f"Expected one of {', '.join(STORAGES)} for a SavedModel. Received: {storage!r}. "
             "Correct --quantize, or choose --format=ctranslate2."
         )
+
+
+class Engine:
+    """Decodes with a SavedModel; called as `decoding.decode.decode_batch`, less the model.
+
+    Limits, beam size and alpha are those of the export, whatever the caller asks for.
+
+    Args:
+        path: the folder that `export` wrote.
+        learned_positions: how many positions the model has learned; None: it needs none.
+    """
+
+    def __init__(self, path: str | os.PathLike, learned_positions: int | None = None):
+        self.learned_positions = learned_positions
+        self._loaded = tf.saved_model.load(os.fspath(path))  # kept: it owns the variables
+        self._search = self._loaded.signatures["token_ids"]
+
+    def __call__(
+        self, inputs: np.ndarray, *asked: Any, top_beams: int = 1, **others: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids int32 (B, K, L) and scores float32 (B, K), K = top_beams."""
+        found = self._search(inputs=tf.constant(inputs, tf.int32))
+        return found["ids"].numpy()[:, :top_beams], found["scores"].numpy()[:, :top_beams]
