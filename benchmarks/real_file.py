@@ -3,17 +3,20 @@
     python benchmarks/real_file.py --output_dir=RUN --source=test.en --reference=test.de --threads=2
 
 Exports the newest checkpoint of RUN to a folder that goes away again: as a SavedModel, and for
-CTranslate2 in float32 and int8. Each translates the file once to warm up (TensorFlow traces and
-optimizes), then --passes times, one after another in turns, so that a change of the machine's speed
-meets all of them. All sort by length; batches are those of t2t-decoder, for the SavedModel 64
-lines. Prints, and writes to --out, JSON: for each the median of its passes in seconds, the rate of
-that one, the rate of the quickest, the median of processor seconds, how many lines are as
-t2t-decoder's own engine writes them, and BLEU where there is a --reference.
+CTranslate2 in float32 and int8. Each is loaded in a process of its own and translates the file once
+to warm up (TensorFlow traces and optimizes), then --passes times. They take turns, so that a change
+of the machine's speed meets all of them. All sort by length; batches are those of t2t-decoder, for
+the SavedModel 64 lines. Prints, and writes to --out, JSON: for each the median of its passes in
+seconds, the rate of that one and of the quickest, the median of processor seconds, how many lines
+are as t2t-decoder's own engine writes them, and BLEU where there is a --reference.
 """
 
+import contextlib
 import json
 import pathlib
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +28,7 @@ from absl import flags
 from t2t_repro import cli, decoder, registry
 from t2t_repro.errors import UserError
 
+ENGINES = ("t2t-decoder", "SavedModel", "CTranslate2 float32", "CTranslate2 int8")
 BATCH = 64  # lines, of the SavedModel
 
 Translate = Callable[[list[str]], list[str]]
@@ -37,87 +41,126 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("reference", None, "Its translation, for BLEU.", flag_values=f)
     text = 'How to decode: "name=value,name=value".'
     flags.DEFINE_string("decode_hparams", "beam_size=4,alpha=0.6", text, flag_values=f)
-    text = "Threads of one operation; 0: as many as there are cores."
-    flags.DEFINE_integer("threads", 2, text, lower_bound=0, flag_values=f)
-    flags.DEFINE_integer("inter_op_threads", 0, "As --threads, of operations.", flag_values=f)
+    flags.DEFINE_integer("threads", 2, "Threads of each.", lower_bound=1, flag_values=f)
     flags.DEFINE_integer("passes", 5, "How often.", lower_bound=1, flag_values=f)
     flags.DEFINE_string("out", None, "The JSON file; none: only print.", flag_values=f)
+    text = "Be one of them, with the exports in --exports; the program's own use."
+    flags.DEFINE_enum("engine", None, ENGINES, text, flag_values=f)
+    flags.DEFINE_string("exports", None, "A folder.", flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
     """Measures and prints."""
     if not args.source:
         raise UserError("Expected --source, a file to translate. Received: none. Name it.")
-    sources = _lines(args.source)
-    measuring.set_threads(args)
+    if args.engine:
+        take_turns(args)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        engines = make_engines(args, pathlib.Path(folder))
-        outputs = {name: translate(sources) for name, translate in engines.items()}
-        wall: dict[str, list[float]] = {name: [] for name in engines}
-        processor: dict[str, list[float]] = {name: [] for name in engines}
-        for _ in range(args.passes):
-            for name, translate in engines.items():
-                begin, used = time.perf_counter(), time.process_time()
-                translate(sources)
-                wall[name].append(time.perf_counter() - begin)
-                processor[name].append(time.process_time() - used)
-    first = next(iter(outputs))
-    results = {}
+        write_exports(args, pathlib.Path(folder))
+        passes = {name: [] for name in ENGINES}
+        with contextlib.ExitStack() as stack:
+            children = {}
+            for name in ENGINES:
+                command = [sys.executable, *sys.argv, f"--engine={name}", f"--exports={folder}"]
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+                child = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
+                stack.callback(child.kill)
+                if child.stdout.readline() != "READY\n":
+                    raise UserError(f"Expected {name} to load. Received: its end; see above.")
+                children[name] = child
+            for _ in range(args.passes):
+                for name, child in children.items():
+                    child.stdin.write("s\n")
+                    child.stdin.flush()
+                    passes[name].append(tuple(map(float, child.stdout.readline().split())))
+        report(args, passes, {n: _lines(pathlib.Path(folder) / f"{n}.txt") for n in ENGINES})
+
+
+def report(
+    args: flags.FlagValues,
+    passes: dict[str, list[tuple[float, ...]]],
+    outputs: dict[str, list[str]],
+) -> None:
+    """Prints and writes what was seen: of each pass its seconds and its processor seconds."""
+    from t2t_repro.scoring import bleu
+
+    results, count = {}, len(outputs[ENGINES[0]])
     for name, written in outputs.items():
-        median = statistics.median(wall[name])
+        wall, processor = zip(*passes[name], strict=True)
+        same = sum(a == b for a, b in zip(written, outputs[ENGINES[0]], strict=True))
         results[name] = {
-            "seconds": round(median, 2),
-            "sentences_per_s": round(len(sources) / median, 1),
-            "best_sentences_per_s": round(len(sources) / min(wall[name]), 1),
-            "processor_s": round(statistics.median(processor[name]), 2),
-            "identical": sum(a == b for a, b in zip(written, outputs[first], strict=True)),
-            **_bleu(written, args.reference),
+            "seconds": round(statistics.median(wall), 2),
+            "sentences_per_s": round(count / statistics.median(wall), 1),
+            "best_sentences_per_s": round(count / min(wall), 1),
+            "processor_s": round(statistics.median(processor), 2),
+            "identical": same,
         }
+        if args.reference:
+            scores = bleu.score(written, _lines(args.reference))
+            results[name]["bleu"] = round(scores.sacrebleu.score, 2)
         print(f"{name}: {json.dumps(results[name])}", flush=True)
-    report = {
+    whole = {
         "source": pathlib.Path(args.source).name,
-        "sentences": len(sources),
+        "sentences": count,
         "decode_hparams": args.decode_hparams,
         "threads": args.threads,
         "passes": args.passes,
         "engines": results,
     }
     if args.out:
-        pathlib.Path(args.out).write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps(report))
+        pathlib.Path(args.out).write_text(json.dumps(whole, indent=1) + "\n")
 
 
-def make_engines(args: flags.FlagValues, folder: pathlib.Path) -> dict[str, Translate]:
-    """Returns what translates lines, by name; the first is t2t-decoder's own engine."""
-    from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.decoding.translate import Translator
+def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
+    """Writes what the processes load."""
     from t2t_repro.interop import ctranslate2, saved_model
 
     run, config = cli.trained_run(args)
-    problem = registry.get_problem(config.problem)
-    settings = DecodeHParams.parse(args.decode_hparams, problem.decode_hparams)
     model, encoders = decoder.load(run, config, args.data_dir)
-
-    def by_translator(search: Callable[..., Any] | None) -> Translate:
-        translator = Translator(model, encoders, settings, search=search)
-        return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
-
-    saved_model.export(model, encoders, folder / "saved_model", settings)
-    engines = {
-        "t2t-decoder": by_translator(None),
-        "SavedModel": by_saved_model(folder / "saved_model"),
-    }
+    saved_model.export(model, encoders, folder / "SavedModel", _settings(args, config))
     for kind in ("float32", "int8"):
-        path = ctranslate2.export(model, encoders, folder / kind, kind)
+        ctranslate2.export(model, encoders, folder / f"CTranslate2 {kind}", kind)
+
+
+def take_turns(args: flags.FlagValues) -> None:
+    """Is one engine: warms up, writes what it translates, and makes a pass for each line read."""
+    lines, sources = measuring.own_stdout(), _lines(args.source)
+    translate = make_engine(args, pathlib.Path(args.exports) / args.engine)
+    written = "".join(f"{line}\n" for line in translate(sources))
+    pathlib.Path(args.exports, f"{args.engine}.txt").write_text(written, encoding="utf-8")
+    lines.write("READY\n")
+    for _ in sys.stdin:
+        begin, used = time.perf_counter(), time.process_time()
+        translate(sources)
+        lines.write(f"{time.perf_counter() - begin} {time.process_time() - used}\n")
+
+
+def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
+    """Returns what translates lines."""
+    if args.engine == "SavedModel":
+        return by_saved_model(path, args.threads)
+    from t2t_repro.decoding.program import share_cores
+    from t2t_repro.decoding.translate import BATCH_SENTENCES, Translator
+    from t2t_repro.interop import ctranslate2
+
+    run, config = cli.trained_run(args)
+    settings, search, searches = _settings(args, config), None, 1
+    if args.engine == ENGINES[0]:
+        searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads)
+    else:
         search = ctranslate2.Engine(path, threads=args.threads)
-        engines[f"CTranslate2 {kind}"] = by_translator(search)
-    return engines
+    model, encoders = decoder.load(run, config, args.data_dir)
+    translator = Translator(model, encoders, settings, search=search, searches=searches)
+    return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
 
 
-def by_saved_model(path: pathlib.Path) -> Translate:
+def by_saved_model(path: pathlib.Path, threads: int) -> Translate:
     """Returns what translates lines with a SavedModel, in batches of lines of like lengths."""
     import tensorflow as tf
+    import tensorflow_text  # noqa: F401
 
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     loaded = tf.saved_model.load(str(path))  # kept: it owns the variables
 
     def translate(lines: list[str]) -> list[str]:
@@ -134,15 +177,14 @@ def by_saved_model(path: pathlib.Path) -> Translate:
     return translate
 
 
-def _bleu(written: list[str], reference: str | None) -> dict[str, float]:
-    if not reference:
-        return {}
-    from t2t_repro.scoring import bleu
+def _settings(args: flags.FlagValues, config: Any) -> Any:
+    from t2t_repro.decoding.settings import DecodeHParams
 
-    return {"bleu": round(bleu.score(written, _lines(reference)).sacrebleu.score, 2)}
+    problem = registry.get_problem(config.problem)
+    return DecodeHParams.parse(args.decode_hparams, problem.decode_hparams)
 
 
-def _lines(path: str) -> list[str]:
+def _lines(path: Any) -> list[str]:
     return pathlib.Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
