@@ -41,6 +41,7 @@ class HParams:
     norm_epsilon: float = 1e-6
     pos: str | None = "timing"  # positions: "timing" (sinusoids), "emb" (learned), "none"
     self_attention_type: str = "dot_product"  # or "dot_product_relative"
+    attention_score: str = "scaled_dot_product"  # or "dot_product", "multiplicative", "additive"
     max_relative_position: int = 0  # the farthest distance told apart by relative attention
     heads_share_relative_embedding: bool = False
     add_relative_to_values: bool = False
@@ -150,6 +151,13 @@ class HParams:
                 "self_attention_type=dot_product_relative needs max_relative_position > 0. "
                 "Received: 0. transformer_relative uses 20."
             )
+        relative = self.self_attention_type == "dot_product_relative"
+        if relative and not self.attention_score.endswith("dot_product"):
+            raise UserError(
+                "Expected attention_score=scaled_dot_product or dot_product, which relative "
+                f"positions add to. Received: attention_score={self.attention_score} with "
+                "self_attention_type=dot_product_relative."
+            )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
         multistep = snake_case(self.optimizer) == "multistep_adam"
@@ -249,6 +257,7 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "norm_type": ("layer", "none"),
     "pos": ("timing", "emb", "none", None),
     "self_attention_type": ("dot_product", "dot_product_relative"),
+    "attention_score": ("scaled_dot_product", "dot_product", "multiplicative", "additive"),
     "multiply_embedding_mode": ("sqrt_depth", "none"),
     "initializer": (
         "uniform_unit_scaling",

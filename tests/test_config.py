@@ -47,6 +47,12 @@ def test_json_round_trip():
         ("num_heads=7", "divisible by num_heads. Received: 64 and num_heads=7"),
         ("attention_value_channels=9", "Expected attention_value_channels"),
         ("self_attention_type=dot_product_relative", "needs max_relative_position > 0"),
+        ("attention_score=cosine", "Expected attention_score to be one of 'scaled_dot_product'"),
+        (
+            "self_attention_type=dot_product_relative,max_relative_position=4,"
+            "attention_score=additive",
+            "Received: attention_score=additive with self_attention_type=dot_product_relative",
+        ),
         ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),
         ("optimizer=multistep_adam", "belong together. Received: optimizer=multistep_adam"),
         ("optimizer_multistep_accumulate_steps=4", "belong together. Received: optimizer=adam"),

@@ -22,6 +22,7 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing_folder
 from t2t_repro.interop.tensor2tensor import export_variables
+from t2t_repro.layers.attention_score import ScaledDotProduct
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -118,6 +119,7 @@ def check(model: keras.Model) -> None:
         "attention_key_channels": (hp.attention_key_channels or width) != width,
         "attention_value_channels": (hp.attention_value_channels or width) != width,
         "unidirectional_encoder": hp.unidirectional_encoder,
+        "attention_score": hp.attention_score in ("multiplicative", "additive"),
         "self_attention_type, pos": relative and hp.pos in ("timing", "emb"),
     }
     names = [name for name, wrong in refused.items() if wrong]
@@ -125,8 +127,8 @@ def check(model: keras.Model) -> None:
         values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
         raise UserError(
             "Expected a model that CTranslate2 can compute: post-norm (none, dan) or pre-norm "
-            "(n, da) by layer normalization, heads that share hidden_size, and one kind of "
-            f"positions. Received: {values}. Use --format=saved_model."
+            "(n, da) by layer normalization, heads that share hidden_size, dot products, and one "
+            f"kind of positions. Received: {values}. Use --format=saved_model."
         )
 
 
@@ -243,7 +245,7 @@ class _Weights:
             kernels = [layer.query, layer.key_value, layer.output_transform]
         for linear, kernel in zip(spec.linear, kernels, strict=True):
             linear.weight = _array(kernel).T.copy()
-        if not layer.scale_queries:
+        if not isinstance(layer.score, ScaledDotProduct):
             spec.queries_scale = np.float32(1)
         if relative:
             spec.relative_position_keys = _array(layer.relative_positions_keys)

@@ -23,6 +23,9 @@ _BEFORE_1_15: dict[str, Any] = {
 }
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
+# Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
+_NOT_IN_T2T = frozenset({"attention_score"})
+
 
 def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str, Any]:
     """Returns {name: value} of T2T's hparams.json for the hparams that are ours.
@@ -99,7 +102,8 @@ def write_hparams(hparams: HParams) -> str:
         for name, (accepted, _) in foreign_hparams.FOREIGN.items()
         if accepted
     }
-    values |= dataclasses.asdict(hparams) | {"warm_start_from_second": ""}
+    ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}
+    values |= ours | {"warm_start_from_second": ""}
     return json.dumps(values, indent=0, sort_keys=True)
 
 

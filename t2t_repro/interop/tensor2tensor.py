@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
@@ -98,8 +99,13 @@ def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]
 
 
 def entries(model: Transformer) -> Iterator[Entry]:
-    """Yields every variable of the model with T2T's names, each once."""
+    """Yields every variable of the model with T2T's names, each once.
+
+    Raises:
+        UserError: if T2T has no such model.
+    """
     hp = model.hparams
+    _check(hp)
     for scope, table in _tables(model):
         axis, sizes = table.embeddings.parts
         names = tuple(f"transformer/{scope}/weights_{i}" for i in range(len(sizes)))
@@ -117,6 +123,19 @@ def entries(model: Transformer) -> Iterator[Entry]:
                 if hasattr(layer, name):
                     yield from _sublayer(getattr(layer, name), f"{scope}/layer_{i}/{name}", hp)
         yield from _norms(stack.preprocess, scope)
+
+
+def _check(hp: HParams) -> None:
+    """Refuses what the variables of T2T could hold for another model only, or not at all."""
+    if hp.attention_score != "scaled_dot_product" and not (
+        hp.attention_score == "dot_product" and hp.attention_variables_3d
+    ):
+        raise UserError(
+            "Expected attention_score=scaled_dot_product, or dot_product with "
+            "attention_variables_3d=True: tensor2tensor has no others. Received: attention_score="
+            f"{hp.attention_score}, attention_variables_3d={hp.attention_variables_3d}. "
+            "Checkpoints of t2t_repro hold it."
+        )
 
 
 def _tables(model: Transformer) -> Iterator[tuple[str, SymbolEmbedding]]:

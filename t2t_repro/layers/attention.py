@@ -1,8 +1,8 @@
 """Multi-head attention (paper, section 3.2), with the caches that step-by-step decoding needs.
 
-As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5. T2T's
-separate query, key and value kernels are one fused kernel here. Every attention returns
-(outputs, weights).
+As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5 (other
+scores are in attention_score.py). T2T's separate query, key and value kernels are one fused kernel
+here. Every attention returns (outputs, weights).
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import keras
 from keras import initializers, ops
 
+from t2t_repro.layers import attention_score
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import ByParts, mark_parts
 from t2t_repro.layers.product import product
@@ -46,7 +47,8 @@ class Attention(keras.layers.Layer):
         dropout: rate on the weights.
         dropout_broadcast_dims: axes of (B, N, T, S) along which one draw serves all.
         kernel_initializer: of each of T2T's kernels.
-        scale_queries: multiply queries by H^-0.5 (T2T leaves it out of attention_variables_3d).
+        score: what makes the logits: an AttentionScore or its name. T2T's attention_variables_3d
+            come with "dot_product", unscaled.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Attention(keras.layers.Layer):
         dropout: float = 0.0,
         dropout_broadcast_dims: Sequence[int] = (),
         kernel_initializer="glorot_uniform",
-        scale_queries: bool = True,
+        score="scaled_dot_product",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -67,7 +69,7 @@ class Attention(keras.layers.Layer):
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
-        self.scale_queries = scale_queries
+        self.score = attention_score.get(score, self.kernel_initializer.clone(), self.dtype_policy)
         self.drop = dropout_layer(
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
         )
@@ -105,10 +107,10 @@ class Attention(keras.layers.Layer):
         x = ops.reshape(x, (-1, length, self.num_heads, channels // self.num_heads))
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def scaled(self, queries):
-        """Scales queries so that their product with keys has the variance of one component."""
-        head_size = self.key_channels // self.num_heads
-        return queries * head_size**-0.5 if self.scale_queries else queries
+    def build_score(self):
+        """Makes the score's variables; one that was read from a configuration has them."""
+        if not self.score.built:
+            self.score.build((None, self.num_heads, None, self.key_channels // self.num_heads))
 
     def softmax(self, logits, mask):
         """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""
@@ -126,23 +128,23 @@ class Attention(keras.layers.Layer):
         """Returns how well each query and key match: (B, N, T, S).
 
         Args:
-            queries: (B, N, T, H), scaled.
-            keys: (B, N, S, H).
+            queries: (B, N, T, H), as the score made them.
+            keys: (B, N, S, H), as the score made them.
             distance: int32 (T, S), how far each key lies behind (-) or ahead (+) of each query;
                 None: both are whole sequences.
         """
-        return ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+        return self.score(queries, keys)
 
     def mix(self, weights, values, distance=None):
         """Returns the weighted sums (B, N, T, H') of values (B, N, S, H'); see `logits`."""
         return ops.matmul(weights, values)
 
     def attend(self, queries, keys, values, mask, training=False):
-        """Scaled dot-product attention over heads.
+        """Attention over heads.
 
         Args:
-            queries: (B, N, T, H), scaled.
-            keys: (B, N, S, H).
+            queries: (B, N, T, H), as the score made them.
+            keys: (B, N, S, H), as the score made them.
             values: (B, N, S, H').
             mask: bool, broadcast to (B, N, T, S).
 
@@ -162,7 +164,7 @@ class Attention(keras.layers.Layer):
             "dropout": self.dropout,
             "dropout_broadcast_dims": self.dropout_broadcast_dims,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "scale_queries": self.scale_queries,
+            "score": keras.saving.serialize_keras_object(self.score),
         }
 
 
@@ -175,12 +177,13 @@ class SelfAttention(Attention):
         sizes = (self.key_channels, self.key_channels, self.value_channels)
         self.query_key_value = self.add_kernel("query_key_value", depth, *sizes)
         self.output_transform = self.add_output_kernel(depth)
+        self.build_score()
 
     def heads(self, x, training=False):
         """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
         cuts = (self.key_channels, 2 * self.key_channels)
         queries, keys, values = self.project_apart(x, self.query_key_value, cuts, training)
-        return self.scaled(queries), keys, values
+        return self.score.queries(queries), self.score.keys(keys), values
 
     def call(self, x, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
@@ -264,8 +267,8 @@ class RelativeSelfAttention(SelfAttention):
 
     Args:
         max_relative_position: distances beyond it count as it.
-        num_heads, key_channels, value_channels, dropout, kernel_initializer, scale_queries: see
-            Attention.
+        num_heads, key_channels, value_channels, dropout, kernel_initializer, score: see Attention.
+            The score is a dot product, scaled or not.
     """
 
     def __init__(
@@ -276,7 +279,7 @@ class RelativeSelfAttention(SelfAttention):
         value_channels: int,
         dropout: float = 0.0,
         kernel_initializer="glorot_uniform",
-        scale_queries: bool = True,
+        score="scaled_dot_product",
         **kwargs,
     ):
         super().__init__(
@@ -285,7 +288,7 @@ class RelativeSelfAttention(SelfAttention):
             value_channels,
             dropout,
             kernel_initializer=kernel_initializer,
-            scale_queries=scale_queries,
+            score=score,
             **kwargs,
         )
         self.max_relative_position = max_relative_position
@@ -333,12 +336,13 @@ class CrossAttention(Attention):
         self.query = self.add_kernel("query", depth, self.key_channels)
         self.key_value = self.add_kernel("key_value", depth, self.key_channels, self.value_channels)
         self.output_transform = self.add_output_kernel(depth)
+        self.build_score()
 
     def memory_heads(self, memory, training=False) -> dict:
         """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
         cuts = (self.key_channels,)
         keys, values = self.project_apart(memory, self.key_value, cuts, training)
-        return {"keys": keys, "values": values}
+        return {"keys": self.score.keys(keys), "values": values}
 
     def call(self, x, memory=None, attention_mask=None, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
@@ -348,7 +352,7 @@ class CrossAttention(Attention):
             memory: (B, S, D).
             attention_mask: bool, broadcast to (B, N, T, S): True where the query may look.
         """
-        queries = self.scaled(self.split_heads(self.project(x, self.query, training)))
+        queries = self.score.queries(self.split_heads(self.project(x, self.query, training)))
         heads = self.memory_heads(memory, training)
         keys, values = heads["keys"], heads["values"]
         return self.attend(queries, keys, values, attention_mask, training=training)
@@ -364,5 +368,5 @@ class CrossAttention(Attention):
         Returns:
             (B, K, D).
         """
-        queries = self.scaled(self.split_heads(self.project(x, self.query)))
+        queries = self.score.queries(self.split_heads(self.project(x, self.query)))
         return self.attend(queries, heads["keys"], heads["values"], mask)[0]

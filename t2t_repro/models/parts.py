@@ -3,7 +3,9 @@
 import keras
 
 from t2t_repro.config import HParams
+from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.attention_score import AttentionScore
 from t2t_repro.layers.dropout import parse_dims
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
@@ -96,7 +98,7 @@ class Parts:
             "value_channels": hp.attention_value_channels or hp.hidden_size,
             "dropout": hp.attention_dropout,
             "kernel_initializer": self.initializer.clone(),
-            "scale_queries": not hp.attention_variables_3d,
+            "score": self.score(),
         }
         if cls is RelativeSelfAttention:
             arguments["max_relative_position"] = hp.max_relative_position
@@ -104,6 +106,12 @@ class Parts:
             arguments["dropout_broadcast_dims"] = parse_dims(hp.attention_dropout_broadcast_dims)
         layer = cls(**arguments, name="multihead_attention", dtype=self.dtype)
         return self.sublayer(layer, name)
+
+    def score(self) -> AttentionScore:
+        name = self.hp.attention_score
+        if self.hp.attention_variables_3d and name == "scaled_dot_product":
+            name = "dot_product"  # T2T leaves out the scaling where its variables are so
+        return attention_score.get(name, self.initializer.clone(), self.dtype)
 
     def self_attention(self) -> Sublayer:
         relative = self.hp.self_attention_type == "dot_product_relative"

@@ -8,16 +8,19 @@ under four scores:
     multiplicative         q W k            (Luong et al. 2015)
     additive               v tanh(W q + U k)  (Bahdanau et al. 2015)
 
-W, U and v are drawn as the model draws its kernels, by Glorot's uniform rule. This is the state at
-initialisation, without training.
+The scores are the model's own (layers/attention_score.py, hparam attention_score), with W, U and v
+drawn by Glorot's uniform rule. This is the state at initialisation, without training.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import keras
 import numpy as np
+from keras import ops
 
+from t2t_repro.layers import attention_score
 from t2t_repro.reports import pictures
 from t2t_repro.reports.experiment_result import Progress, Result
 
@@ -27,8 +30,6 @@ QUERIES = 32
 DRAWS = 12  # of everything, each of QUERIES queries
 NEAR = 0.1  # how far a fitted exponent may lie from the one claimed
 STARVED = 0.5  # the share of the scaled score's gradient below which a score counts as starved
-
-Draw = np.random.Generator
 
 
 class Row(NamedTuple):
@@ -47,35 +48,11 @@ class Row(NamedTuple):
     gradient: float
 
 
-def dot_product(q: np.ndarray, k: np.ndarray, draw: Draw) -> np.ndarray:
-    """(Q, d), (K, d) -> (Q, K), as the others."""
-    return q @ k.T
-
-
-def scaled_dot_product(q: np.ndarray, k: np.ndarray, draw: Draw) -> np.ndarray:
-    """The paper's."""
-    return q @ k.T * q.shape[-1] ** -0.5
-
-
-def multiplicative(q: np.ndarray, k: np.ndarray, draw: Draw) -> np.ndarray:
-    """Luong's "general" score."""
-    width = q.shape[-1]
-    return q @ glorot(draw, width, width) @ k.T
-
-
-def additive(q: np.ndarray, k: np.ndarray, draw: Draw) -> np.ndarray:
-    """Bahdanau's, with a hidden layer of the keys' width."""
-    width = q.shape[-1]
-    left, right = (x @ glorot(draw, width, width) for x in (q, k))
-    # (Q, 1, d) + (1, K, d) -> (Q, K, d) -> (Q, K)
-    return (np.tanh(left[:, None] + right[None]) @ glorot(draw, width, 1))[..., 0]
-
-
-SCORES: dict[str, Callable[[np.ndarray, np.ndarray, Draw], np.ndarray]] = {
-    "dot product": dot_product,
-    "scaled dot product": scaled_dot_product,
-    "multiplicative": multiplicative,
-    "additive": additive,
+SCORES = {
+    "dot product": "dot_product",
+    "scaled dot product": "scaled_dot_product",
+    "multiplicative": "multiplicative",
+    "additive": "additive",
 }
 
 
@@ -90,11 +67,12 @@ def run(progress: Progress = lambda text: None) -> Result:
 
 def measure(width: int) -> list[Row]:
     """Returns the row of each score; all see the same queries and keys."""
+    keras.utils.set_random_seed(width)  # of the scores' own variables
     draw = np.random.default_rng(width)
     inputs = [draw.standard_normal((QUERIES + KEYS, width), "float32") for _ in range(DRAWS)]
     rows = []
-    for name, score in SCORES.items():
-        logits = np.concatenate([score(x[:QUERIES], x[QUERIES:], draw) for x in inputs])
+    for name, hparam in SCORES.items():
+        logits = np.concatenate([logits_of(hparam, x[:QUERIES], x[QUERIES:]) for x in inputs])
         p = softmax(logits)
         entropy = -np.sum(p * np.log(np.maximum(p, 1e-30)), axis=-1)
         gradient = np.sum(p * (1 - p), axis=-1)
@@ -103,10 +81,12 @@ def measure(width: int) -> list[Row]:
     return rows
 
 
-def glorot(draw: Draw, fan_in: int, fan_out: int) -> np.ndarray:
-    """Returns float32 (fan_in, fan_out)."""
-    limit = math.sqrt(6 / (fan_in + fan_out))
-    return draw.uniform(-limit, limit, (fan_in, fan_out)).astype("float32")
+def logits_of(name: str, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Returns the logits (Q, K) of queries (Q, d) and keys (K, d) under a newly drawn score."""
+    score = attention_score.get(name)
+    q, k = (ops.convert_to_tensor(x[None, None]) for x in (queries, keys))  # (1, 1, Q, d)
+    score.build(q.shape)
+    return ops.convert_to_numpy(score(score.queries(q), score.keys(k)))[0, 0]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ class Parameters:
     """The variables of a model, by what they belong to."""
 
     embeddings: int  # (V, D): inputs, targets and softmax, once where they are shared
-    attention: int  # kernels of queries, keys, values and outputs; no biases
+    attention: int  # kernels of queries, keys, values and outputs, and of scores; no biases
     feed_forward: int  # two kernels, two biases
     norms: int  # a scale and a bias each
     others: int  # T2T's embedding of the target space; learned positions; relative ones
@@ -46,12 +46,16 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
     norms = sublayers * (before + after) + 2 * before  # the stacks preprocess their last sum too
     others = TARGET_SPACES * depth * hparams.use_target_space_embedding
     others += 2 * hparams.max_length * depth * (hparams.pos == "emb")
+    heads = hparams.num_heads
+    size = keys // heads
+    of_score = {"multiplicative": heads * size**2, "additive": heads * (2 * size**2 + size)}
+    score = of_score.get(hparams.attention_score, 0)
     if hparams.self_attention_type == "dot_product_relative":
         distances = 2 * hparams.max_relative_position + 1
         others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
     return Parameters(
         embeddings=tables * rows * depth,
-        attention=attentions(hparams) * 2 * depth * (keys + values),
+        attention=attentions(hparams) * (2 * depth * (keys + values) + score),
         feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
         norms=norms * 2 * depth * (hparams.norm_type == "layer"),
         others=others,

@@ -69,6 +69,7 @@ def exported(model, path, **options):
         (",pos=emb,max_length=31,num_encoder_layers=1,num_decoder_layers=3", False),
         (",pos=none,self_attention_type=dot_product_relative,max_relative_position=4", False),
         (",attention_variables_3d=True,multiply_embedding_mode=none", False),
+        (",attention_score=dot_product", False),
     ],
 )
 def test_greedy_translations_and_scores_are_the_models(tmp_path, overrides, shared):
@@ -161,6 +162,7 @@ def test_learned_positions_bound_a_translation(tmp_path):
     [
         (",layer_preprocess_sequence=n,layer_postprocess_sequence=dan", "postprocess_sequence=dan"),
         (",norm_type=none", "norm_type=none"),
+        (",attention_score=additive", "attention_score=additive"),
         (",attention_key_channels=12", "attention_key_channels=12"),
         (",unidirectional_encoder=True", "unidirectional_encoder=True"),
         (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from t2t_repro import Transformer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
 
@@ -18,8 +19,6 @@ def test_export_gives_back_what_was_loaded(golden):
 def test_variables_of_three_dimensions(golden_case):
     case = golden_case("base_v1")
     model = case.model(attention_variables_3d=False)
-    from t2t_repro import Transformer
-
     hparams = case.hparams.override("attention_variables_3d=True")
     other = Transformer.from_hparams(hparams, inputs_vocab_size=37, targets_vocab_size=37)
     other.set_weights(model.get_weights())
@@ -31,6 +30,20 @@ def test_variables_of_three_dimensions(golden_case):
     tensor2tensor.load_variables(other, arrays)
     for before, after in zip(model.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    ["attention_score=additive", "attention_score=dot_product", "attention_score=multiplicative"],
+)
+def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
+    case = golden_case("base_v1")
+    hparams = case.hparams.override(overrides)
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=37, targets_vocab_size=37)
+    with pytest.raises(UserError, match=f"has no others. Received: {overrides}"):
+        tensor2tensor.load_variables(model, case.group("var"))
+    with pytest.raises(UserError, match=f"has no others. Received: {overrides}"):
+        tensor2tensor.export_variables(model)
 
 
 def test_missing_extra_and_misshapen_are_all_listed(golden_case):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
@@ -51,7 +52,17 @@ LAYERS = {
     "no positions": (NoPositions, 0, {}),
     "target_space": (lambda: TargetSpaceEmbedding(3), 32 * D, {}),
     "self": (lambda: SelfAttention(N, 6, 9, 0.1, (0, 1)), D * 21 + 9 * D, OWN),
-    "unscaled": (lambda: SelfAttention(N, 6, 9, scale_queries=False), D * 21 + 9 * D, OWN),
+    "unscaled": (lambda: SelfAttention(N, 6, 9, score="dot_product"), D * 21 + 9 * D, OWN),
+    "multiplicative": (
+        lambda: CrossAttention(N, 6, 9, score="multiplicative"),
+        D * 21 + 9 * D + N * 2 * 2,
+        CROSS,
+    ),
+    "additive": (
+        lambda: SelfAttention(N, 6, 9, score=attention_score.Additive("orthogonal")),
+        D * 21 + 9 * D + N * (2 * 2 * 2 + 2),
+        OWN,
+    ),
     "relative": (lambda: RelativeSelfAttention(4, N, 6, 9, 0.1), D * 21 + 9 * (D + 5), OWN),
     "cross": (lambda: CrossAttention(N, 6, 9), D * 6 + D * 15 + 9 * D, CROSS),
     "encoder_layer": (encoder_layer, ENCODER, OWN),

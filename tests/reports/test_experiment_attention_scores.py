@@ -1,4 +1,4 @@
-"""Four scores as their formulas say, and sentences that follow the numbers."""
+"""Sentences that follow the numbers; tests/layers/test_attention_score.py has the scores."""
 
 import math
 
@@ -16,29 +16,6 @@ def result():
 def with_gradients(result, of):
     """The rows with other gradients: {score: gradient} at every width."""
     return [row._replace(gradient=of[row.score]) for row in result.rows]
-
-
-@pytest.mark.parametrize("score", experiment.SCORES)
-def test_a_score_is_its_formula(score):
-    draw = np.random.default_rng(5)
-    q, k = draw.standard_normal((2, 7)), draw.standard_normal((3, 7))
-    got = experiment.SCORES[score](q, k, np.random.default_rng(8))
-    again = np.random.default_rng(8)
-    w, u, v = (experiment.glorot(again, 7, n) for n in (7, 7, 1))
-    formula = {
-        "dot product": lambda q, k: q @ k,
-        "scaled dot product": lambda q, k: q @ k / math.sqrt(7),
-        "multiplicative": lambda q, k: q @ w @ k,
-        "additive": lambda q, k: (np.tanh(q @ w + k @ u) @ v)[0],
-    }[score]
-    np.testing.assert_allclose(got, [[formula(a, b) for b in k] for a in q], rtol=1e-5)
-
-
-def test_kernels_are_drawn_by_glorots_rule():
-    kernel = experiment.glorot(np.random.default_rng(2), 200, 300)
-    assert kernel.shape == (200, 300)
-    assert np.var(kernel) == pytest.approx(2 / 500, rel=0.02)
-    assert np.abs(kernel).max() <= math.sqrt(6 / 500)
 
 
 def test_the_gradient_is_the_trace_of_softmaxs_jacobian():

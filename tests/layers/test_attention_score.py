@@ -1,0 +1,79 @@
+"""Each score is its formula, and its gradients are those that the backend derives."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers import attention_score
+
+B, N, T, S, H = 2, 3, 4, 5, 6
+
+
+def heads(length):
+    return np.random.default_rng(length).standard_normal((B, N, length, H)).astype("float32")
+
+
+def made(name):
+    keras.utils.set_random_seed(4)
+    score = attention_score.get(name)
+    score.build((None, N, None, H))
+    return score
+
+
+@pytest.mark.parametrize("name", attention_score.SCORES)
+def test_a_score_is_its_formula(name):
+    score, q, k = made(name), heads(T), heads(S)
+    weights = {w.name: np.asarray(w) for w in score.weights}
+    w, u = (np.split(weights.get(f"{x}_kernel", np.zeros((H, N))), N, 1) for x in ("query", "key"))
+    v = weights.get("vector", np.zeros((H, N))).T
+    formula = {
+        "dot_product": lambda n, q, k: q @ k,
+        "scaled_dot_product": lambda n, q, k: q @ k / math.sqrt(H),
+        "multiplicative": lambda n, q, k: q @ w[n] @ k,
+        "additive": lambda n, q, k: np.tanh(q @ w[n] + k @ u[n]) @ v[n],
+    }[name]
+    got = np.asarray(score(score.queries(q), score.keys(k)))
+    for b, n, t, s in np.ndindex(B, N, T, S):
+        expected = formula(n, q[b, n, t], k[b, n, s])
+        np.testing.assert_allclose(got[b, n, t, s], expected, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", attention_score.SCORES)
+def test_its_gradients_are_those_of_its_logits(name):
+    import tensorflow as tf
+
+    score = made(name)
+    q, k, upstream = (tf.constant(x) for x in (heads(T), heads(S), heads(T) @ np.ones((H, S), "f")))
+    variables = [tf.convert_to_tensor(v) for v in score.variables_of_pairs()]
+    with tf.GradientTape() as tape:
+        tape.watch([q, k, *variables])
+        logits = score.pairs(q, k, variables)
+    expected = tape.gradient(logits, [q, k, *variables], upstream)
+    of_q, of_k, of_variables = score.gradients(q, k, variables, upstream)
+    for got, wanted in zip([of_q, of_k, *of_variables], expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_every_heads_kernel_is_drawn_as_a_matrix_of_its_own():
+    score = attention_score.Additive()
+    score.build((None, 4, None, 100))
+    for kernel, fans in ((score.query_kernel, 200), (score.key_kernel, 200), (score.vector, 101)):
+        assert kernel.parts[0] == 1 and len(kernel.parts[1]) == 4
+        assert np.abs(kernel).max() <= math.sqrt(6 / fans)
+        assert np.abs(kernel).max() > 0.9 * math.sqrt(6 / fans)
+    assert not np.allclose(score.query_kernel, score.key_kernel)
+
+
+def test_a_score_is_made_of_a_name_a_configuration_or_itself():
+    additive = attention_score.get("additive", "orthogonal")
+    assert attention_score.get(additive) is additive
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(additive)))
+    again = attention_score.get(config)
+    assert type(again) is attention_score.Additive
+    assert isinstance(again.kernel_initializer, keras.initializers.Orthogonal)
+    with pytest.raises(UserError, match="Unknown attention_score.*'scaled_dot_product'"):
+        attention_score.get("scaled_dotproduct")
