@@ -40,7 +40,9 @@ class HParams:
     norm_type: str = "layer"  # what "n" does: "layer" or "none"
     norm_epsilon: float = 1e-6
     pos: str | None = "timing"  # positions: "timing" (sinusoids), "emb" (learned), "none"
-    self_attention_type: str = "dot_product"  # or "dot_product_relative"
+    self_attention_type: str = "dot_product"  # or ..._relative, local_mask_right, local_unmasked
+    attention_block_length: int = 128  # of self_attention_type=local_mask_right, local_unmasked
+    attention_chunk_size: int = 0  # keys gone through at a time, to save memory; 0: all at once
     attention_score: str = "scaled_dot_product"  # or "dot_product", "multiplicative", "additive"
     max_relative_position: int = 0  # the farthest distance told apart by relative attention
     heads_share_relative_embedding: bool = False
@@ -158,6 +160,14 @@ class HParams:
                 f"positions add to. Received: attention_score={self.attention_score} with "
                 "self_attention_type=dot_product_relative."
             )
+        chunk = self.attention_chunk_size
+        if chunk and (relative or self.attention_dropout):
+            raise UserError(
+                "attention_chunk_size attends without ever holding the weights: it needs "
+                "attention_dropout=0, and no relative positions. Received: attention_chunk_size="
+                f"{chunk}, attention_dropout={self.attention_dropout}, "
+                f"self_attention_type={self.self_attention_type}."
+            )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
         multistep = snake_case(self.optimizer) == "multistep_adam"
@@ -243,6 +253,8 @@ def parse_overrides(text: str) -> dict[str, str]:
 _MOST_TOKENS = 10**7  # T2T's largest batch_size is 6,000,000
 _LEAST = {
     **dict.fromkeys(("hidden_size", "num_heads", "filter_size", "batch_size", "vocab_divisor"), 1),
+    **dict.fromkeys(("attention_block_length",), 1),
+    **dict.fromkeys(("attention_chunk_size",), 0),
     **dict.fromkeys(("symbol_modality_num_shards", "train_steps", "min_length_bucket"), 1),
     **dict.fromkeys(("num_hidden_layers", "num_encoder_layers", "num_decoder_layers"), 0),
     **dict.fromkeys(("attention_key_channels", "attention_value_channels", "max_length"), 0),
@@ -256,7 +268,10 @@ _LEAST = {
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "norm_type": ("layer", "none"),
     "pos": ("timing", "emb", "none", None),
-    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "self_attention_type": (
+        *("dot_product", "dot_product_relative"),
+        *("local_mask_right", "local_unmasked"),
+    ),
     "attention_score": ("scaled_dot_product", "dot_product", "multiplicative", "additive"),
     "multiply_embedding_mode": ("sqrt_depth", "none"),
     "initializer": (
@@ -372,6 +387,8 @@ def _unread_reasons(hp: HParams) -> dict[str, str]:
         "heads_share_relative_embedding",
         "add_relative_to_values",
     )
+    local = hp.self_attention_type in ("local_mask_right", "local_unmasked")
+    unless(local, "only self_attention_type=local_... reads it.", "attention_block_length")
     unless(
         not hp.shared_embedding_and_softmax_weights,
         "shared_embedding_and_softmax_weights=True shares all tables already.",

@@ -67,8 +67,8 @@ def export_checkpoint(
         The prefix of T2T's checkpoint.
 
     Raises:
-        UserError: if there is no run or checkpoint, its vocabulary is missing, or `t2t_dir` is a
-            run of t2t_repro.
+        UserError: if there is no run or checkpoint, its vocabulary is missing, `t2t_dir` is a run
+            of t2t_repro, or tensor2tensor has no such model.
     """
     import numpy as np
 
@@ -83,6 +83,7 @@ def export_checkpoint(
             f"Expected --t2t_dir to be a folder for tensor2tensor. Received: {target}, a run of "
             "t2t_repro. Name another."
         )
+    hparams = t2t_files.write_hparams(config.hparams)
     problem = registry.get_problem(config.problem)
     own = all((run.path / name).is_file() for name in problem.vocab_filenames)
     vocabulary = run.path if own else pathlib.Path(config.data_dir)
@@ -107,7 +108,7 @@ def export_checkpoint(
     prefix = t2t_checkpoint.write(target, state.step, arrays)
     for name in problem.vocab_filenames:
         shutil.copyfile(vocabulary / name, target / name)
-    write_text_atomic(target / "hparams.json", t2t_files.write_hparams(config.hparams))
+    write_text_atomic(target / "hparams.json", hparams)
     text = t2t_files.write_flags(
         model="transformer",
         problem=config.problem,

@@ -53,6 +53,11 @@ def test_json_round_trip():
             "attention_score=additive",
             "Received: attention_score=additive with self_attention_type=dot_product_relative",
         ),
+        (
+            "attention_chunk_size=8,attention_dropout=0.1",
+            "Received: attention_chunk_size=8, attention_dropout=0.1, self_attention_type=dot",
+        ),
+        ("attention_block_length=8", "only self_attention_type=local_... reads it."),
         ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),
         ("optimizer=multistep_adam", "belong together. Received: optimizer=multistep_adam"),
         ("optimizer_multistep_accumulate_steps=4", "belong together. Received: optimizer=adam"),

@@ -159,9 +159,9 @@ def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, cap
     with pytest.raises(SystemExit) as left:
         run_program(f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
     assert left.value.code == 2 and "ffn_layer='local_moe'" in capsys.readouterr().err
-    t2t.hparams |= {"ffn_layer": "dense_relu_dense", "self_attention_type": "local_mask_right"}
+    t2t.hparams |= {"ffn_layer": "dense_relu_dense", "self_attention_type": "local_unmasked"}
     (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams))
-    with pytest.raises(UserError, match="Expected self_attention_type to be one of"):
+    with pytest.raises(UserError, match="whose decoder there sees the very words"):
         import_it(t2t.folder, tmp_path / "run")
     (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams)[:-9])
     with pytest.raises(UserError, match="tensor2tensor's JSON of hparams"):

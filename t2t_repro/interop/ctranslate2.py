@@ -119,6 +119,7 @@ def check(model: keras.Model) -> None:
         "attention_key_channels": (hp.attention_key_channels or width) != width,
         "attention_value_channels": (hp.attention_value_channels or width) != width,
         "unidirectional_encoder": hp.unidirectional_encoder,
+        "self_attention_type": hp.self_attention_type.startswith("local"),
         "attention_score": hp.attention_score in ("multiplicative", "additive"),
         "self_attention_type, pos": relative and hp.pos in ("timing", "emb"),
     }
@@ -127,8 +128,8 @@ def check(model: keras.Model) -> None:
         values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
         raise UserError(
             "Expected a model that CTranslate2 can compute: post-norm (none, dan) or pre-norm "
-            "(n, da) by layer normalization, heads that share hidden_size, dot products, and one "
-            f"kind of positions. Received: {values}. Use --format=saved_model."
+            "(n, da) by layer normalization, heads that share hidden_size, dot products of all "
+            f"pairs, and one kind of positions. Received: {values}. Use --format=saved_model."
         )
 
 

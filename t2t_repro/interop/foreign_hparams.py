@@ -31,7 +31,7 @@ _PLACEMENT = "TensorFlow 2 places variables itself; --worker_gpu chooses the dev
 _HARDWARE = "there is no TPU support"
 _LOGS = "TensorBoard shows the run; metrics.jsonl has its numbers"
 _NOBODY = "T2T's Transformer never reads it"
-_ATTENTION = "self_attention_type is dot_product or dot_product_relative"
+_ATTENTION = "self_attention_type says what there is"
 _PRECISION = "set activation_dtype to bfloat16 or float16: the weights stay float32"
 
 # {reason: {name: T2T's default, or a tuple of the values that T2T's own sets have}}

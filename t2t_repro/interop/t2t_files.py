@@ -24,7 +24,8 @@ _BEFORE_1_15: dict[str, Any] = {
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
 # Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
-_NOT_IN_T2T = frozenset({"attention_score"})
+_NOT_IN_T2T = frozenset({"attention_score", "attention_block_length", "attention_chunk_size"})
+_BLOCK_LENGTH = 128  # of T2T's Transformer, which has no hparam for it
 
 
 def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str, Any]:
@@ -55,9 +56,25 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
             f"{path}: {' '.join(wrong)} If the model is none the worse without: "
             f"--ignore_hparams={names}."
         )
+    if "self_attention_type" not in ignored:
+        _check_attention(own.get("self_attention_type"))
     if "learning_rate_decay_scheme" in own:  # of a version that knew the legacy schedule alone?
         own.setdefault("learning_rate_schedule", "legacy")
     return {name: value for name, value in own.items() if name not in ignored}
+
+
+def _check_attention(kind: Any) -> None:
+    """Refuses the type of self-attention that means something else to T2T's decoder.
+
+    Raises:
+        UserError: if it is so.
+    """
+    if kind == "local_unmasked":
+        raise UserError(
+            "Expected another self_attention_type for a tensor2tensor model. Received: "
+            "local_unmasked, whose decoder there sees the very words that it is to predict, and "
+            "here does not. local_mask_right is the same on both sides."
+        )
 
 
 def _complaint(name: str, value: Any) -> str:
@@ -96,7 +113,18 @@ def _literal(text: str) -> Any:
 
 
 def write_hparams(hparams: HParams) -> str:
-    """Returns hparams.json as T2T 1.15.7 writes it: every field that its Transformer reads."""
+    """Returns hparams.json as T2T 1.15.7 writes it: every field that its Transformer reads.
+
+    Raises:
+        UserError: if T2T would compute something else.
+    """
+    kind, length = hparams.self_attention_type, hparams.attention_block_length
+    _check_attention(kind)
+    if kind == "local_mask_right" and length != _BLOCK_LENGTH:
+        raise UserError(
+            f"Expected attention_block_length={_BLOCK_LENGTH}, the one that tensor2tensor's "
+            f"Transformer has. Received: {length}. Checkpoints of t2t_repro hold it."
+        )
     values = {
         name: foreign_hparams.default(name)
         for name, (accepted, _) in foreign_hparams.FOREIGN.items()

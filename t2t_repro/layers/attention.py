@@ -13,27 +13,11 @@ from keras import initializers, ops
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import ByParts, mark_parts
+from t2t_repro.layers.mask import EVERYWHERE, Mask
 from t2t_repro.layers.product import product
 
+NO_WEIGHTS = (0,)
 MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
-
-
-def causal_mask(length):
-    """Returns bool (1, 1, T, T): True where the query may look, at itself and before."""
-    positions = ops.arange(length)
-    return (positions[None, :] <= positions[:, None])[None, None]
-
-
-def same_segment_mask(queries, keys):
-    """Returns bool (B, 1, T, S): True where query and key are of one segment of a packed example.
-
-    As T2T's common_attention.attention_bias_same_segment. Segment 0 is padding.
-
-    Args:
-        queries: int32 (B, T), the segment of each query.
-        keys: int32 (B, S), the segment of each key.
-    """
-    return (queries[:, :, None] == keys[:, None, :])[:, None]
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -155,6 +139,15 @@ class Attention(keras.layers.Layer):
         dropped = self.drop(ops.cast(weights, values.dtype), training=training)
         return self.join_heads(self.mix(dropped, values), training), weights
 
+    def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
+        """`attend` from and to every position of a sequence.
+
+        A kind of attention that never has the weights of all pairs has its own, and returns an
+        empty array of the shape NO_WEIGHTS in their place.
+        """
+        seen = mask.whole(ops.shape(queries)[2], ops.shape(keys)[2])
+        return self.attend(queries, keys, values, seen, training)
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -185,15 +178,15 @@ class SelfAttention(Attention):
         queries, keys, values = self.project_apart(x, self.query_key_value, cuts, training)
         return self.score.queries(queries), self.score.keys(keys), values
 
-    def call(self, x, attention_mask=None, training=False):
+    def call(self, x, attention_mask: Mask = EVERYWHERE, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
 
         Args:
             x: (B, T, D).
-            attention_mask: bool, broadcast to (B, N, T, T): True where the query may look.
+            attention_mask: who may look at whom.
         """
         queries, keys, values = self.heads(x, training)
-        return self.attend(queries, keys, values, attention_mask, training=training)
+        return self.attend_sequence(queries, keys, values, attention_mask, training)
 
     def initial_cache(self, batch: int) -> dict:
         """Returns the cache of `step` without room: keys (B, N, 0, H) and values (B, N, 0, H').
@@ -344,18 +337,18 @@ class CrossAttention(Attention):
         keys, values = self.project_apart(memory, self.key_value, cuts, training)
         return {"keys": self.score.keys(keys), "values": values}
 
-    def call(self, x, memory=None, attention_mask=None, training=False):
+    def call(self, x, memory=None, attention_mask: Mask = EVERYWHERE, training=False):
         """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
 
         Args:
             x: (B, T, D).
             memory: (B, S, D).
-            attention_mask: bool, broadcast to (B, N, T, S): True where the query may look.
+            attention_mask: who may look at whom.
         """
         queries = self.score.queries(self.split_heads(self.project(x, self.query, training)))
         heads = self.memory_heads(memory, training)
         keys, values = heads["keys"], heads["values"]
-        return self.attend(queries, keys, values, attention_mask, training=training)
+        return self.attend_sequence(queries, keys, values, attention_mask, training)
 
     def step(self, x, heads, mask):
         """Decodes one position of every beam against memory heads that the beams share.

@@ -129,7 +129,7 @@ class Additive(AttentionScore):
         return self.through(keys, self.key_kernel)
 
     def variables_of_pairs(self):
-        return [ops.convert_to_tensor(self.vector)]
+        return [ops.copy(self.vector)]  # a tensor: no gradient of our own may see a variable
 
     def pairs(self, queries, keys, variables):
         vector = ops.cast(variables[0], queries.dtype)

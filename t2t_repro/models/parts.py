@@ -6,10 +6,15 @@ from t2t_repro.config import HParams
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
 from t2t_repro.layers.attention_score import AttentionScore
+from t2t_repro.layers.blockwise_attention import (
+    BlockwiseCrossAttention,
+    BlockwiseSelfAttention,
+)
 from t2t_repro.layers.dropout import parse_dims
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import kernel_initializer
+from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Sublayer
@@ -90,20 +95,17 @@ class Parts:
         after = self.process(self.hp.layer_postprocess_sequence, "layer_postprocess")
         return Sublayer(layer, before, after, name=name, dtype=self.dtype)
 
-    def attention(self, cls: type, name: str) -> Sublayer:
+    def attention(self, cls: type, name: str, **arguments) -> Sublayer:
+        """Returns a layer `cls` of attention, which gets what all have and `arguments`."""
         hp = self.hp
         arguments = {
             "num_heads": hp.num_heads,
             "key_channels": hp.attention_key_channels or hp.hidden_size,
             "value_channels": hp.attention_value_channels or hp.hidden_size,
-            "dropout": hp.attention_dropout,
             "kernel_initializer": self.initializer.clone(),
             "score": self.score(),
+            **arguments,
         }
-        if cls is RelativeSelfAttention:
-            arguments["max_relative_position"] = hp.max_relative_position
-        else:
-            arguments["dropout_broadcast_dims"] = parse_dims(hp.attention_dropout_broadcast_dims)
         layer = cls(**arguments, name="multihead_attention", dtype=self.dtype)
         return self.sublayer(layer, name)
 
@@ -113,10 +115,28 @@ class Parts:
             name = "dot_product"  # T2T leaves out the scaling where its variables are so
         return attention_score.get(name, self.initializer.clone(), self.dtype)
 
-    def self_attention(self) -> Sublayer:
-        relative = self.hp.self_attention_type == "dot_product_relative"
-        cls = RelativeSelfAttention if relative else SelfAttention
-        return self.attention(cls, "self_attention")
+    def self_attention(self, in_decoder: bool) -> Sublayer:
+        hp, name = self.hp, "self_attention"
+        match hp.self_attention_type:
+            case "dot_product_relative":
+                arguments = {"max_relative_position": hp.max_relative_position}
+                rate = hp.attention_dropout
+                return self.attention(RelativeSelfAttention, name, dropout=rate, **arguments)
+            case "local_mask_right" | "local_unmasked" as kind:
+                # A decoder that is not masked would see the words that it is to predict.
+                masked = kind == "local_mask_right" or in_decoder
+                length = hp.attention_block_length
+                return self.attention(LocalSelfAttention, name, block_length=length, masked=masked)
+        return self.whole_attention(SelfAttention, BlockwiseSelfAttention, name)
+
+    def whole_attention(self, plain: type, blockwise: type, name: str) -> Sublayer:
+        """Returns attention to all positions: `plain`, or in blocks where the hparams say so."""
+        hp = self.hp
+        if hp.attention_chunk_size:
+            return self.attention(blockwise, name, chunk_size=hp.attention_chunk_size)
+        dims = parse_dims(hp.attention_dropout_broadcast_dims)
+        dropout = {"dropout": hp.attention_dropout, "dropout_broadcast_dims": dims}
+        return self.attention(plain, name, **dropout)
 
     def ffn(self) -> Sublayer:
         hp = self.hp
@@ -132,12 +152,11 @@ class Parts:
         return self.sublayer(layer, "ffn")
 
     def encoder_layer(self, number: int) -> EncoderLayer:
-        return EncoderLayer(
-            self.self_attention(), self.ffn(), name=f"layer_{number}", dtype=self.dtype
-        )
+        own = self.self_attention(in_decoder=False)
+        return EncoderLayer(own, self.ffn(), name=f"layer_{number}", dtype=self.dtype)
 
     def decoder_layer(self, number: int) -> DecoderLayer:
-        cross = self.attention(CrossAttention, "encdec_attention")
-        return DecoderLayer(
-            self.self_attention(), cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype
-        )
+        own = self.self_attention(in_decoder=True)
+        kinds = CrossAttention, BlockwiseCrossAttention
+        cross = self.whole_attention(*kinds, "encdec_attention")
+        return DecoderLayer(own, cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype)

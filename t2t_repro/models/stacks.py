@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
-from t2t_repro.layers.attention import causal_mask
+from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, Mask
 from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
 
 
@@ -66,7 +66,7 @@ class EncoderLayer(keras.layers.Layer):
     def build(self, input_shape):
         build_all((self.self_attention, self.ffn), input_shape)
 
-    def call(self, x, real=None, attention_mask=None, training=False):
+    def call(self, x, real=None, attention_mask: Mask = EVERYWHERE, training=False):
         """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
         x, weights = self.self_attention(x, attention_mask=attention_mask, training=training)
         x, _ = self.ffn(x, real=real, training=training)
@@ -95,17 +95,23 @@ class DecoderLayer(keras.layers.Layer):
     def build(self, input_shape):
         build_all((self.self_attention, self.encdec_attention, self.ffn), input_shape)
 
-    def call(self, x, attention_mask=None, memory=None, memory_mask=None, training=False):
+    def call(
+        self,
+        x,
+        attention_mask: Mask = CAUSAL,
+        memory=None,
+        memory_mask: Mask = EVERYWHERE,
+        training=False,
+    ):
         """Maps (B, T, D) to ((B, T, D), {"self_attention": ..., "encdec_attention": ...}).
 
         Args:
             x: (B, T, D).
-            attention_mask: of the self-attention; None: every position sees those before it.
+            attention_mask: of the self-attention.
             memory: (B, S, D).
             memory_mask: of the attention to memory.
         """
-        mask = causal_mask(keras.ops.shape(x)[1]) if attention_mask is None else attention_mask
-        x, own = self.self_attention(x, attention_mask=mask, training=training)
+        x, own = self.self_attention(x, attention_mask=attention_mask, training=training)
         x, cross = self.encdec_attention(
             x, memory=memory, attention_mask=memory_mask, training=training
         )

@@ -11,9 +11,11 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.layers.attention import causal_mask, same_segment_mask
+from t2t_repro.errors import UserError
+from t2t_repro.layers.attention import NO_WEIGHTS
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
@@ -134,13 +136,24 @@ class Transformer(keras.Model):
 
         Returns:
             {"encoder/layer_0/self_attention": float32 (B, N, S, S),
-            "decoder/layer_0/encdec_attention": float32 (B, N, T, S), ...}.
+            "decoder/layer_0/encdec_attention": float32 (B, N, T, S), ...}. Restricted
+            self-attention has no weights of all pairs, and is left out.
+
+        Raises:
+            UserError: if the model never has whole weights.
         """
+        if self.hparams.attention_chunk_size:
+            raise UserError(
+                "Expected a model that has attention weights. Received: attention_chunk_size="
+                f"{self.hparams.attention_chunk_size}, which never makes them. A model with "
+                "attention_chunk_size=0 and the same variables computes the same, and has them."
+            )
         sources, targets = segments(batch)
         memory, real, of_encoder = self._encode(batch["inputs"], False, sources)
         _, of_decoder = self._decode(batch["targets"], memory, real, False, sources, targets)
         weights = {f"encoder/{name}": value for name, value in of_encoder.items()}
-        return weights | {f"decoder/{name}": value for name, value in of_decoder.items()}
+        weights |= {f"decoder/{name}": value for name, value in of_decoder.items()}
+        return {name: value for name, value in weights.items() if value.shape != NO_WEIGHTS}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the label-smoothed loss per real target token of the global batch."""
@@ -237,13 +250,12 @@ class Transformer(keras.Model):
         x = self.target_space(self.inputs_embedding(inputs))
         x = self.inputs_position(x, positions=packed and packed.positions)
         x = self.inputs_dropout(x, training=training)
-        mask = real[:, None, None, :]
+        causal = self.hparams.unidirectional_encoder
+        mask = of_padding(real)
         if packed is not None:
-            mask = same_segment_mask(packed.numbers, packed.numbers)
-        if self.hparams.unidirectional_encoder:
-            # As T2T: the past alone is masked in, padding is not masked out.
-            past = causal_mask(ops.shape(inputs)[1])
-            mask = past if packed is None else past & mask
+            mask = (CausalMask if causal else Mask)(packed.numbers, packed.numbers)
+        elif causal:
+            mask = CAUSAL  # as T2T: the past alone is masked in, padding is not masked out
         memory, weights = self.encoder(x, real=real, attention_mask=mask, training=training)
         return memory, real, weights
 
@@ -251,12 +263,11 @@ class Transformer(keras.Model):
         targets = self._symbol_dropout(targets, training)
         # The first decoder input is the zero vector, which id 0 embeds to.
         shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
-        own_mask, memory_mask = None, real[:, None, None, :]
+        own_mask, memory_mask = CAUSAL, of_padding(real)
         if packed is not None:
             shifted = ops.where(packed.positions == 0, 0, shifted)
-            same = same_segment_mask(packed.numbers, packed.numbers)
-            own_mask = causal_mask(ops.shape(targets)[1]) & same
-            memory_mask = same_segment_mask(packed.numbers, sources.numbers)
+            own_mask = CausalMask(packed.numbers, packed.numbers)
+            memory_mask = Mask(packed.numbers, sources.numbers)
         x = self.targets_embedding(shifted)
         x = self.targets_position(x, positions=packed and packed.positions)
         x = self.targets_dropout(x, training=training)

@@ -119,6 +119,8 @@ def maps(
 ) -> list[Maps]:
     """Returns the attention of a model that reads `inputs` and writes `targets`, in KINDS' order.
 
+    Restricted self-attention (self_attention_type=local_...) has no weights of all pairs: left out.
+
     Args:
         model: a trained one.
         encoders: those of its "inputs" and "targets"; for the labels.

@@ -66,8 +66,7 @@ class WholeAttention(keras.layers.Layer):
 
     def call(self, x):
         """Maps (B, T, D) to (B, T, D)."""
-        everywhere = ops.ones((1, 1, 1, 1), dtype="bool")
-        return self.attention(x, attention_mask=everywhere)[0]
+        return self.attention(x)[0]
 
 
 # Each kind: how to make the layer of width d, and the operations of its matrix products on n

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.layers.attention import causal_mask
+from t2t_repro.layers.mask import CAUSAL, of_padding
 from t2t_repro.training import checkpoints, distribution, guards
 
 EMBEDDING = "embedding"
@@ -89,9 +89,9 @@ def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float
     """Walks through the model as `Transformer.call`; returns the scales and the logits."""
     inputs, targets = (ops.convert_to_tensor(batch[side]) for side in ("inputs", "targets"))
     real = inputs != 0
-    mask = memory_mask = real[:, None, None, :]
+    mask = memory_mask = of_padding(real)
     if model.hparams.unidirectional_encoder:
-        mask = causal_mask(ops.shape(inputs)[1])
+        mask = CAUSAL
     scales: dict[str, float] = {}
 
     def keep(place: str, x, ids) -> None:
@@ -109,7 +109,7 @@ def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float
     shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
     x = model.targets_position(model.targets_embedding(shifted))
     for i, layer in enumerate(model.decoder.layers):
-        x, _ = layer.self_attention(x, attention_mask=causal_mask(ops.shape(x)[1]))
+        x, _ = layer.self_attention(x, attention_mask=CAUSAL)
         keep(f"decoder/layer_{i}/self_attention", x, targets)
         x, _ = layer.encdec_attention(x, memory=memory, attention_mask=memory_mask)
         keep(f"decoder/layer_{i}/encdec_attention", x, targets)

@@ -45,6 +45,8 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
             for source, target, best in zip(sources, references, found, strict=True)
         ]
         writer.text(KIND, step, "translations", _table(rows))
+        if model.hparams.attention_chunk_size:
+            return  # there are no weights to draw
         for source, best in zip(sources, found, strict=True):
             if 1 < len(source) <= _LONGEST and len(best.ids) < _LONGEST:
                 for each in attention.maps(model, encoders, source, [*best.ids, 1]):

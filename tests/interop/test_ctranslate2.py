@@ -162,6 +162,7 @@ def test_learned_positions_bound_a_translation(tmp_path):
     [
         (",layer_preprocess_sequence=n,layer_postprocess_sequence=dan", "postprocess_sequence=dan"),
         (",norm_type=none", "norm_type=none"),
+        (",self_attention_type=local_mask_right", "self_attention_type=local_mask_right"),
         (",attention_score=additive", "attention_score=additive"),
         (",attention_key_channels=12", "attention_key_channels=12"),
         (",unidirectional_encoder=True", "unidirectional_encoder=True"),

@@ -85,6 +85,12 @@ def test_no_json(file, text):
         t2t_files.read_hparams(file(text))
 
 
+def test_an_unmasked_decoder_is_not_read(file):
+    path = file({"self_attention_type": "local_unmasked"})
+    with pytest.raises(UserError, match="Received: local_unmasked, whose decoder there sees"):
+        t2t_files.read_hparams(path)
+
+
 def test_overrides():
     text = "learning_rate=0.3,hidden_size=32,moe_k=2,daisy_chain_variables=True"
     assert t2t_files.read_overrides(text) == {"learning_rate": 0.3, "hidden_size": 32}
@@ -99,6 +105,20 @@ def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
     assert {name: written[name] for name in theirs} == theirs
     hparams = registry.get_hparams("transformer_big")
     assert HParams(**t2t_files.read_hparams(file(t2t_files.write_hparams(hparams)))) == hparams
+
+
+def test_restricted_attention_that_t2t_computes_otherwise_is_refused(file):
+    base = registry.get_hparams("transformer_base_v1")
+    local = base.override("self_attention_type=local_mask_right")
+    written = t2t_files.write_hparams(local)
+    assert HParams(**t2t_files.read_hparams(file(written))) == local
+    assert not {"attention_block_length", "attention_chunk_size", "attention_score"} & set(
+        json.loads(written)
+    )
+    with pytest.raises(UserError, match="Expected attention_block_length=128.* Received: 64"):
+        t2t_files.write_hparams(local.override("attention_block_length=64"))
+    with pytest.raises(UserError, match="Received: local_unmasked, whose decoder there sees"):
+        t2t_files.write_hparams(base.override("self_attention_type=local_unmasked"))
 
 
 def test_flags(tmp_path):

@@ -7,9 +7,8 @@ from t2t_repro.layers.attention import (
     CrossAttention,
     RelativeSelfAttention,
     SelfAttention,
-    causal_mask,
-    same_segment_mask,
 )
+from t2t_repro.layers.mask import CAUSAL, Mask, of_padding
 
 B, T, S, D, N = 2, 5, 7, 12, 3
 
@@ -44,7 +43,7 @@ def data(length):
 def test_a_segment_sees_itself():
     queries = np.array([[1, 2, 2], [1, 1, 0]], "int32")
     keys = np.array([[1, 1, 2, 0], [1, 2, 1, 0]], "int32")
-    mask = np.asarray(same_segment_mask(queries, keys))
+    mask = np.asarray(Mask(queries, keys).whole(3, 4))
     assert mask.shape == (2, 1, 3, 4)
     assert mask[0, 0].tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
     assert mask[1, 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
@@ -53,7 +52,7 @@ def test_a_segment_sees_itself():
 def test_self_attention():
     layer = SelfAttention(N, 6, 9)
     x = data(T)
-    y, weights = layer(x, attention_mask=causal_mask(T))
+    y, weights = layer(x, attention_mask=CAUSAL)
     fused, output = (np.asarray(w) for w in layer.get_weights())
     kernels = [*np.split(fused, [6, 12], axis=1), output]
     mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
@@ -65,7 +64,7 @@ def test_cross_attention():
     layer = CrossAttention(N, 6, 9)
     x, memory = data(T), data(S)
     real = np.arange(S)[None] < np.array([[S], [4]])
-    y, _ = layer(x, memory=memory, attention_mask=real[:, None, None])
+    y, _ = layer(x, memory=memory, attention_mask=of_padding(real))
     query, fused, output = (np.asarray(w) for w in layer.get_weights())
     kernels = [query, *np.split(fused, [6], axis=1), output]
     mask = np.broadcast_to(real[:, None], (B, T, S))
@@ -75,7 +74,7 @@ def test_cross_attention():
 def test_relative_attention():
     layer = RelativeSelfAttention(2, N, 6, 9)
     x = data(T)
-    y, _ = layer(x, attention_mask=causal_mask(T))
+    y, _ = layer(x, attention_mask=CAUSAL)
     fused, output, keys, values = (np.asarray(w) for w in layer.get_weights())
     kernels = [*np.split(fused, [6, 12], axis=1), output]
     mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
@@ -89,7 +88,7 @@ def test_relative_attention():
 def test_steps_with_a_cache_equal_the_whole(make):
     layer = make()
     beams = [data(T), data(T) + 1]
-    whole = [np.asarray(layer(x, attention_mask=causal_mask(T))[0]) for x in beams]
+    whole = [np.asarray(layer(x, attention_mask=CAUSAL)[0]) for x in beams]
     cache = layer.initial_cache(B)
     for step in range(T):
         if step in (0, 2):

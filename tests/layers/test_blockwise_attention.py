@@ -7,6 +7,7 @@ from keras import ops
 
 from t2t_repro.layers.attention import MASKED
 from t2t_repro.layers.blockwise_attention import blockwise_attention
+from t2t_repro.layers.mask import CAUSAL, of_padding
 
 B, N, T, S, H, V = 2, 3, 11, 13, 5, 4
 
@@ -33,7 +34,7 @@ def test_blocks_of_any_size_equal_plain_attention(query_block, key_block):
 def test_padding_is_not_looked_at_and_nothing_but_padding_is_weighed_alike():
     q, k, v = heads(B, N, T, H), heads(B, N, S, H), heads(B, N, S, V)
     mask = np.arange(S) < np.array([[6], [0]])
-    got = blockwise_attention(q, k, v, key_mask=mask, query_block=4, key_block=5)
+    got = blockwise_attention(q, k, v, mask=of_padding(mask), query_block=4, key_block=5)
     np.testing.assert_allclose(got, plain(q, k, v, mask[:, None, None]), atol=1e-5)
     alike = np.broadcast_to(v[1].mean(axis=1, keepdims=True), (N, T, V))
     np.testing.assert_allclose(got[1], alike, atol=1e-5)
@@ -41,7 +42,7 @@ def test_padding_is_not_looked_at_and_nothing_but_padding_is_weighed_alike():
 
 def test_each_query_looks_back_only():
     q, k, v = heads(B, N, S, H), heads(B, N, S, H), heads(B, N, S, V)
-    got = blockwise_attention(q, k, v, causal=True, query_block=4, key_block=3)
+    got = blockwise_attention(q, k, v, mask=CAUSAL, query_block=4, key_block=3)
     np.testing.assert_allclose(got, plain(q, k, v, np.tri(S, dtype=bool)), atol=1e-5)
 
 
@@ -53,11 +54,11 @@ def test_logits_far_apart_do_not_overflow():
 
 def test_compiled_with_any_batch_and_in_bfloat16():
     inputs = keras.Input((N, S, H))
-    layer = keras.layers.Lambda(lambda x: blockwise_attention(x, x, x, causal=True, key_block=5))
+    layer = keras.layers.Lambda(lambda x: blockwise_attention(x, x, x, mask=CAUSAL, key_block=5))
     model = keras.Model(inputs, layer(inputs))
     x = heads(B, N, S, H)
     expected = plain(x, x, x, np.tri(S, dtype=bool))
     np.testing.assert_allclose(model.predict_on_batch(x), expected, atol=1e-5)
-    low = blockwise_attention(*[ops.cast(x, "bfloat16")] * 3, causal=True)
+    low = blockwise_attention(*[ops.cast(x, "bfloat16")] * 3, mask=CAUSAL)
     assert keras.backend.standardize_dtype(low.dtype) == "bfloat16"
     np.testing.assert_allclose(ops.cast(low, "float32"), expected, atol=0.05)

@@ -9,8 +9,14 @@ from keras import ops
 
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.blockwise_attention import (
+    BlockwiseCrossAttention,
+    BlockwiseSelfAttention,
+)
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.local_attention import LocalSelfAttention
+from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
 from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
@@ -38,8 +44,8 @@ NORM = 2 * D
 ENCODER = 4 * D * D + (2 * D * F + F + D) + 2 * NORM
 DECODER = ENCODER + 4 * D * D + NORM
 MEMORY = {"memory": np.random.default_rng(1).normal(size=(B, S, D)).astype("float32")}
-CROSS = {**MEMORY, "attention_mask": np.ones((B, 1, 1, S), bool)}
-OWN = {"attention_mask": np.ones((B, 1, T, T), bool)}
+CROSS = {**MEMORY, "attention_mask": Mask(keys=np.ones((B, S), "int32"))}
+OWN = {"attention_mask": CAUSAL}
 LAYERS = {
     "layer_norm": (lambda: LayerNorm(1e-5), NORM, {}),
     "nothing": (lambda: PrePostProcess("none"), 0, {}),
@@ -64,6 +70,9 @@ LAYERS = {
         OWN,
     ),
     "relative": (lambda: RelativeSelfAttention(4, N, 6, 9, 0.1), D * 21 + 9 * (D + 5), OWN),
+    "local": (lambda: LocalSelfAttention(2, False, N, 6, 9), D * 21 + 9 * D, OWN),
+    "blockwise self": (lambda: BlockwiseSelfAttention(2, N, 6, 9), D * 21 + 9 * D, OWN),
+    "blockwise cross": (lambda: BlockwiseCrossAttention(3, N, 6, 9), D * 21 + 9 * D, CROSS),
     "cross": (lambda: CrossAttention(N, 6, 9), D * 6 + D * 15 + 9 * D, CROSS),
     "encoder_layer": (encoder_layer, ENCODER, OWN),
     "decoder_layer": (decoder_layer, DECODER, {**MEMORY, "memory_mask": CROSS["attention_mask"]}),
@@ -88,8 +97,7 @@ def test_every_layer(name):
     np.testing.assert_array_equal(outputs(again(x, **arguments)), first)
 
     symbol = keras.Input((T, D), batch_size=B)
-    fixed = {k: ops.convert_to_tensor(v) for k, v in arguments.items()}
-    model = keras.Model(symbol, outputs(make()(symbol, **fixed)))
+    model = keras.Model(symbol, outputs(make()(symbol, **arguments)))
     model.compile(optimizer="sgd", loss="mse")
     assert np.isfinite(model.train_on_batch(x, x))
 

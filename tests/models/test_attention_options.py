@@ -8,6 +8,7 @@ import pytest
 
 from t2t_repro import Transformer
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
 
 TINY = HParams(
     hidden_size=12,
@@ -77,3 +78,77 @@ def test_every_variable_of_a_score_learns(score):
     assert len(own) == 6 * {"dot_product": 0, "multiplicative": 1, "additive": 3}[score]
     for variable in own:
         assert np.abs(np.asarray(variable) - before[variable.path]).max() > 1e-3
+
+
+CHUNKS = {"attention_chunk_size": 3}
+PACKED = {
+    "inputs": [[2, 3, 1, 5, 6, 7, 1, 0], [4, 1, 0, 0, 0, 0, 0, 0]],
+    "inputs_segmentation": [[1, 1, 1, 2, 2, 2, 2, 0], [1, 1, 0, 0, 0, 0, 0, 0]],
+    "inputs_position": [[0, 1, 2, 0, 1, 2, 3, 0], [0, 1, 0, 0, 0, 0, 0, 0]],
+    "targets": [[9, 1, 8, 4, 3, 1, 0], [5, 6, 7, 8, 9, 1, 0]],
+    "targets_segmentation": [[1, 1, 2, 2, 2, 2, 0], [1, 1, 1, 1, 1, 1, 0]],
+    "targets_position": [[0, 1, 0, 1, 2, 3, 0], [0, 1, 2, 3, 4, 5, 0]],
+}
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return {name: np.array(ids, "int32") for name, ids in PACKED.items()}
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
+def test_attention_in_chunks_equals_plain_attention_and_so_does_its_training(score, packed):
+    changes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.0}
+    plain = tiny(attention_score=score, **changes)
+    chunked = tiny(attention_score=score, **changes, **CHUNKS)
+    chunked.set_weights(plain.get_weights())
+    for sentences in (packed, batch(8, 7)):
+        real = sentences["targets"] != 0
+        got, expected = (np.asarray(model(sentences)) for model in (chunked, plain))
+        np.testing.assert_allclose(got[real], expected[real], atol=1e-5)
+    losses = []
+    for model in (plain, chunked):
+        model.compile(optimizer=keras.optimizers.SGD(0.5))
+        losses.append([model.train_on_batch(packed, return_dict=True)["loss"] for _ in range(2)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    for ours, theirs in zip(chunked.trainable_variables, plain.trainable_variables, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5, err_msg=ours.path)
+
+
+LENGTHLESS = {"inputs": (None, None), "targets": (None, None)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [CHUNKS, {"self_attention_type": "local_unmasked", "attention_block_length": 3}],
+    ids=["chunks", "local"],
+)
+def test_one_graph_serves_all_lengths(changes):
+    import tensorflow as tf
+
+    model = tiny(num_hidden_layers=1, **changes)
+    spec = {name: tf.TensorSpec(shape, "int32") for name, shape in LENGTHLESS.items()}
+    graph = tf.function(lambda sentences: model(sentences), input_signature=[spec])
+    for lengths in ((2, 7), (9, 3), (4, 4)):
+        sentences = batch(max(lengths[0], 3), max(lengths[1], 3))
+        np.testing.assert_allclose(graph(sentences), model(sentences), atol=1e-5)
+
+
+def test_steps_equal_the_whole_in_chunks():
+    model, sentences = tiny(**CHUNKS, num_hidden_layers=1), batch()
+    np.testing.assert_allclose(decoded(model, sentences), model(sentences), atol=2e-5)
+    with pytest.raises(UserError, match="Received: attention_chunk_size=3, which never makes"):
+        model.attention_weights(sentences)
+
+
+@pytest.mark.parametrize("kind", ["local_mask_right", "local_unmasked"])
+def test_steps_equal_the_whole_under_restricted_attention(kind):
+    model = tiny(self_attention_type=kind, attention_block_length=2)
+    sentences = batch()
+    logits = np.asarray(model(sentences))
+    np.testing.assert_allclose(decoded(model, sentences), logits, atol=2e-5)
+    assert np.abs(logits - np.asarray(tiny()(sentences))).max() > 1e-3
+    found = model.attention_weights(sentences)
+    assert list(found) == [f"decoder/layer_{i}/encdec_attention" for i in range(2)]
+    alone = {"inputs": sentences["inputs"][1:, :3], "targets": sentences["targets"][1:, :5]}
+    np.testing.assert_allclose(np.asarray(model(alone))[0], logits[1, :5], atol=1e-5)

@@ -1,0 +1,69 @@
+"""Which keys a query may look at."""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class Mask(NamedTuple):
+    """Said in the size of a sequence, so that nobody need hold it for all pairs at once.
+
+    Attributes:
+        queries: int32 (B, T), the segment of each query of a packed batch, which sees the keys of
+            its own; None: queries see every segment but 0.
+        keys: int32 (B, S), the segment of each key, 0 at padding; None: there is no padding.
+
+    As T2T's common_attention.attention_bias_ignore_padding and attention_bias_same_segment.
+    """
+
+    queries: Any = None
+    keys: Any = None
+
+    @property
+    def causal(self) -> bool:
+        """Whether nobody looks ahead. No field: Keras takes no tensors and others together."""
+        return False
+
+    def whole(self, length, source):
+        """Returns bool, broadcast to (B, N, T, S): True where the query may look."""
+        positions = ops.arange(length, dtype="int32"), ops.arange(source, dtype="int32")
+        return self.at(*positions, self.queries, self.keys)
+
+    def at(self, query_positions, key_positions, queries, keys):
+        """Returns bool, broadcast to (B, N, T, S), for some queries and some keys.
+
+        Args:
+            query_positions: int32 (T,).
+            key_positions: int32 (S,).
+            queries: int32 (B, T), their part of `queries`, or None.
+            keys: int32 (B, S), their part of `keys`, or None.
+        """
+        seen = ops.ones((1, 1, 1, 1), dtype="bool")
+        if keys is not None and queries is not None:
+            seen = (queries[:, :, None] == keys[:, None, :])[:, None]
+        elif keys is not None:
+            seen = (keys != 0)[:, None, None]
+        if self.causal:
+            seen = seen & (key_positions[None, :] <= query_positions[:, None])[None, None]
+        return seen
+
+
+class CausalMask(Mask):
+    """Queries look at their own position and those before only; T is S.
+
+    As T2T's common_attention.attention_bias_lower_triangle.
+    """
+
+    @property
+    def causal(self) -> bool:
+        """Nobody looks ahead."""
+        return True
+
+
+EVERYWHERE = Mask()
+CAUSAL = CausalMask()
+
+
+def of_padding(real) -> Mask:
+    """Returns the mask of bool (B, S), True at tokens."""
+    return Mask(keys=ops.cast(real, "int32"))
