@@ -62,7 +62,7 @@ def plan() -> comparison.Plan:
 
 
 def run(progress: Progress = lambda text: None) -> Result:
-    """Trains every cell; four minutes or so of processor time."""
+    """Trains every cell; five minutes of processor time, on two cores."""
     whole = plan()
     countdown = copying.Countdown(progress, len(whole.cells()) * STEPS)
     rows = []
