@@ -16,6 +16,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adn"
+LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,25 +149,22 @@ class HParams:
                     f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
                     f"divisible by num_heads. Received: {width} and num_heads={self.num_heads}."
                 )
-        if self.self_attention_type == "dot_product_relative" and not self.max_relative_position:
+        relative = self.self_attention_type == "dot_product_relative"
+        score, chunk = self.attention_score, self.attention_chunk_size
+        if relative and not self.max_relative_position:
             raise UserError(
                 "self_attention_type=dot_product_relative needs max_relative_position > 0. "
                 "Received: 0. transformer_relative uses 20."
             )
-        relative = self.self_attention_type == "dot_product_relative"
-        if relative and not self.attention_score.endswith("dot_product"):
+        if relative and (chunk or score in ("multiplicative", "additive")):
             raise UserError(
-                "Expected attention_score=scaled_dot_product or dot_product, which relative "
-                f"positions add to. Received: attention_score={self.attention_score} with "
-                "self_attention_type=dot_product_relative."
+                "self_attention_type=dot_product_relative needs dot products of all pairs. "
+                f"Received: attention_score={score}, attention_chunk_size={chunk}."
             )
-        chunk = self.attention_chunk_size
-        if chunk and (relative or self.attention_dropout):
+        if chunk and self.attention_dropout:
             raise UserError(
-                "attention_chunk_size attends without ever holding the weights: it needs "
-                "attention_dropout=0, and no relative positions. Received: attention_chunk_size="
-                f"{chunk}, attention_dropout={self.attention_dropout}, "
-                f"self_attention_type={self.self_attention_type}."
+                "attention_chunk_size never holds the weights: set attention_dropout=0. Received: "
+                f"attention_chunk_size={chunk}, attention_dropout={self.attention_dropout}."
             )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
@@ -253,8 +251,7 @@ def parse_overrides(text: str) -> dict[str, str]:
 _MOST_TOKENS = 10**7  # T2T's largest batch_size is 6,000,000
 _LEAST = {
     **dict.fromkeys(("hidden_size", "num_heads", "filter_size", "batch_size", "vocab_divisor"), 1),
-    **dict.fromkeys(("attention_block_length",), 1),
-    **dict.fromkeys(("attention_chunk_size",), 0),
+    **{"attention_block_length": 1, "attention_chunk_size": 0},
     **dict.fromkeys(("symbol_modality_num_shards", "train_steps", "min_length_bucket"), 1),
     **dict.fromkeys(("num_hidden_layers", "num_encoder_layers", "num_decoder_layers"), 0),
     **dict.fromkeys(("attention_key_channels", "attention_value_channels", "max_length"), 0),
@@ -268,10 +265,7 @@ _LEAST = {
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "norm_type": ("layer", "none"),
     "pos": ("timing", "emb", "none", None),
-    "self_attention_type": (
-        *("dot_product", "dot_product_relative"),
-        *("local_mask_right", "local_unmasked"),
-    ),
+    "self_attention_type": ("dot_product", "dot_product_relative", *LOCAL),
     "attention_score": ("scaled_dot_product", "dot_product", "multiplicative", "additive"),
     "multiply_embedding_mode": ("sqrt_depth", "none"),
     "initializer": (
@@ -290,10 +284,7 @@ _RATES = (
     "relu_dropout",
     "symbol_dropout",
     "label_smoothing",
-    "optimizer_adam_beta1",
-    "optimizer_adam_beta2",
-    "optimizer_adafactor_beta1",
-    "optimizer_adafactor_beta2",
+    *(f"optimizer_{name}_beta{i}" for name in ("adam", "adafactor") for i in (1, 2)),
 )
 _POSITIVE = ("initializer_gain", "norm_epsilon", "optimizer_adam_epsilon")
 
@@ -387,8 +378,8 @@ def _unread_reasons(hp: HParams) -> dict[str, str]:
         "heads_share_relative_embedding",
         "add_relative_to_values",
     )
-    local = hp.self_attention_type in ("local_mask_right", "local_unmasked")
-    unless(local, "only self_attention_type=local_... reads it.", "attention_block_length")
+    local = "only self_attention_type=local_... reads it."
+    unless(hp.self_attention_type in LOCAL, local, "attention_block_length")
     unless(
         not hp.shared_embedding_and_softmax_weights,
         "shared_embedding_and_softmax_weights=True shares all tables already.",

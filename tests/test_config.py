@@ -51,11 +51,16 @@ def test_json_round_trip():
         (
             "self_attention_type=dot_product_relative,max_relative_position=4,"
             "attention_score=additive",
-            "Received: attention_score=additive with self_attention_type=dot_product_relative",
+            "Received: attention_score=additive, attention_chunk_size=0",
         ),
         (
             "attention_chunk_size=8,attention_dropout=0.1",
-            "Received: attention_chunk_size=8, attention_dropout=0.1, self_attention_type=dot",
+            "Received: attention_chunk_size=8, attention_dropout=0.1",
+        ),
+        (
+            "self_attention_type=dot_product_relative,max_relative_position=4,"
+            "attention_chunk_size=3",
+            "Received: attention_score=scaled_dot_product, attention_chunk_size=3",
         ),
         ("attention_block_length=8", "only self_attention_type=local_... reads it."),
         ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),

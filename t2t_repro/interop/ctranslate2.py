@@ -22,7 +22,6 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing_folder
 from t2t_repro.interop.tensor2tensor import export_variables
-from t2t_repro.layers.attention_score import ScaledDotProduct
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -110,18 +109,17 @@ def check(model: keras.Model) -> None:
         UserError: naming the hparams.
     """
     hp = model.hparams
-    width = hp.hidden_size
+    kind, width = hp.self_attention_type, hp.hidden_size
     sequences = hp.layer_preprocess_sequence, hp.layer_postprocess_sequence
-    relative = hp.self_attention_type == "dot_product_relative"
     refused = {
         "layer_preprocess_sequence, layer_postprocess_sequence": sequences not in _NORMS,
         "norm_type": hp.norm_type != "layer",
         "attention_key_channels": (hp.attention_key_channels or width) != width,
         "attention_value_channels": (hp.attention_value_channels or width) != width,
         "unidirectional_encoder": hp.unidirectional_encoder,
-        "self_attention_type": hp.self_attention_type.startswith("local"),
+        "self_attention_type": kind not in ("dot_product", "dot_product_relative"),
         "attention_score": hp.attention_score in ("multiplicative", "additive"),
-        "self_attention_type, pos": relative and hp.pos in ("timing", "emb"),
+        "self_attention_type, pos": kind == "dot_product_relative" and hp.pos in ("timing", "emb"),
     }
     names = [name for name, wrong in refused.items() if wrong]
     if names:
@@ -156,11 +154,10 @@ def tokens_of(encoder: Any, vocab_size: int) -> list[str]:
 def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any]) -> Any:
     check(model)
     hp = model.hparams
-    relative = hp.self_attention_type == "dot_product_relative"
     arguments = {
         "pre_norm": _NORMS[hp.layer_preprocess_sequence, hp.layer_postprocess_sequence],
         "activation": ctranslate2.specs.Activation.RELU,
-        "relative_position": relative,
+        "relative_position": hp.self_attention_type == "dot_product_relative",
     }
     specs = ctranslate2.specs
     encoder = specs.transformer_spec.TransformerEncoderSpec(
@@ -246,7 +243,7 @@ class _Weights:
             kernels = [layer.query, layer.key_value, layer.output_transform]
         for linear, kernel in zip(spec.linear, kernels, strict=True):
             linear.weight = _array(kernel).T.copy()
-        if not isinstance(layer.score, ScaledDotProduct):
+        if self.hp.attention_variables_3d or self.hp.attention_score == "dot_product":
             spec.queries_scale = np.float32(1)
         if relative:
             spec.relative_position_keys = _array(layer.relative_positions_keys)
