@@ -24,6 +24,7 @@ from keras import ops
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
+from t2t_repro.layers.mask import of_padding
 from t2t_repro.layers.position import SinusoidalPositions
 from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.stacks import Stack
@@ -164,7 +165,7 @@ def encoder_outputs(model: Any, inputs: np.ndarray) -> list[np.ndarray]:
     x = model.inputs_position(model.target_space(model.inputs_embedding(inputs)))
     outputs = []
     for layer in model.encoder.layers:
-        x, _ = layer(x, real=real, attention_mask=real[:, None, None, :])
+        x, _ = layer(x, real=real, attention_mask=of_padding(real))
         outputs.append(np.asarray(x))
     return outputs
 

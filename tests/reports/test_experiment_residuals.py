@@ -29,7 +29,7 @@ def test_a_model_without_residuals_replaces_what_it_receives(models):
     assert np.abs(first[NONE][0] - first[RESIDUALS][0]).max() > 0.1
     layer = models[NONE].encoder.layers[1]
     signal = np.asarray(timing_signal(np.arange(5, dtype="float32"), 64))
-    expected, _ = layer(first[NONE][0] + signal, attention_mask=np.ones((1, 1, 1, 5), bool))
+    expected, _ = layer(first[NONE][0] + signal)
     np.testing.assert_allclose(first[AGAIN][1], expected, atol=1e-5)
 
 
@@ -37,9 +37,8 @@ def test_the_decoder_of_positions_again_has_them_too(models):
     x = np.ones((2, 3, 64), "float32")
     memory = np.random.default_rng(3).standard_normal((2, 4, 64)).astype("float32")
     signal = np.asarray(timing_signal(np.arange(3, dtype="float32"), 64))
-    arguments = {"memory": memory, "memory_mask": np.ones((1, 1, 1, 4), bool)}
-    got, _ = models[AGAIN].decoder.layers[1](x, **arguments)
-    expected, _ = models[NONE].decoder.layers[1](x + signal, **arguments)
+    got, _ = models[AGAIN].decoder.layers[1](x, memory=memory)
+    expected, _ = models[NONE].decoder.layers[1](x + signal, memory=memory)
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
