@@ -2,26 +2,20 @@
 
 Plain attention against layers/blockwise_attention.py (Rabe and Staats 2021), one head of one
 sequence that attends to itself, forwards. Each measurement has a process of its own, because the
-peak of a process (getrusage's ru_maxrss) only rises: what counts is by how much it rises while the
+peak of a process only rises: what counts is by how much it rises while the
 compiled layer runs for the first time.
 """
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.blockwise_attention import blockwise_attention
-from t2t_repro.reports import pictures
+from t2t_repro.reports import fresh_process, pictures
 from t2t_repro.reports.experiment_result import Progress, Result
 
 LENGTHS = (1024, 2048, 4096, 8192)  # n
@@ -31,7 +25,6 @@ REPETITIONS = 7  # timed, once the memory is measured
 QUADRATIC = 1.5  # the exponent from which the growth of plain attention is taken for a square's
 SAVES = 4  # how many times less the blocks must need at the greatest length
 EQUAL = 1e-5  # the difference up to which the two count as equal
-PACKAGE = Path(__file__).parents[2]  # the folder that holds t2t_repro
 
 
 class Row(NamedTuple):
@@ -91,31 +84,16 @@ def in_a_process(kind: str, length: int) -> Row:
     Raises:
         UserError: if the process fails; it may be killed for its memory.
     """
-    code = (
-        "import json; from t2t_repro.reports import experiment_memory as experiment; "
-        f"print(json.dumps(experiment.measure({kind!r}, {length})))"
-    )
-    paths = [str(PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing said"])[-1]
-        raise UserError(
-            f"Expected attention ({kind}) of length {length} to run in a process of its own. "
-            f"Received: exit code {done.returncode}, {last}. Free some memory, and give the same "
-            "command again."
-        )
-    return Row(*json.loads(done.stdout.splitlines()[-1]))
+    return Row(*fresh_process.call("experiment_memory", "measure", kind, length))
 
 
 def measure(kind: str, length: int) -> Row:
     """Measures one kind at one length in this process, which must not have done so before."""
     model(kind, SMALL).predict_on_batch(random(SMALL))
     measured, x = model(kind, length), random(length)
-    before = peak()
+    before = fresh_process.peak()
     measured.predict_on_batch(x)
-    megabytes = (peak() - before) / 1e6
+    megabytes = (fresh_process.peak() - before) / 1e6
     seconds = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()
@@ -134,14 +112,6 @@ def model(kind: str, length: int) -> keras.Model:
 def random(length: int) -> np.ndarray:
     """Returns float32 (1, 1, length, WIDTH)."""
     return np.random.default_rng(0).standard_normal((1, 1, length, WIDTH), "float32")
-
-
-def peak() -> int:
-    """Returns the most bytes of memory that this process has had at once."""
-    import resource  # not on Windows
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def exponent(rows: Sequence[Row], kind: str) -> float:

@@ -24,7 +24,7 @@ def rows(**how):
 def test_a_kind_is_measured_and_equals_plain_attention(kind, monkeypatch):
     monkeypatch.setattr(experiment, "SMALL", 24)
     heights = iter([5_000_000, 7_500_000])
-    monkeypatch.setattr(experiment, "peak", lambda: next(heights))
+    monkeypatch.setattr(experiment.fresh_process, "peak", lambda: next(heights))
     row = experiment.measure(kind, 90)
     assert row[:3] == (kind, 90, 2.5)
     assert row.milliseconds > 0 and row.difference <= 1e-5
@@ -38,7 +38,7 @@ def test_the_plain_kind_is_the_models_attention():
 
 
 def test_the_peak_is_in_bytes():
-    assert 30e6 < experiment.peak() < 100e9
+    assert 30e6 < experiment.fresh_process.peak() < 100e9
 
 
 def test_every_length_has_a_process_of_its_own(monkeypatch):
@@ -51,7 +51,7 @@ def test_every_length_has_a_process_of_its_own(monkeypatch):
         said = f"a warning\n{json.dumps(by_formula(kind, length))}\n"
         return subprocess.CompletedProcess(command, 0, said, "")
 
-    monkeypatch.setattr(experiment.subprocess, "run", process)
+    monkeypatch.setattr(experiment.fresh_process.subprocess, "run", process)
     result = experiment.run()
     assert len(ran) == len(set(ran)) == len(result.rows) == 8
     assert result.rows == rows()
@@ -61,8 +61,8 @@ def test_a_process_that_fails_is_named(monkeypatch):
     def process(command, **kwargs):
         return subprocess.CompletedProcess(command, -9, "", "first\nlast\n")
 
-    monkeypatch.setattr(experiment.subprocess, "run", process)
-    with pytest.raises(UserError, match=r"\(plain\) of length 64 .*exit code -9, last\. Free some"):
+    monkeypatch.setattr(experiment.fresh_process.subprocess, "run", process)
+    with pytest.raises(UserError, match=r"measure\('plain', 64\) .*exit code -9, last\. Free some"):
         experiment.in_a_process("plain", 64)
 
 
