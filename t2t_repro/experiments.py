@@ -11,7 +11,7 @@ has a second part, whose files are called extrapolation.
                     length: sinusoidal, learned, relative (section 3.5)
   attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
   memory            attention in blocks does not need the square of the length in memory
-  layer_types       table 1: the time of a layer grows with length and width as its formula says
+  layer_types       table 1: how time and memory of a layer grow with its length and width
   residuals         residuals carry the positions to all layers (the authors' lecture)
   warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
 """

@@ -1,4 +1,4 @@
-"""Experiment: table 1 on this machine: time and memory against length n and width d, and powers.
+"""Experiment: table 1 on this machine: time and memory over length n and width d, with exponents.
 
 The kinds that t2t-paper measures (reports/layer_costs.py), at greater lengths and widths; beside
 them the model's own restricted self-attention (self_attention_type=local_mask_right), and the
