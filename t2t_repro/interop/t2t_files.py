@@ -118,6 +118,11 @@ def write_hparams(hparams: HParams) -> str:
     Raises:
         UserError: if T2T would compute something else.
     """
+    if hparams.attention_score == "dot_product" and not hparams.attention_variables_3d:
+        raise UserError(
+            "Expected attention_score=scaled_dot_product, which tensor2tensor always has without "
+            "attention_variables_3d. Received: dot_product. Checkpoints of t2t_repro hold it."
+        )
     kind, length = hparams.self_attention_type, hparams.attention_block_length
     _check_attention(kind)
     if kind == "local_mask_right" and length != _BLOCK_LENGTH:

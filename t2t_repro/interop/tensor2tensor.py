@@ -126,14 +126,11 @@ def entries(model: Transformer) -> Iterator[Entry]:
 
 
 def _check(hp: HParams) -> None:
-    """Refuses what the variables of T2T could hold for another model only, or not at all."""
-    if hp.attention_score != "scaled_dot_product" and not (
-        hp.attention_score == "dot_product" and hp.attention_variables_3d
-    ):
+    """Refuses a model with variables that T2T has no names for."""
+    if hp.attention_score in ("multiplicative", "additive"):
         raise UserError(
-            "Expected attention_score=scaled_dot_product, or dot_product with "
-            "attention_variables_3d=True: tensor2tensor has no others. Received: attention_score="
-            f"{hp.attention_score}, attention_variables_3d={hp.attention_variables_3d}. "
+            "Expected attention_score=scaled_dot_product or dot_product: tensor2tensor has no "
+            f"others. Received: attention_score={hp.attention_score}. "
             "Checkpoints of t2t_repro hold it."
         )
 

@@ -107,6 +107,13 @@ def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
     assert HParams(**t2t_files.read_hparams(file(t2t_files.write_hparams(hparams)))) == hparams
 
 
+def test_unscaled_scores_are_those_of_attention_variables_3d():
+    unscaled = registry.get_hparams("transformer_base_v1").override("attention_score=dot_product")
+    with pytest.raises(UserError, match="without attention_variables_3d. Received: dot_product"):
+        t2t_files.write_hparams(unscaled)
+    assert t2t_files.write_hparams(unscaled.override("attention_variables_3d=True"))
+
+
 def test_restricted_attention_that_t2t_computes_otherwise_is_refused(file):
     base = registry.get_hparams("transformer_base_v1")
     local = base.override("self_attention_type=local_mask_right")

@@ -34,7 +34,7 @@ def test_variables_of_three_dimensions(golden_case):
 
 @pytest.mark.parametrize(
     "overrides",
-    ["attention_score=additive", "attention_score=dot_product", "attention_score=multiplicative"],
+    ["attention_score=additive", "attention_score=multiplicative"],
 )
 def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
     case = golden_case("base_v1")
