@@ -98,11 +98,11 @@ def make_decode(
             return np.count_nonzero(ids[:, 0], axis=1)
 
         return run
-    from t2t_repro.interop import ctranslate2
+    from t2t_repro.interop import ctranslate2, ctranslate2_engine
 
     encoder = made_up_encoder(args.vocab_size)
     ctranslate2.export(model, {"inputs": encoder, "targets": encoder}, folder)
-    engine = ctranslate2.Engine(folder, args.compute_type, args.threads)
+    engine = ctranslate2_engine.Engine(folder, args.compute_type, args.threads)
     if args.engine == "ctranslate2":
 
         def run():

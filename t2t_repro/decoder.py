@@ -283,7 +283,7 @@ def load_engine(
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the CTranslate2 engine of a run, whose model is written if need be; its encoders."""
     from t2t_repro import exporter
-    from t2t_repro.interop import ctranslate2
+    from t2t_repro.interop import ctranslate2, ctranslate2_engine
     from t2t_repro.training import checkpoints
 
     ctranslate2.library()
@@ -301,7 +301,7 @@ def load_engine(
                 checkpoint=os.fspath(source),
                 say=_say,
             )
-    engine = ctranslate2.Engine(path, args.compute_type)
+    engine = ctranslate2_engine.Engine(path, args.compute_type)
     _say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     folder = vocabulary_dir(run, config, args.data_dir)
     encoders = get_problem(config.problem).feature_encoders(folder)

@@ -241,7 +241,7 @@ def export_ctranslate2(
     Returns:
         The folder.
     """
-    from t2t_repro.interop import ctranslate2, quality
+    from t2t_repro.interop import ctranslate2, ctranslate2_engine, quality
     from t2t_repro.training import checkpoints
 
     ctranslate2.check_quantization(quantize)
@@ -252,7 +252,7 @@ def export_ctranslate2(
 
     def accept(folder: pathlib.Path) -> None:
         if examples:
-            engine = ctranslate2.Engine(folder)
+            engine = ctranslate2_engine.Engine(folder)
             gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
     files = vocabularies(run, config, data_dir)

@@ -1,160 +1,42 @@
-"""CTranslate2 computes what the model computes."""
+"""What is written for CTranslate2, and what is refused."""
 
 import json
 import re
-import types
 
-import keras
-import numpy as np
 import pytest
 
-from t2t_repro import Transformer, get_hparams
-from t2t_repro.decoding.decode import decode_batch
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2, quality
+from t2t_repro.interop import ctranslate2
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
-SOURCE = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". ", "", "a\nb"]
-TARGET = [*SOURCE, "xy_", "z_"]
+
+@pytest.fixture
+def write(make_model, encoders, tmp_path):
+    """Exports a model that was not trained to tmp_path/ct2."""
+
+    def write(overrides="", encoders=encoders, **options):
+        return ctranslate2.export(make_model(overrides), encoders, tmp_path / "ct2", **options)
+
+    return write
 
 
-def encoder(subtokens):
-    return SubwordTextEncoder.from_subtokens(subtokens)
-
-
-def make_model(overrides="", shared=False):
-    """A model that was not trained, with an end that is likely enough to come."""
-    keras.utils.set_random_seed(3)
-    # The other widths differ from one another; a multiple of 8 is what CTranslate2 is quick with.
-    hparams = get_hparams(
-        "transformer_test",
-        "hidden_size=24,filter_size=40,num_heads=3,num_hidden_layers=2"
-        f",shared_embedding_and_softmax_weights={shared}{overrides}",
-    )
-    model = Transformer.from_hparams(
-        hparams,
-        inputs_vocab_size=len(TARGET if shared else SOURCE),
-        targets_vocab_size=len(TARGET),
-        target_space_id=5,
-    )
-    rng = np.random.default_rng(7)
-    for variable in model.variables:  # biases and scales that are not 0 and 1 as well
-        noise = rng.normal(0, 0.2, variable.shape)
-        variable.assign(1.7 * variable + noise if "float" in str(variable.dtype) else variable)
-    return model
-
-
-def sentences(vocab_size, seed=0):
-    rng = np.random.default_rng(seed)
-    inputs = rng.integers(2, vocab_size, (5, 9)).astype("int32")
-    for row, end in zip(inputs, (8, 3, 5, 1, 7), strict=True):
-        row[end], row[end + 1 :] = 1, 0
-    return inputs
-
-
-def exported(model, path, **options):
-    shared = model.inputs_vocab_size == model.targets_vocab_size
-    encoders = {"inputs": encoder(TARGET if shared else SOURCE), "targets": encoder(TARGET)}
-    return ctranslate2.export(model, encoders, path, **options)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "shared"),
-    [
-        ("", True),
-        (",layer_preprocess_sequence=none,layer_postprocess_sequence=dan", False),
-        (",layer_preprocess_sequence=n,layer_postprocess_sequence=da,norm_epsilon=0.03", False),
-        (",pos=emb,max_length=31,num_encoder_layers=1,num_decoder_layers=3", False),
-        (",pos=none,self_attention_type=dot_product_relative,max_relative_position=4", False),
-        (",attention_variables_3d=True,multiply_embedding_mode=none", False),
-        (",attention_score=dot_product", False),
-    ],
-)
-def test_greedy_translations_and_scores_are_the_models(tmp_path, overrides, shared):
-    model = make_model(overrides, shared)
-    engine = ctranslate2.Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
-    inputs, limits = sentences(model.inputs_vocab_size), np.array([12, 7, 9, 14, 11], "int32")
-    ids, scores = decode_batch(model, inputs, limits, 1)
-    theirs, their_scores = engine(inputs, limits, 1)
-    np.testing.assert_array_equal(theirs[:, :, : ids.shape[2]], ids)
-    np.testing.assert_allclose(their_scores, scores, atol=1e-4)
-    assert len({tuple(row) for row in ids[:, 0].tolist()}) > 2
-
-
-def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
-    case = golden_case("base")
-    model, inputs = case.model("trained"), case["inputs"]
-    encoders = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    engine = ctranslate2.Engine(ctranslate2.export(model, encoders, tmp_path / "ct2"), threads=1)
-    limits = np.full(len(inputs), 19, "int32")
-    ids, scores = decode_batch(model, inputs, limits, 4, 0.6, top_beams=4)
-    theirs, their_scores = engine(inputs, limits, 4, 0.6, top_beams=4)
-    length = min(ids.shape[2], theirs.shape[2])
-    np.testing.assert_array_equal(theirs[:, 0, :length], ids[:, 0, :length])
-    finished = 0
-    for row in range(len(inputs)):
-        ours = {
-            tuple(i): s for i, s in zip(ids[row, :, :length].tolist(), scores[row], strict=True)
-        }
-        ended = [1 in some for some in theirs[row].tolist()]
-        assert ended == sorted(ended, reverse=True)
-        assert (np.diff(their_scores[row][ended]) <= 1e-6).all()
-        for some, score in zip(theirs[row, :, :length].tolist(), their_scores[row], strict=True):
-            if 1 in some and tuple(some) in ours:
-                finished += 1
-                assert score == pytest.approx(ours[tuple(some)], abs=1e-4)
-    assert finished > 5
-
-
-@pytest.mark.parametrize(("compute_type", "patience"), [("float32", 2), ("int8", 1)])
-def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, patience):
-    engine = ctranslate2.Engine(exported(make_model(), tmp_path / "ct2"), compute_type, threads=1)
-    asked = []
-
-    def translate_batch(sentences, **options):
-        """The later a hypothesis is finished the longer it is, and the better by the formula."""
-        asked.append(options)
-        count = options["num_hypotheses"]
-        tokens = [[*[engine.target[3]] * n, "<EOS>"] for n in range(1, count + 1)]
-        scores = [-2 / len(some) ** options["length_penalty"] for some in tokens]
-        return [types.SimpleNamespace(hypotheses=tokens, scores=scores)] * len(sentences)
-
-    engine.translator = types.SimpleNamespace(translate_batch=translate_batch)
-    ids, scores = engine(sentences(len(SOURCE)), np.full(5, 9), 3, 0.6, top_beams=2)
-    assert (asked[0]["patience"], asked[0]["num_hypotheses"]) == (patience, 3 * patience)
-    longest = 3 * patience
-    assert ids[0].tolist() == [[3] * n + [1] + [0] * (8 - n) for n in (longest, longest - 1)]
-    expected = [-2 / ((5 + n + 1) / 6) ** 0.6 for n in (longest, longest - 1)]
-    np.testing.assert_allclose(scores[0], expected, rtol=1e-6)
-    assert f"patience {patience}" in engine.fingerprint
-    engine(sentences(len(SOURCE)), np.full(5, 9), 1)
-    assert (asked[1]["patience"], asked[1]["num_hypotheses"]) == (1, 1)
-
-
-def test_the_folder(tmp_path):
+def test_the_folder(write, encoders, tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("x")
-    path = exported(make_model(), tmp_path / "ct2", vocabularies=[vocabulary], quantization="int8")
+    *subtokens, _, _ = encoders["inputs"].all_subtoken_strings
+    odd = SubwordTextEncoder.from_subtokens([*subtokens, "", "a\nb"])
+    path = write(encoders={**encoders, "targets": odd}, vocabularies=[vocabulary])
     names = json.loads((path / "target_vocabulary.json").read_text())
-    assert names[:3] == ["<pad>", "<EOS>", "\\"] and len(set(names)) == len(TARGET)
-    assert names[SOURCE.index("")] == f"<id_{SOURCE.index('')}>"
+    assert names[:3] == ["<pad>", "<EOS>", "\\"]
+    assert names[-2:] == [f"<id_{len(subtokens) + i}>" for i in range(2)]
+    assert len(set(names)) == len(subtokens) + 2
     assert (path / "vocab.txt").read_text() == "x" and (path / "hparams.json").exists()
-    assert ctranslate2.Engine(path).compute_type.startswith("int8")
-    assert ctranslate2.Engine(path).learned_positions == ctranslate2.POSITIONS
     assert [p.name for p in tmp_path.iterdir() if "incomplete" in p.name] == []
 
 
 def test_names_of_other_vocabularies_are_their_ids():
     assert ctranslate2.tokens_of(ByteTextEncoder(), 4) == ["<pad>", "<EOS>", "<id_2>", "<id_3>"]
-
-
-def test_learned_positions_bound_a_translation(tmp_path):
-    model = make_model(",pos=emb,max_length=11")
-    engine = ctranslate2.Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
-    ids, _ = engine(sentences(len(SOURCE)), np.full(5, 40), 1)
-    assert engine.learned_positions == 11 and ids.shape[2] == 11
 
 
 @pytest.mark.parametrize(
@@ -172,72 +54,25 @@ def test_learned_positions_bound_a_translation(tmp_path):
         ),
     ],
 )
-def test_a_model_that_ctranslate2_cannot_compute(tmp_path, overrides, named):
+def test_a_model_that_ctranslate2_cannot_compute(write, tmp_path, overrides, named):
     with pytest.raises(UserError, match=f"CTranslate2 can compute.*{named}"):
-        exported(make_model(overrides), tmp_path / "ct2")
+        write(overrides)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_errors(tmp_path, monkeypatch):
+def test_errors(write, monkeypatch):
     with pytest.raises(UserError, match="Expected one of float32, .* Received: 'int3'"):
-        exported(make_model(), tmp_path / "ct2", quantization="int3")
-    with pytest.raises(UserError, match="Expected a CTranslate2 model in .*nowhere"):
-        ctranslate2.Engine(tmp_path / "nowhere")
-    path = exported(make_model(), tmp_path / "ct2")
-    with pytest.raises(UserError, match="that can be computed in int5. Received: "):
-        ctranslate2.Engine(path, "int5")
-    engine = ctranslate2.Engine(path)
-    for option in ({"force_length": True}, {"per_sentence": False}):
-        with pytest.raises(UserError, match="Expected decoding that CTranslate2 can do"):
-            engine(sentences(20), np.full(5, 3), 1, **option)
+        write(quantization="int3")
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)
     with pytest.raises(UserError, match=re.escape("pip install 't2t_repro[ctranslate2]'")):
         ctranslate2.library()
 
 
-def test_a_model_of_another_vocabulary_is_refused(tmp_path):
-    path = exported(make_model(), tmp_path / "ct2")
-    engine = ctranslate2.Engine(path)
-    engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": encoder(TARGET)})
-    with pytest.raises(UserError, match=f"Received: one of {len(TARGET)} targets that differ"):
-        other = encoder([*TARGET[:-1], "other_"])
-        engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": other})
-    (path / ctranslate2.DETAILS).unlink()
-    with pytest.raises(UserError, match="Expected a CTranslate2 model in"):
-        ctranslate2.Engine(path)
-
-
-def test_what_is_refused_is_not_written(tmp_path):
+def test_what_is_refused_is_not_written(write, tmp_path):
     def refuse(folder):
         assert (folder / "model.bin").exists()
         raise UserError("too bad")
 
     with pytest.raises(UserError, match="too bad"):
-        exported(make_model(), tmp_path / "ct2", accept=refuse)
+        write(accept=refuse)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_quality_of_another_form():
-    model = make_model(shared=True)
-    encoders = {name: encoder(TARGET) for name in ("inputs", "targets")}
-    examples = [
-        {"inputs": [20, 21, 1], "targets": [22, 23, 1]},
-        {"inputs": [15, 1], "targets": [1]},
-    ]
-    settings = DecodeHParams(extra_length=5)
-
-    def same(*arguments, **options):
-        return decode_batch(model, *arguments, **options)
-
-    def nothing(inputs, limits, *arguments, **options):
-        return np.ones((len(inputs), 1, 1), "int32"), np.zeros((len(inputs), 1), "float32")
-
-    equal = quality.compare(model, same, encoders, examples, settings)
-    assert equal.drop == 0 and equal.identical == equal.sentences == 2
-    assert quality.compare(model, nothing, encoders, examples, settings).after == 0
-    worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
-    assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
-    quality.check(worse, 0.7)
-    quality.check(worse, None)
-    with pytest.raises(UserError, match="Expected a drop of at most 0.5 BLEU. Received: BLEU 29.4"):
-        quality.check(worse, 0.5)

@@ -1,0 +1,34 @@
+"""BLEU of a model's other form beside the model's own."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.interop import quality
+
+
+def test_the_quality_of_another_form(make_model, encoders):
+    model = make_model()
+    examples = [
+        {"inputs": [20, 21, 1], "targets": [22, 23, 1]},
+        {"inputs": [15, 1], "targets": [1]},
+    ]
+    settings = DecodeHParams(extra_length=5)
+
+    def same(*arguments, **options):
+        return decode_batch(model, *arguments, **options)
+
+    def nothing(inputs, limits, *arguments, **options):
+        return np.ones((len(inputs), 1, 1), "int32"), np.zeros((len(inputs), 1), "float32")
+
+    equal = quality.compare(model, same, encoders, examples, settings)
+    assert equal.drop == 0 and equal.identical == equal.sentences == 2
+    assert quality.compare(model, nothing, encoders, examples, settings).after == 0
+    worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
+    assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
+    quality.check(worse, 0.7)
+    quality.check(worse, None)
+    with pytest.raises(UserError, match="Expected a drop of at most 0.5 BLEU. Received: BLEU 29.4"):
+        quality.check(worse, 0.5)
