@@ -37,10 +37,7 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
   `log_probs`, float32 [batch], the sum over the tokens; `tokens`, int32 [batch], with the end;
   `mean_negative_log_likelihoods`, float32 [batch]; `token_log_probs`, float32 [batch, length],
   those of each token, padded with 0.
-- `attention`: `inputs` and `targets` as for `score`. Gives `source_tokens`, string [batch, source],
-  and `target_tokens`, string [batch, target], as the vocabulary spells them, padded with "";
-  `attention`, float32 [batch, target, source]: which source tokens the last decoder layer looks at
-  where it predicts a target token, the mean over its heads; 0 at padding.
+{attention}\
 - `tf_example`: `input`, string [batch], each a serialized `tf.Example` with the int64 feature
   `inputs`: ids, the last 1. Gives `outputs`, int32 [batch, length], the best ids, padded with 0;
   `scores`, float32 [batch].
@@ -48,7 +45,7 @@ search keeps {beam_size} beams: its arrays are that wide, so another beam size i
 `serving_default` is `{default}`. Where no alpha is asked for it is {alpha}, and a translation has
 at most {extra_length} tokens more than its source. An empty text has an empty translation. A text
 of more than {longest} tokens is cut. What is refused, by InvalidArgument or HTTP's status 400: such
-a text in `score` or `attention`, ids that are not in the vocabulary, an alpha or extra_length out
+a text in `score`{or_attention}, ids that are not in the vocabulary, an alpha or extra_length out
 of its range.
 
 `tf_example` is the signature of tensor2tensor's own exports, which is their `serving_default`: its
@@ -80,7 +77,7 @@ print(translator["token_ids"](inputs=tf.constant([{ids}]))["ids"])
 
 translations = tf.constant([{target}])
 print(translator["score"](inputs=texts, targets=translations)["log_probs"])
-print(translator["attention"](inputs=texts, targets=translations)["attention"])
+{attention_call}\
 
 example = tf.train.Example()
 example.features.feature["inputs"].int64_list.value.extend({ids})
@@ -125,6 +122,15 @@ takes those that it was joined with along.
 column for each input and answers with "outputs", a column for each.
 
 {calls}"""
+_ATTENTION = """\
+- `attention`: `inputs` and `targets` as for `score`. Gives `source_tokens`, string [batch, source],
+  and `target_tokens`, string [batch, target], as the vocabulary spells them, padded with "";
+  `attention`, float32 [batch, target, source]: which source tokens the last decoder layer looks at
+  where it predicts a target token, the mean over its heads; 0 at padding.
+"""
+_ATTENTION_CALL = """\
+print(translator["attention"](inputs=texts, targets=translations)["attention"])
+"""
 _CALL = """\
 ```bash
 curl http://localhost:8501/v1/models/translate:predict -d '{}'
@@ -150,10 +156,13 @@ def readme(
         storage: the type in which the weights are kept.
         t2t_serving: whether tensor2tensor's signature is the default one.
     """
-    ids = [*encoder.encode(_SOURCE), EOS_ID]
-    calls = [_CALL.format(json.dumps(body, ensure_ascii=False)) for body in _bodies(ids)]
+    ids, draws = [*encoder.encode(_SOURCE), EOS_ID], "attention" in served.names
+    bodies = [body for body in _bodies(ids) if body["signature_name"] in served.names]
+    calls = [_CALL.format(json.dumps(body, ensure_ascii=False)) for body in bodies]
     return _TEXT.format(
         alpha=settings.alpha,
+        attention=_ATTENTION if draws else "",
+        attention_call=_ATTENTION_CALL if draws else "",
         beam_size=settings.beam_size,
         calls="\n".join(calls),
         default="tf_example" if t2t_serving else "text",
@@ -161,6 +170,7 @@ def readme(
         ids=ids,
         longest=served.longest,
         most_extra=served.most_extra,
+        or_attention=" or `attention`" if draws else "",
         path=path.resolve(),
         source=json.dumps(_SOURCE),
         storage=storage,

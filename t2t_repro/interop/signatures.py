@@ -77,15 +77,20 @@ class Served:
         if encoders["targets"] is not encoders["inputs"]:
             self.target = graph.GraphSubwords(encoders["targets"])
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is served: `attention` only by a model that ever has its weights whole."""
+        counts, ids = ("tokens", "target_tokens"), ("token_ids", "tf_example")
+        attention = () if self._model.hparams.attention_chunk_size else ("attention",)
+        return ("text", "translate", *counts, *ids, "score", *attention)
+
     def signatures(self, t2t_serving: bool = False) -> dict[str, Any]:
         """The functions by the names under which they are served.
 
         t2t_serving: let `serving_default` be `tf_example`, as in tensor2tensor, whose clients name
             no signature; otherwise it is `text`.
         """
-        counts, ids = ("tokens", "target_tokens"), ("token_ids", "tf_example")
-        names = ("text", "translate", *counts, *ids, "score", "attention")
-        served = {name: getattr(self, name).get_concrete_function() for name in names}
+        served = {name: getattr(self, name).get_concrete_function() for name in self.names}
         return {"serving_default": served["tf_example" if t2t_serving else "text"], **served}
 
     @_shared(_strings())

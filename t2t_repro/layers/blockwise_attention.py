@@ -197,8 +197,10 @@ def _gradients(pairs: _Pairs, values, outputs, logs, upstream):
 
 
 def _least(length, size: int):
-    """Returns the smaller; a number where both are, as JAX wants sizes."""
-    return min(length, size) if isinstance(length, int) else ops.minimum(length, size)
+    """Returns the smaller, 1 at least; a number where both are, as JAX wants sizes."""
+    if isinstance(length, int):
+        return max(min(length, size), 1)
+    return ops.maximum(ops.minimum(length, size), 1)
 
 
 def _cut(x, start, size):

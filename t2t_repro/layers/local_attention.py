@@ -104,10 +104,12 @@ class _Cut:
     def __init__(self, length, block_length: int, before: int):
         known = isinstance(length, int)
         self.length = length
-        self.size = min(length, block_length) if known else ops.minimum(length, block_length)
-        self.blocks = -(-length // self.size)
+        # Nothing is one block, of padding.
+        least, most = (min, max) if known else (ops.minimum, ops.maximum)
+        self.size = most(least(length, block_length), 1)
+        self.blocks = most(-(-length // self.size), 1)
         others = self.blocks - 1
-        self.before = min(others, before) if known else ops.minimum(others, before)
+        self.before = least(others, before)
         self.seen = (self.before + 1) * self.size
 
     def positions(self):

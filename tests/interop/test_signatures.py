@@ -12,6 +12,7 @@ from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.score import Scorer
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
+from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import Served
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -278,6 +279,19 @@ def test_attention_equals_the_models(small, signatures):
         np.testing.assert_allclose(real, wanted[i, : len(target), : len(source)], atol=1e-5)
         np.testing.assert_allclose(real.sum(1), 1, atol=1e-5)
         assert not weights[len(target) :].any() and not weights[:, len(source) :].any()
+
+
+def test_a_model_in_chunks_serves_all_but_its_attention(make_model, encoders, tmp_path):
+    settings = DecodeHParams(beam_size=1)
+    whole, chunked = (
+        Served(make_model(f",attention_chunk_size={size},attention_dropout=0"), encoders, settings)
+        for size in (0, 3)
+    )
+    assert set(whole.names) - set(chunked.names) == {"attention"}
+    for served, times in ((whole, 7), (chunked, 0)):
+        text = readme(tmp_path, served, encoders["inputs"], settings, "float32", False)
+        assert text.count("attention") == times and "`tf_example`: `input`" in text
+    assert chunked.text(tf.constant([], tf.string))["outputs"].shape == (0,)
 
 
 def test_attention_of_nothing_and_of_what_is_too_long(signatures):
