@@ -86,7 +86,8 @@ def decode_batch(
         steering: a constraint of what may be written; how to draw samples (with beam_size=1).
         facts: what `steering` must know of the sentences, and the tokens that they begin with, and
             how many they have at least: see decoding/steering.py.
-        searches: how many threads share the sentences; see `program.share_cores`.
+        searches: how many threads share the sentences, where each stops by itself; see
+            `program.share_cores`.
 
     Returns:
         As `decode`.
@@ -138,8 +139,11 @@ def decode_batch(
         own = {name: x[some] for name, x in facts.items()}
         return _search(programs, inputs[some], limits[some], own, alpha, layout)
 
-    with ThreadPoolExecutor(parts) as pool:
-        found = list(pool.map(search, rows))
+    if parts == 1:  # in the caller's thread: his strategy and his device are known there alone
+        found = [search(rows[0])]
+    else:
+        with ThreadPoolExecutor(parts) as pool:
+            found = list(pool.map(search, rows))
     steps = max(ids.shape[2] for ids, _ in found)
     ids = np.zeros((len(inputs), beam_size, steps), "int32")
     scores = np.zeros((len(inputs), beam_size), "float32")

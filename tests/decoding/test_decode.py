@@ -126,6 +126,14 @@ def test_searches_that_share_a_batch_equal_one(base, searches):
     np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
 
 
+def test_one_search_has_no_thread_of_its_own(base, monkeypatch):
+    """The caller's strategy and device are known in his own alone."""
+    monkeypatch.setattr(decode, "ThreadPoolExecutor", None)
+    for options in ({}, {"searches": 2, "per_sentence": False}):
+        ids, _ = decode.decode_batch(base.model, base.inputs, [3] * len(base.inputs), **options)
+        assert ids.shape[2] <= 3
+
+
 def test_padding_does_not_matter_under_limits_of_ones_own(base):
     inputs = base.inputs
     limits = (inputs != 0).sum(axis=1) + 5
