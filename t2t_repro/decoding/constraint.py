@@ -38,7 +38,7 @@ class Constraint(Protocol):
 
 
 def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
-    """Returns a step function that obeys a constraint; for `Rules(normalized=True)`.
+    """Returns a step function that obeys a constraint; for `Rules(constrained=True)`.
 
     Its state is {"model": the state of `step_fn`, "constraint": that of the constraint}, and what
     it returns are log-probabilities (B, K, V), -INF where a token is forbidden.
