@@ -53,7 +53,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("sequences", "none/dan,n/da", text, flag_values=f)
     text = "Of the learning rate, instead of the set's (T2T's legacy learning_rate 0.1 is 1.0)."
     flags.DEFINE_float("learning_rate_constant", None, text, lower_bound=0, flag_values=f)
-    whole("seeds", 3, "How many runs of each, of the seeds 0, 1, ...", 1)
+    text = "How many runs of each, of the seeds 0, 1, ..."
+    flags.DEFINE_integer("seeds", 3, text, lower_bound=1, upper_bound=1000, flag_values=f)
     whole("train_steps", 2000, "Steps of each run.", 1)
     whole("evaluations", 8, "How often each run is evaluated on its way.", 1)
     whole("eval_steps", 20, "At most this many batches for that; 0: all. The end has all.")

@@ -114,7 +114,7 @@ class HParams:
             value = getattr(self, name)
             if value < least:
                 raise UserError(f"Expected {name} >= {least}. Received: {name}={value}.")
-        for name in ("batch_size", "max_length"):
+        for name in ("batch_size", "max_length", "attention_block_length", "attention_chunk_size"):
             if getattr(self, name) > _MOST_TOKENS:
                 raise UserError(
                     f"Expected {name} <= {_MOST_TOKENS}. Received: {name}={getattr(self, name)}."

@@ -19,6 +19,7 @@ has a second part, whose files are called extrapolation.
 import importlib
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -37,6 +38,8 @@ EXPERIMENTS = {
     "residuals": ("residuals",),
     "warmup": ("warmup",),
 }
+
+_ROOM = 2**20  # bytes; the files of an experiment are smaller
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -58,7 +61,7 @@ def main(args: flags.FlagValues) -> None:
     if not args.output_dir:
         raise UserError("Expected --output_dir, a folder for the files. Received: none. Name one.")
     folder = Path(args.output_dir).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)  # before the work, if it cannot be
+    check_room(folder)  # before the work, if there is none
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     start = time.perf_counter()
 
@@ -69,10 +72,25 @@ def main(args: flags.FlagValues) -> None:
     for part in EXPERIMENTS[args.name]:
         module = importlib.import_module(f"t2t_repro.reports.experiment_{part}")
         result = module.run(progress)
+        print("\n".join(result.sentences), flush=True)
         written = result.write(folder, part)
-        print("\n".join(result.sentences))
         for path in written:
             print(f"Written to {path}.", flush=True)
+
+
+def check_room(folder: Path) -> None:
+    """Makes `folder` where there is none, and tries whether files can be written into it.
+
+    Raises:
+        OSError: if not, naming the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        error.filename = os.fspath(folder)  # not that of a file which nobody named
+        raise
 
 
 def console() -> None:

@@ -37,16 +37,18 @@ def define_flags(f: flags.FlagValues) -> None:
     def string(name: str, text: str) -> None:
         flags.DEFINE_string(name, None, text, flag_values=f)
 
+    def whole(name: str, most: int, text: str) -> None:
+        flags.DEFINE_integer(name, None, text, lower_bound=2, upper_bound=most, flag_values=f)
+
     string("source", "A sentence, to draw the attention of.")
     string("target", "Its translation; default: the model's own.")
     string("decode_hparams", 'How to translate: "beam_size=4,alpha=0.6".')
     string("checkpoint_path", "The checkpoint; default: the newest of --output_dir.")
     flags.DEFINE_bool("positions", False, "Draw what tells words' positions.", flag_values=f)
-    text = "How many positions."
-    flags.DEFINE_integer("length", 100, text, lower_bound=2, flag_values=f)
+    whole("length", 10_000, "How many positions; default: 100, or all that the model has learned.")
     string("schedules", "Draw the learning rate of these hparam sets, with commas between.")
     text = "The last step of --schedules; default: five times the longest warm-up."
-    flags.DEFINE_integer("last_step", None, text, lower_bound=2, flag_values=f)
+    whole("last_step", 10**9, text)
     text = "Where the files go; default: RUN/visualization, or visualization without a run."
     string("visualization_dir", text)
 
@@ -136,7 +138,7 @@ def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
                 f"Expected an hparam set with pos=timing. Received: pos={hparams.pos}, whose "
                 "positions only a trained model has. Give --output_dir of a run."
             )
-        signals = {"sinusoids": report.sinusoids(args.length, hparams.hidden_size)}
+        signals = {"sinusoids": report.sinusoids(args.length or report.LENGTH, hparams.hidden_size)}
     pictures.save(report.picture(signals), folder / "positions.png")
     write_text_atomic(folder / "positions.csv", report.as_csv(signals))
     return [folder / "positions.png", folder / "positions.csv"]

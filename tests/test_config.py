@@ -62,6 +62,11 @@ def test_json_round_trip():
             "attention_chunk_size=3",
             "Received: attention_score=scaled_dot_product, attention_chunk_size=3",
         ),
+        ("attention_chunk_size=9999999999", "Expected attention_chunk_size <= 10000000. Received:"),
+        (
+            "self_attention_type=local_unmasked,attention_block_length=9999999999",
+            "Expected attention_block_length <= 10000000. Received: attention_block_length=9999",
+        ),
         ("attention_block_length=8", "only self_attention_type=local_... reads it."),
         ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),
         ("optimizer=multistep_adam", "belong together. Received: optimizer=multistep_adam"),

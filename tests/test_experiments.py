@@ -1,6 +1,8 @@
 """t2t-experiments: three files and two sentences, and what it refuses."""
 
 import csv
+import errno
+import os
 
 import pytest
 
@@ -83,6 +85,21 @@ def test_a_file_in_the_folders_place_is_refused_before_the_work(tmp_path, capsys
     said = refused(capsys, "--name=positions", f"--output_dir={tmp_path / 'out'}")
     assert "Expected a folder, or none yet: name another." in said
     assert "offset" not in said and (tmp_path / "out").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(capsys):
+    said = refused(capsys, "--name=positions", "--output_dir=/proc/self")  # for root neither
+    assert "'/proc/self'" in said and "offset" not in said
+
+
+def test_a_full_disk_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    def full(dir):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a name of its own")
+
+    monkeypatch.setattr(experiments.tempfile, "TemporaryFile", full)
+    said = refused(capsys, "--name=positions", f"--output_dir={tmp_path}")
+    assert f"No space left on device: '{tmp_path}'. Free some space" in said
+    assert "offset" not in said
 
 
 def test_help_names_every_experiment():

@@ -82,17 +82,17 @@ def test_the_models_own_translation_and_its_learned_positions(trained, tmp_path,
     shutil.copytree(of.path, moved)
     run(
         *(f"--output_dir={moved}", "--source=1 0", "--decode_hparams=extra_length=3,beam_size=1"),
-        *("--positions", "--length=7"),
+        "--positions",
     )
     out = moved / "visualization"
     content = json.loads((out / "heads.json").read_text())
     assert content["target_is_the_models_own"] and 1 <= len(content["target_tokens"]) <= 6
     rows = list(csv.reader((out / "positions.csv").open()))
     assert [row[:2] for row in rows[1:]] == [
-        [name, str(i)] for name in ("inputs", "targets") for i in range(7)
+        [name, str(i)] for name in ("inputs", "targets") for i in range(20)
     ]
-    table = np.array(model.targets_position.embeddings)[:7]
-    np.testing.assert_allclose(np.array([row[2:] for row in rows[8:]], float), table, atol=1e-6)
+    table = np.array(model.targets_position.embeddings)
+    np.testing.assert_allclose(np.array([row[2:] for row in rows[21:]], float), table, atol=1e-6)
     assert (out / "positions.png").stat().st_size < pictures.LIMIT
 
 
@@ -136,6 +136,8 @@ def test_sinusoids_and_schedules_need_no_run(tmp_path, golden_path, capsys):
         (["--source=1"], "Expected --output_dir, the directory of a trained run"),
         (["--source=1", "--output_dir=/nothing"], "Expected a run directory"),
         (["--schedules=transformer_bsae"], "Did you mean 'transformer_base'"),
+        (["--positions", "--length=9999999999"], "in the range [2, 10000]"),
+        (["--schedules=x", f"--last_step={10**22}"], "in the range [2, 1000000000]"),
         (["--schedules=,"], "Expected --schedules=\"set,set\". Received: ','"),
         (
             ["--positions", f"--hparams_set={SET}", "--hparams=pos=emb,max_length=9"],
@@ -152,6 +154,8 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     flag = f"--output_dir={of.path}"
     message = "Expected --source of at most 20 tokens, end included: the model was made for no more"
     assert message in refused(capsys, flag, f"--source={'1 ' * 20}")
+    message = r"Expected --source in words that the vocabulary can encode. Received: '0 \udcff'"
+    assert message in refused(capsys, flag, "--source=0 \udcff")
     message = "Expected --length of at most 20: the model has learned no more positions"
     assert message in refused(capsys, flag, "--positions", "--length=21")
     empty = RunDirectory(tmp_path / "empty")

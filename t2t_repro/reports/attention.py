@@ -200,6 +200,7 @@ def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
 
 def _encoded(encode: Any, flag: str, text: str) -> list[int]:
     try:
+        text.encode()  # what a command line holds that is not UTF-8 could not be written to a file
         return encode(text.strip())
     except (ValueError, KeyError) as error:
         raise UserError(

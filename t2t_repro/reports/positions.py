@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def of_model(model: Transformer, length: int) -> dict[str, np.ndarray]:
+LENGTH = 100  # positions that a picture shows where nobody says how many
+
+
+def of_model(model: Transformer, length: int | None) -> dict[str, np.ndarray]:
     """Returns what a model adds to its words: {"sinusoids"} or {"inputs", "targets"}, (L, D).
+
+    Args:
+        model: a trained one.
+        length: how many positions, L; None: LENGTH, or all that there are where they are fewer.
 
     Raises:
         UserError: if it adds nothing, or has learned fewer positions.
     """
     width = model.hparams.hidden_size
     if model.hparams.pos == "timing":
-        return {"sinusoids": sinusoids(length, width)}
+        return {"sinusoids": sinusoids(length or LENGTH, width)}
     most = model.learned_positions
     if most is None:
         raise UserError(
@@ -31,6 +38,7 @@ def of_model(model: Transformer, length: int) -> dict[str, np.ndarray]:
             f"pos={model.hparams.pos}, self_attention_type={model.hparams.self_attention_type}. "
             "Leave --positions out."
         )
+    length = length or min(LENGTH, most)
     if length > most:
         raise UserError(
             f"Expected --length of at most {most}: the model has learned no more positions. "
