@@ -9,7 +9,7 @@ gradient makes the logits again, block by block, from what each query's sum was.
 import math
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from t2t_repro.layers.attention import (
     MASKED,
@@ -242,7 +242,7 @@ class _InBlocks(Attention):
             num_heads,
             key_channels,
             value_channels,
-            kernel_initializer=initializers.get(kernel_initializer),
+            kernel_initializer=kernel_initializer,
             score=score,
             **kwargs,
         )

@@ -1,7 +1,7 @@
 """Self-attention restricted to a neighbourhood (paper, section 4): its cost is that of n blocks."""
 
 import keras
-from keras import initializers, ops
+from keras import ops
 
 from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention
 from t2t_repro.layers.mask import Mask
@@ -40,7 +40,7 @@ class LocalSelfAttention(SelfAttention):
             num_heads,
             key_channels,
             value_channels,
-            kernel_initializer=initializers.get(kernel_initializer),
+            kernel_initializer=kernel_initializer,
             score=score,
             **kwargs,
         )
@@ -49,7 +49,9 @@ class LocalSelfAttention(SelfAttention):
 
     def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
         """Returns ((B, T, D), no weights)."""
-        batch, length = ops.shape(keys)[0], ops.shape(keys)[2]
+        # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
+        batch = ops.shape(keys if mask.keys is None else mask.keys)[0]
+        length = ops.shape(keys)[2]
         cut = _Cut(length, self.block_length, before=1 if self.masked else 2)
         query_positions, key_positions = cut.positions()
         # (blocks, t, s)

@@ -50,8 +50,9 @@ class BatchShape:
 def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
     """Returns the floating-point operations of one forward pass.
 
-    Masked products count: the usual implementation computes them, and ours does. The products of
-    relative positions, and what a score other than a dot product adds, are not counted.
+    Masked products count: the usual implementation computes them, and ours does; restricted
+    self-attention counts as if it were not. The products of relative positions, and what a score
+    other than a dot product adds, are not counted.
 
     Args:
         hparams: the model's sizes.
