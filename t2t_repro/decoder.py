@@ -110,7 +110,14 @@ def main(args: flags.FlagValues) -> None:
     else:
         searches = _searches(args, settings)
         others = [RunDirectory(path) for path in (args.ensemble or "").split(",") if path]
-        model, encoders = load_ensemble(run, config, others, args.data_dir, args.checkpoint_path)
+        model, encoders = load_ensemble(
+            run,
+            config,
+            others,
+            args.data_dir,
+            args.checkpoint_path,
+            with_weights=settings.return_alignments,
+        )
         if args.score_file:
             return _score(args, settings, model, encoders)
         translator = Translator(
@@ -201,6 +208,8 @@ def load(
     config: RunConfig,
     data_dir: str | None = None,
     checkpoint_path: str | None = None,
+    *,
+    with_weights: bool = False,
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the trained model of a run, and its problem's encoders.
 
@@ -209,12 +218,15 @@ def load(
         config: what it is.
         data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
         checkpoint_path: a checkpoint or a run; None: the newest of `run`.
+        with_weights: let it have attention weights. With attention_chunk_size=0 it has the same
+            variables and computes the same, in more memory.
     """
     from t2t_repro.models.build import transformer_for
     from t2t_repro.training import checkpoints
 
     problem, folder = get_problem(config.problem), vocabulary_dir(run, config, data_dir)
-    model = transformer_for(problem, config.hparams, folder)
+    whole = "attention_chunk_size=0" if with_weights else ""
+    model = transformer_for(problem, config.hparams.override(whole), folder)
     state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
     _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
     return model, problem.feature_encoders(folder)
@@ -226,6 +238,8 @@ def load_ensemble(
     others: list[RunDirectory],
     data_dir: str | None = None,
     checkpoint_path: str | None = None,
+    *,
+    with_weights: bool = False,
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the model of a run, or an `Ensemble` of it and those of others; its encoders.
 
@@ -235,11 +249,12 @@ def load_ensemble(
         others: runs of the same problem; the newest checkpoint of each is taken.
         data_dir: as in `load`.
         checkpoint_path: as in `load`; that of `run`.
+        with_weights: as in `load`.
 
     Raises:
         UserError: if another run is of another problem, or its vocabulary is another.
     """
-    first, encoders = load(run, config, data_dir, checkpoint_path)
+    first, encoders = load(run, config, data_dir, checkpoint_path, with_weights=with_weights)
     if not others:
         return first, encoders
     from t2t_repro.decoding.ensemble import Ensemble
@@ -260,7 +275,7 @@ def load_ensemble(
                     "Expected runs with the same vocabulary in --ensemble. Received: "
                     f"{other.path}, whose {name} is not that of {run.path}. Leave it out."
                 )
-        models.append(load(other, its)[0])
+        models.append(load(other, its, with_weights=with_weights)[0])
     return Ensemble(models), encoders
 
 

@@ -18,6 +18,7 @@ BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it.
 
 import dataclasses
 import itertools
+import math
 import os
 import pathlib
 from collections.abc import Callable
@@ -67,6 +68,11 @@ def main(args: flags.FlagValues) -> None:
         from t2t_repro.interop import usr_dir
 
         usr_dir.load(args.t2t_usr_dir)
+    if args.max_bleu_drop is not None and math.isnan(args.max_bleu_drop):
+        raise UserError(
+            "Expected --max_bleu_drop to be a number, which a drop can be compared with. Received: "
+            "nan. Give one, or leave it out."
+        )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     run, config = cli.trained_run(args)
     problem = registry.get_problem(config.problem)

@@ -87,7 +87,8 @@ def attention(args: flags.FlagValues, folder: Path) -> list[Path]:
     from t2t_repro import decoder
     from t2t_repro.reports import attention, attention_page, attention_pictures, pictures
 
-    model, encoders = decoder.load(run, config, args.data_dir, args.checkpoint_path)
+    paths = args.data_dir, args.checkpoint_path
+    model, encoders = decoder.load(run, config, *paths, with_weights=True)
     ids = attention.sentence_ids(model, encoders, args.source, args.target, settings)
     maps = attention.maps(model, encoders, *ids)
     heads = [head for each in maps for head in attention.heads(each)]

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import keras
 import pytest
@@ -142,6 +143,20 @@ def test_every_option_of_a_file_together(run, source, tmp_path):
         links = [tuple(map(int, link.split("-"))) for link in h["alignment"].split()]
         assert {j for _, j in links} == set(range(len(h["text"].split())))
         assert all(0 <= i < source_words for i, _ in links)
+
+
+def test_models_in_chunks_align_as_whole_ones(run, source, tmp_path):
+    chunked = RunDirectory(tmp_path / "chunked")
+    RunDirectory(run).copy_description(chunked)
+    shutil.copytree(run / "checkpoints", chunked.checkpoints_dir)
+    chunks = chunked.config().hparams.override("attention_chunk_size=2,attention_dropout=0")
+    (chunked.path / "hparams.json").write_text(chunks.to_json())
+    files = f"--decode_from_file={source}", f"--data_dir={run}", f"--ensemble={chunked.path}"
+    settings = "--decode_hparams=beam_size=1,extra_length=3,return_alignments=1"
+    for of in (run, chunked.path):
+        decode(f"--output_dir={of}", f"--decode_to_file={tmp_path / of.name}.out", *files, settings)
+    alone, both = ((tmp_path / f"{of.name}.out").read_text() for of in (run, chunked.path))
+    assert "-" in alone and alone == both
 
 
 def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys):
