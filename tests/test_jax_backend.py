@@ -80,6 +80,8 @@ def test_attention_in_chunks_and_in_neighbourhoods_on_jax():
     run(OTHER_ATTENTION)
 
 
-@pytest.mark.parametrize("name", ["base_v1", "base", "adafactor"])
+@pytest.mark.parametrize(
+    "name", ["base_v1", "base", pytest.param("adafactor", marks=pytest.mark.slow)]
+)
 def test_the_golden_numbers_on_jax(name):
     run(PROGRAM.format(tests=str(pathlib.Path(__file__).parent), name=name))

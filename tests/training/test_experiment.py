@@ -131,7 +131,7 @@ def test_schedules(make):
         run_schedule(make(), "evaluat")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
 def test_a_stopped_run_ends_as_one_that_never_stopped(make, dtype):
     """After the checkpoint of step 3 dropout, data, slots and the scale of the loss go on."""
     options = {
