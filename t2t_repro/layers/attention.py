@@ -161,6 +161,37 @@ class Attention(keras.layers.Layer):
         }
 
 
+class WeightlessAttention(Attention):
+    """What never holds the weights of all pairs: it has none to drop, and returns none.
+
+    Args:
+        num_heads, key_channels, value_channels, kernel_initializer, score: see Attention.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_channels: int,
+        value_channels: int,
+        kernel_initializer="glorot_uniform",
+        score="scaled_dot_product",
+        **kwargs,
+    ):
+        super().__init__(
+            num_heads,
+            key_channels,
+            value_channels,
+            kernel_initializer=kernel_initializer,
+            score=score,
+            **kwargs,
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["dropout"], config["dropout_broadcast_dims"]
+        return config
+
+
 @keras.saving.register_keras_serializable("t2t_repro")
 class SelfAttention(Attention):
     """Attention of a sequence to itself."""

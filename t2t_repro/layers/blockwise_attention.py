@@ -14,9 +14,9 @@ from keras import ops
 from t2t_repro.layers.attention import (
     MASKED,
     NO_WEIGHTS,
-    Attention,
     CrossAttention,
     SelfAttention,
+    WeightlessAttention,
 )
 from t2t_repro.layers.attention_score import AttentionScore, DotProduct
 from t2t_repro.layers.mask import Mask
@@ -219,33 +219,16 @@ def _add(total, start, size, more):
     return ops.slice_update(total, (0, 0, start, 0), now)
 
 
-class _InBlocks(Attention):
+class _InBlocks(WeightlessAttention):
     """Lets an Attention go through blockwise_attention; one step of decoding is as it was.
 
     Args:
         chunk_size: how many keys go together (hparam attention_chunk_size).
-        num_heads, key_channels, value_channels, kernel_initializer, score: see Attention. There
-            are no whole weights, to drop some of or to return.
+        the others: see WeightlessAttention.
     """
 
-    def __init__(
-        self,
-        chunk_size: int,
-        num_heads: int,
-        key_channels: int,
-        value_channels: int,
-        kernel_initializer="glorot_uniform",
-        score="scaled_dot_product",
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_channels,
-            value_channels,
-            kernel_initializer=kernel_initializer,
-            score=score,
-            **kwargs,
-        )
+    def __init__(self, chunk_size: int, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.chunk_size = chunk_size
 
     def attend_sequence(self, queries, keys, values, mask, training=False):
@@ -256,9 +239,7 @@ class _InBlocks(Attention):
         return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
 
     def get_config(self):
-        config = {**super().get_config(), "chunk_size": self.chunk_size}
-        del config["dropout"], config["dropout_broadcast_dims"]
-        return config
+        return {**super().get_config(), "chunk_size": self.chunk_size}
 
 
 @keras.saving.register_keras_serializable("t2t_repro")

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention
+from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
 from t2t_repro.layers.mask import Mask
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class LocalSelfAttention(SelfAttention):
+class LocalSelfAttention(WeightlessAttention, SelfAttention):
     """Positions in blocks; each looks at its own block and at some before it.
 
     As T2T's layers/common_attention.py. Masked, masked_local_attention_1d (self_attention_type
@@ -22,28 +22,11 @@ class LocalSelfAttention(SelfAttention):
     Args:
         block_length: of a block; T2T's Transformer always takes 128.
         masked: nobody looks ahead.
-        num_heads, key_channels, value_channels, kernel_initializer, score: see Attention.
+        the others: see WeightlessAttention.
     """
 
-    def __init__(
-        self,
-        block_length: int,
-        masked: bool,
-        num_heads: int,
-        key_channels: int,
-        value_channels: int,
-        kernel_initializer="glorot_uniform",
-        score="scaled_dot_product",
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_channels,
-            value_channels,
-            kernel_initializer=kernel_initializer,
-            score=score,
-            **kwargs,
-        )
+    def __init__(self, block_length: int, masked: bool, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.block_length = block_length
         self.masked = masked
 
@@ -88,9 +71,7 @@ class LocalSelfAttention(SelfAttention):
 
     def get_config(self):
         own = {"block_length": self.block_length, "masked": self.masked}
-        config = {**super().get_config(), **own}
-        del config["dropout"], config["dropout_broadcast_dims"]
-        return config
+        return {**super().get_config(), **own}
 
 
 class _Cut:

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from t2t_repro.layers.attention import MASKED
@@ -29,6 +30,31 @@ def test_blocks_of_any_size_equal_plain_attention(query_block, key_block):
     q, k, v = heads(B, N, T, H), heads(B, N, S, H), heads(B, N, S, V)
     got = blockwise_attention(q, k, v, query_block=query_block, key_block=key_block)
     np.testing.assert_allclose(got, plain(q, k, v), atol=1e-5)
+
+
+@pytest.mark.parametrize("query_block, key_block", [(4, 5), (11, 13), (100, 3)])
+def test_gradients_through_blocks_of_any_size_are_those_of_plain_attention(query_block, key_block):
+    """Of blocks that overlap, too: 4 does not divide T, nor 5 and 3 S."""
+    inputs = [tf.constant(x) for x in (heads(B, N, T, H), heads(B, N, S, H), heads(B, N, S, V))]
+    upstream = tf.constant(heads(B, N, T, V))
+    mask = np.arange(S) < np.array([[S], [6]])
+
+    def gradients(attend):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(attend(*inputs) * upstream)
+        return tape.gradient(loss, inputs)
+
+    def whole(q, k, v):
+        logits = tf.where(mask[:, None, None], tf.matmul(q, k, transpose_b=True), MASKED)
+        return tf.matmul(tf.nn.softmax(logits), v)
+
+    def in_blocks(q, k, v):
+        blocks = {"query_block": query_block, "key_block": key_block}
+        return blockwise_attention(q, k, v, of_padding(mask), **blocks)
+
+    for got, expected in zip(gradients(in_blocks), gradients(whole), strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-5)
 
 
 def test_padding_is_not_looked_at_and_nothing_but_padding_is_weighed_alike():
