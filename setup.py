@@ -86,7 +86,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"{name}=t2t_repro.{module}:console" for name, module in PROGRAMS.items()
+            f"{name}=t2t_repro.bin.{module}:console" for name, module in PROGRAMS.items()
         ]
     },
 )

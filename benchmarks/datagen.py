@@ -36,7 +36,7 @@ def main() -> None:
     raw = args.raw or draw_corpus(args.work_dir / "drawn", args.pairs)
     with open(raw / "inputs.train.txt", "rb") as file:
         pairs = sum(1 for _ in file)
-    ours = [sys.executable, "-m", "t2t_repro.datagen"]
+    ours = [sys.executable, "-m", "t2t_repro.bin.datagen"]
     if args.processes:
         ours.append(f"--num_concurrent_processes={args.processes}")
     commands = {"t2t_repro": ours}

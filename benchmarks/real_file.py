@@ -25,7 +25,8 @@ from typing import Any
 import measuring
 from absl import flags
 
-from t2t_repro import cli, decoder, registry
+from t2t_repro import cli, registry
+from t2t_repro.bin import decoder
 from t2t_repro.errors import UserError
 
 ENGINES = ("t2t-decoder", "SavedModel", "CTranslate2 float32", "CTranslate2 int8")

@@ -52,7 +52,7 @@ class Server:
 
     def __init__(self, model: str, log: pathlib.Path):
         self._log = open(log, "w")
-        command = [sys.executable, "-m", "t2t_repro.server", f"--model={model}", "--port=0"]
+        command = [sys.executable, "-m", "t2t_repro.bin.server", f"--model={model}", "--port=0"]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True
         )

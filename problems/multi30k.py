@@ -4,9 +4,10 @@ import itertools
 import pathlib
 from collections.abc import Iterable
 
+from t2t_repro.corpora import downloads
 from t2t_repro.problem import Sample, Split, Text2TextProblem
 from t2t_repro.registry import register_problem
-from t2t_repro.text import downloads, raw
+from t2t_repro.text import raw
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 FILES = {

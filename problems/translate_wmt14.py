@@ -8,11 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from t2t_repro.corpora import parallel
+from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.registry import register_problem
-from t2t_repro.text import parallel_corpora, vocabulary
-from t2t_repro.text.cleaner_en_xx import Pair
+from t2t_repro.text import vocabulary
 from t2t_repro.translation import TranslateProblem
 
 _SPLITS = {Split.TRAIN: "train", Split.EVAL: "validation", Split.TEST: "test"}
@@ -49,7 +50,7 @@ class TranslateEndeWmt14(TranslateProblem):
 
     def compile(self, tmp_dir: str, dataset_split: str) -> str:
         base = os.path.join(tmp_dir, f"wmt14-en-{self.language}-compiled-{dataset_split}")
-        parallel_corpora.write_pairs(base, self._pairs(tmp_dir, dataset_split))
+        parallel.write_pairs(base, self._pairs(tmp_dir, dataset_split))
         return base
 
     def _pairs(self, tmp_dir: str, dataset_split: str) -> Iterator[Pair]:
@@ -59,7 +60,7 @@ class TranslateEndeWmt14(TranslateProblem):
             yield from _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
         else:
             files = self.source_data_files(dataset_split)
-            yield from parallel_corpora.pairs(tmp_dir, files)
+            yield from parallel.pairs(tmp_dir, files)
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         base = self.compile(tmp_dir, Split.TRAIN)

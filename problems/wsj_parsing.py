@@ -10,12 +10,13 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 from t2t_repro.errors import UserError
+from t2t_repro.parsing import treebank
+from t2t_repro.parsing.lexicon import Lexicon
+from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
 from t2t_repro.problem import OutputType, Sample, SpaceID, Split, Text2TextProblem, Track
 from t2t_repro.registry import register_problem
-from t2t_repro.text import raw, treebank
+from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
-from t2t_repro.text.lexicon import Lexicon
-from t2t_repro.text.trees import words_and_tags_from_wsj_tree
 
 UNKNOWN_TAG = "<UNK>"
 

@@ -1,7 +1,7 @@
 """What every program shares: strict flags, --help, errors in one line, exit codes.
 
-A program is a module with `define_flags(f)`, `main(args)` and `console()`; it defines no global
-flag, so that importing it for its functions changes nothing.
+A program is a module of `bin` with `define_flags(f)`, `main(args)` and `console()`; it defines no
+global flag, so that importing it for its functions changes nothing.
 """
 
 import errno

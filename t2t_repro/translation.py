@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from t2t_repro.corpora import parallel
 from t2t_repro.problem import Sample, Split, Text2TextProblem
-from t2t_repro.text import parallel_corpora
 
 
 class TranslateProblem(Text2TextProblem):
@@ -34,16 +34,16 @@ class TranslateProblem(Text2TextProblem):
         data_dir: str,
         tmp_dir: str,
         dataset_split: str,
-        custom_iterator: Callable[..., Iterator[Sample]] = parallel_corpora.text2text_txt_iterator,
+        custom_iterator: Callable[..., Iterator[Sample]] = parallel.text2text_txt_iterator,
     ) -> Iterable[Sample]:
         path = self.compile(tmp_dir, dataset_split)
         return custom_iterator(f"{path}.lang1", f"{path}.lang2")
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
-        return parallel_corpora.count_compiled(self.compile(tmp_dir, dataset_split))
+        return parallel.count_compiled(self.compile(tmp_dir, dataset_split))
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
-        return parallel_corpora.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+        return parallel.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
 
     def num_texts_for_vocab(self, tmp_dir: str) -> int | None:
         return None  # some lines of each file
@@ -51,7 +51,7 @@ class TranslateProblem(Text2TextProblem):
     def compile(self, tmp_dir: str, dataset_split: str) -> str:
         """Joins the files of a split, unless that is done; returns the path without ".lang1"."""
         train = dataset_split == Split.TRAIN
-        return parallel_corpora.compile_data(
+        return parallel.compile_data(
             tmp_dir,
             self.source_data_files(dataset_split),
             f"{self.name}-compiled-{'train' if train else 'dev'}",

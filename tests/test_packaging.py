@@ -118,5 +118,6 @@ def test_every_program_has_a_console_script(checkout):
     (egg_info,) = checkout.glob("*.egg-info")
     scripts = Distribution.at(egg_info).entry_points.select(group="console_scripts")
     assert {"t2t-trainer", "t2t-datagen", "t2t-decoder", "t2t-eval"} <= set(scripts.names)
-    programs = [p for p in (ROOT / "t2t_repro").glob("*.py") if "\ndef console(" in p.read_text()]
-    assert {script.module for script in scripts} == {f"t2t_repro.{p.stem}" for p in programs}
+    files = (ROOT / "t2t_repro" / "bin").glob("*.py")
+    programs = [p for p in files if "\ndef console(" in p.read_text()]
+    assert {script.module for script in scripts} == {f"t2t_repro.bin.{p.stem}" for p in programs}

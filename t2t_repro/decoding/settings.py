@@ -73,7 +73,7 @@ class DecodeHParams:
         model's attention has it: see decoding/alignment.py.
     raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
     well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
-        tree over the words of the source. See decoding/constraint.py.
+        tree over the words of the source. See parsing/constraint.py.
     shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """

@@ -18,11 +18,11 @@ from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.pairs import Scorer
-from t2t_repro.decoding.parsing import TreeReader
 from t2t_repro.decoding.sampling import draws
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
+from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together

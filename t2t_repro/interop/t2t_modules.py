@@ -6,9 +6,10 @@ from typing import Any
 
 from t2t_repro import problem, registry, translation
 from t2t_repro.config import HParams
+from t2t_repro.corpora import parallel
 from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
-from t2t_repro.text import encoders, parallel_corpora
+from t2t_repro.text import encoders
 from t2t_repro.text.subword import SubwordTextEncoder
 
 Warn = Callable[[str], None]
@@ -158,14 +159,14 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
         "data_generators.text_problems": {
             "Text2TextProblem": Text2TextProblem,
             "VocabType": problem.VocabType,
-            "text2text_txt_iterator": parallel_corpora.text2text_txt_iterator,
-            "text2text_txt_tab_iterator": parallel_corpora.text2text_txt_tab_iterator,
-            "txt_line_iterator": parallel_corpora.txt_line_iterator,
+            "text2text_txt_iterator": parallel.text2text_txt_iterator,
+            "text2text_txt_tab_iterator": parallel.text2text_txt_tab_iterator,
+            "txt_line_iterator": parallel.txt_line_iterator,
             "text2text_generate_encoded": text2text_generate_encoded,
         },
         "data_generators.translate": {
             "TranslateProblem": TranslateProblem,
-            "compile_data": parallel_corpora.compile_data,
+            "compile_data": parallel.compile_data,
         },
         "data_generators.text_encoder": {
             "PAD": encoders.PAD,
@@ -181,7 +182,7 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
             **identity,
         },
         "data_generators.generator_utils": {
-            name: getattr(parallel_corpora, name)
+            name: getattr(parallel, name)
             for name in (
                 "maybe_download",
                 "gunzip_file",

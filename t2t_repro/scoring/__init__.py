@@ -1,1 +1,3 @@
-"""Scores of finished output: BLEU of translations, labelled bracketing of parses."""
+"""Scores of finished output."""
+
+from t2t_repro.parsing import parseval as parseval

@@ -160,10 +160,10 @@ class SubwordTextEncoder(TextEncoder):
           reserved_tokens: begins with <pad> and <EOS>; tokens to be given the first ids.
           num_iterations: how many times the text is cut anew with the subtokens found so far.
         """
-        from t2t_repro.text import subword_builder  # needs NumPy, which is slow to load
+        from t2t_repro.text import builder
 
         return cls.from_subtokens(
-            subword_builder.build_to_target_size(
+            builder.build_to_target_size(
                 target_size,
                 token_counts,
                 min_val,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding.constraint import TreeConstraint
 from t2t_repro.decoding.decode import decode_batch
 from t2t_repro.decoding.steering import Steering
-from t2t_repro.text import trees
+from t2t_repro.parsing import trees
+from t2t_repro.parsing.constraint import TreeConstraint
 
 TOKENS = ["<pad>", "<EOS>", "<UNK>", "S", "/S", "NP", "/NP", "NN", ".", "/"]
 VOCAB = len(TOKENS)

@@ -9,9 +9,9 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.decoding import files, translate
-from t2t_repro.decoding.parsing import TreeReader
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.parsing.reader import TreeReader
 
 
 @pytest.fixture

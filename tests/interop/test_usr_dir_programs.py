@@ -6,16 +6,8 @@ import sys
 
 import pytest
 
-from t2t_repro import (
-    cli,
-    datagen,
-    decoder,
-    evaluator,
-    export_checkpoint,
-    import_checkpoint,
-    registry,
-    trainer,
-)
+from t2t_repro import cli, registry
+from t2t_repro.bin import datagen, decoder, evaluator, export_checkpoint, import_checkpoint, trainer
 
 PACKAGE = """
 from tensor2tensor.data_generators import problem, text_problems

@@ -4,9 +4,9 @@ import urllib.request
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.corpora import downloads
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.text import downloads
 
 SETS = ("train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 

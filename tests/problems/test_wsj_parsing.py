@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from t2t_repro import cli, datagen, registry, trainer
+from t2t_repro import cli, registry
+from t2t_repro.bin import datagen, trainer
 from t2t_repro.errors import UserError
+from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
 from t2t_repro.problem import OutputType, Split
 from t2t_repro.text.encoders import TokenTextEncoder
-from t2t_repro.text.trees import words_and_tags_from_wsj_tree
 
 NOUNS, VERBS = "dog cat man bird fish tree".split(), "sees likes eats hears".split()
 

@@ -13,7 +13,8 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli, trainer
+from t2t_repro import cli
+from t2t_repro.bin import trainer
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 PROGRAM = """

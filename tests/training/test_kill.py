@@ -30,7 +30,8 @@ class Forked:
         try:
             os.dup2(stdout.fileno(), 1)
             os.dup2(stderr.fileno(), 2)
-            from t2t_repro import cli, trainer
+            from t2t_repro import cli
+            from t2t_repro.bin import trainer
 
             flags = argv[argv.index("t2t_repro.trainer") + 1 :]
             cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, flags)
@@ -62,7 +63,7 @@ def main(folder):
     import tensorflow  # noqa: F401
 
     import t2t_repro.data.pipeline
-    import t2t_repro.trainer
+    import t2t_repro.bin.trainer
     import t2t_repro.training.experiment  # noqa: F401
 
     spec = importlib.util.spec_from_file_location("kill", ROOT / "benchmarks" / "kill_resume.py")

@@ -1,0 +1,105 @@
+"""t2t-experiments: what the paper and its lecturers argue, checked in seconds to minutes.
+
+  t2t-experiments positions --output_dir=out
+  t2t-experiments attention_scores --output_dir=out
+
+Each writes NAME.png, a picture, NAME.csv, the numbers, and NAME.txt, two sentences that are made
+from the numbers by fixed rules and say so where the numbers do not support the claim. positions
+has a second part, whose files are called extrapolation.
+
+  positions         PE(pos + k) is a linear function of PE(pos), and positions beyond the training
+                    length: sinusoidal, learned, relative (section 3.5)
+  attention_scores  dot products grow with their width, and starve the softmax of gradient (3.2.1)
+  memory            attention in blocks does not need the square of the length in memory
+  layer_types       table 1: how time and memory of a layer grow with its length and width
+  residuals         residuals carry the positions to all layers (the authors' lecture)
+  warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
+"""
+
+import importlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from absl import flags
+
+from t2t_repro import cli, errors
+from t2t_repro.errors import UserError
+
+# The parts of each experiment: t2t_repro/studies/experiments/PART.py, whose run(progress) returns an
+# experiment_result.Result, and whose files are called PART.
+EXPERIMENTS = {
+    "positions": ("positions", "extrapolation"),
+    "attention_scores": ("attention_scores",),
+    "memory": ("memory",),
+    "layer_types": ("layer_types",),
+    "residuals": ("residuals",),
+    "warmup": ("warmup",),
+}
+
+_ROOM = 2**20  # bytes; the files of an experiment are smaller
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-experiments's flags."""
+    text = f"Which one: {', '.join(EXPERIMENTS)}. It may also stand alone, before the flags."
+    flags.DEFINE_string("name", None, text, flag_values=f)
+    flags.DEFINE_string("output_dir", None, "The folder for the files.", flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Runs the experiment that the flags name."""
+    if not args.name:
+        raise UserError(
+            "Expected an experiment: t2t-experiments NAME --output_dir=DIR. Received: none. Give "
+            f"one of {', '.join(EXPERIMENTS)}."
+        )
+    if args.name not in EXPERIMENTS:
+        raise errors.unknown("experiment", args.name, EXPERIMENTS)
+    if not args.output_dir:
+        raise UserError("Expected --output_dir, a folder for the files. Received: none. Name one.")
+    folder = Path(args.output_dir).expanduser()
+    check_room(folder)  # before the work, if there is none
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    start = time.perf_counter()
+
+    def progress(text: str) -> None:
+        seconds = time.perf_counter() - start
+        print(f"{args.name}, {seconds:.0f} s: {text}", file=sys.stderr, flush=True)
+
+    for part in EXPERIMENTS[args.name]:
+        module = importlib.import_module(f"t2t_repro.studies.experiments.{part}")
+        result = module.run(progress)
+        print("\n".join(result.sentences), flush=True)
+        written = result.write(folder, part)
+        for path in written:
+            print(f"Written to {path}.", flush=True)
+
+
+def check_room(folder: Path) -> None:
+    """Makes `folder` where there is none, and tries whether files can be written into it.
+
+    Raises:
+        OSError: if not, naming the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        error.filename = os.fspath(folder)  # not that of a file which nobody named
+        raise
+
+
+def console() -> None:
+    """The console script: `t2t-experiments NAME` is `t2t-experiments --name=NAME`."""
+    argv = sys.argv[1:]
+    if argv and not argv[0].startswith("-"):
+        argv[0] = f"--name={argv[0]}"
+    cli.run("t2t-experiments", __doc__, define_flags, main, argv)
+
+
+if __name__ == "__main__":
+    console()

@@ -1,0 +1,182 @@
+"""t2t-show: what a run directory says of its run, in a terminal; also while it trains.
+
+  t2t-show RUN
+  t2t-show RUN --json            the same for programs
+
+Shows the configuration that differs from its set, the parameters by component, the checkpoints with
+their dev scores, the curves, the best and the last, and what to do next.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.views.run_view import Checkpoint, RunView, next_steps, view
+
+_BARS = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS = "_.-=+*#@"  # where the terminal has no Unicode
+_WIDTH = 50  # of a curve
+_ROWS = 12  # of the table of checkpoints
+_COLUMNS = ("loss", "approx_bleu_score", "accuracy", "accuracy_per_sequence")
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-show's flags."""
+    text = "The run directory; it may also stand alone, before the flags."
+    flags.DEFINE_string("output_dir", None, text, flag_values=f)
+    flags.DEFINE_bool("json", False, "Print JSON, for programs.", flag_values=f)
+    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of hparam sets.", flag_values=f)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Shows the run that the flags name."""
+    if not args.output_dir:
+        raise UserError(
+            "Expected a run directory: t2t-show RUN. Received: none. Give the --output_dir of "
+            "t2t-trainer."
+        )
+    if args.t2t_usr_dir:
+        from t2t_repro import registry
+
+        registry.load_usr_dir(args.t2t_usr_dir)
+    found = view(RunDirectory(args.output_dir))
+    if args.json:
+        print(json.dumps({**found.as_dict(), "next": next_steps(found)}, indent=1))
+    else:
+        show(found)
+
+
+def show(of: RunView) -> None:
+    """Prints a run."""
+    from rich import console
+
+    out = console.Console(highlight=False, markup=False, soft_wrap=True)
+    out.print(f"{of.path}: {of.problem}, {of.hparams_set}", style="bold")
+    out.print(_standing(of))
+    out.print(f"version {of.version}, seed {of.random_seed}, {len(of.commands)} starts")
+    out.print("\nChanged from the set" if of.changes else "", style="bold", end="")
+    out.print(_changes(of))
+    _parameters(of, out)
+    _curves(of, out)
+    _checkpoints(of, out)
+    out.print("\nNext", style="bold")
+    for text in next_steps(of):
+        out.print(f"  {text}")
+
+
+def sparkline(values: Sequence[float], width: int = _WIDTH, bars: str = _BARS) -> str:
+    """Returns values as a line of at most `width` bars, each the mean of its share of them."""
+    if not values:
+        return ""
+    width = min(width, len(values))
+    cuts = [i * len(values) // width for i in range(width + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    low, high = min(means), max(means)
+    scale = (len(bars) - 1) / (high - low) if high > low else 0.0
+    return "".join(bars[round((value - low) * scale)] for value in means)
+
+
+def _standing(of: RunView) -> str:
+    if of.trainer:
+        doing = f"training now ({of.trainer})"
+    elif any(each.averaged for each in of.checkpoints):
+        steps = of.checkpoints[-1].averaged
+        doing = f"an average of {len(steps)} checkpoints: {', '.join(map(str, steps))}"
+        return f"step {of.step}, {doing}"
+    else:
+        doing = "finished" if of.step >= of.train_steps else "stopped"
+    share = f"step {of.step:,} of {of.train_steps:,} ({of.step / of.train_steps:.0%})"
+    ago = "" if of.seconds_since is None else f", last report {_duration(of.seconds_since)} ago"
+    return f"{share}, {doing}{ago}"
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _changes(of: RunView) -> str:
+    if of.changes is None:
+        return f"{of.hparams_set} is not a set that is known here; --t2t_usr_dir names its package."
+    if not of.changes:
+        return "Nothing is changed from the set."
+    width = max(map(len, of.changes))
+    lines = [f"  {name:{width}}  {a!r} -> {b!r}" for name, (a, b) in sorted(of.changes.items())]
+    return "\n" + "\n".join(lines)
+
+
+def _parameters(of: RunView, out) -> None:
+    total = sum(of.parameters.values())
+    out.print(
+        "\nParameters" if total else "\nParameters: not known before a checkpoint", style="bold"
+    )
+    for name, count in of.parameters.items():
+        out.print(f"  {name:30}{count:>14,}  {count / total:5.1%}")
+    if total:
+        out.print(f"  {'all':30}{total:>14,}")
+
+
+def _curves(of: RunView, out) -> None:
+    bars = _BARS if (out.encoding or "").lower().startswith("utf") else _PLAIN_BARS
+    shown = [name for name in of.curves if name.partition(" ")[2] in _COLUMNS]
+    if shown:
+        out.print("\nCurves", style="bold")
+    for name in shown:
+        values = [value for _, value in of.curves[name]]
+        ends = f"{values[0]:.4f} -> {values[-1]:.4f}"
+        out.print(f"  {name:30}{sparkline(values, bars=bars)}  {ends}")
+    for metric, (step, value) in of.best.items():
+        if metric in _COLUMNS:
+            out.print(f"  best dev {metric:21} {value:.4f} at step {step}")
+
+
+def _checkpoints(of: RunView, out) -> None:
+    count = len(of.checkpoints)
+    out.print(f"\nCheckpoints ({count})" if count else "\nCheckpoints: none", style="bold")
+    metrics = [name for name in _COLUMNS if any(name in c.scores for c in of.checkpoints)]
+    if count:
+        heads = "".join(f"{name:>{max(10, len(name) + 2)}}" for name in metrics)
+        out.print(f"  {'step':>9}{'MB':>9}{heads}")
+    left_out = count - _ROWS
+    for number, each in enumerate(of.checkpoints):
+        if left_out > 0 and number == 1:
+            out.print(f"  ... {left_out} more ...")
+        if left_out > 0 and 1 <= number <= left_out:
+            continue
+        out.print(_row(of, each, metrics, last=number == count - 1))
+    for step in of.being_written:
+        out.print(f"  {step:>9}  is being written")
+    if of.kept_best:
+        out.print(f"  kept as best, in {of.path}/best: {', '.join(map(str, of.kept_best))}")
+
+
+def _row(of: RunView, each: Checkpoint, metrics: Sequence[str], last: bool) -> str:
+    cells = "".join(
+        f"{each.scores[name]:>{max(10, len(name) + 2)}.4f}"
+        if name in each.scores
+        else " " * max(10, len(name) + 2)
+        for name in metrics
+    )
+    marks = ["last"] * last + ["NOT WHOLE"] * (not each.whole)
+    marks += [f"best {name}" for name in metrics if of.best.get(name, (-1,))[0] == each.step]
+    return f"  {each.step:>9}{each.megabytes:>9.1f}{cells}  {', '.join(marks)}".rstrip()
+
+
+def console() -> None:
+    """The console script: `t2t-show RUN` is `t2t-show --output_dir=RUN`."""
+    argv = sys.argv[1:]
+    if argv and not argv[0].startswith("-"):
+        argv[0] = f"--output_dir={os.fspath(argv[0])}"
+    cli.run("t2t-show", __doc__, define_flags, main, argv)
+
+
+if __name__ == "__main__":
+    console()

@@ -1,0 +1,330 @@
+"""t2t-trainer: trains and evaluates a Transformer, under tensor2tensor's flags.
+
+  t2t-trainer
+
+alone trains a small model on data that it makes itself, in about three minutes on two cores, and
+shows what it has learned. Your own training needs a problem, a configuration and two folders:
+
+  t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
+      --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
+
+--registry_help lists problems and configurations. The same command continues a run that stopped,
+from its newest checkpoint, as if it had not stopped; --output_dir alone is enough to say which.
+SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one leaves at once.
+"""
+
+import dataclasses
+import functools
+import os
+import sys
+
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
+    cli.define_run_flags(f)
+    cli.define_raw_file_flags(f)
+
+    def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
+        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
+
+    def boolean(name: str, text: str) -> None:
+        flags.DEFINE_bool(name, False, text, flag_values=f)
+
+    def number(name: str, default: float, text: str) -> None:
+        flags.DEFINE_float(name, default, text, lower_bound=0, flag_values=f)
+
+    boolean("registry_help", "List problems and hparam sets, and stop.")
+    boolean("generate_data", "Make the problem's files first.")
+    text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
+    flags.DEFINE_string("schedule", "continuous_train_and_eval", text, flag_values=f)
+    whole("train_steps", None, "The step at which the run ends; default: that of the hparams.", 1)
+    whole("eval_steps", 100, "At most this many batches an evaluation; 0: the whole split.")
+    whole("local_eval_frequency", 1000, "Save and evaluate every this many steps.", 1)
+    text = "Save and evaluate every this many seconds instead; 0: by steps."
+    whole("save_checkpoints_secs", 0, text)
+    whole("keep_checkpoint_max", 20, "Keep the newest this many checkpoints; 0: all.")
+    text = "Keep one of the older checkpoints for each this many hours of training."
+    number("keep_checkpoint_every_n_hours", 10000, text)
+    text = "Keep this many of the best checkpoints, in the folder best of the run; 0: none."
+    whole("keep_best", 0, text)
+    text = "What --keep_best goes by: loss, or another metric of the evaluation."
+    flags.DEFINE_string("best_metric", "loss", text, flag_values=f)
+    text = "Stop when the metric has not got better for this many steps; default: never."
+    whole("eval_early_stopping_steps", None, text, 1)
+    text = "That metric: loss, or another of the evaluation."
+    flags.DEFINE_string("eval_early_stopping_metric", "loss", text, flag_values=f)
+    number("eval_early_stopping_metric_delta", 0.1, "A change of less than this is none.")
+    text = "Whether less is better; default: as it is for the metric."
+    flags.DEFINE_bool("eval_early_stopping_metric_minimize", None, text, flag_values=f)
+    text = "Evaluate no sooner than this after the last time (T2T's default is 600)."
+    whole("eval_throttle_seconds", 0, text)
+    boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
+    whole("log_step_count_steps", 100, "Report every this many steps.", 1)
+    text = (
+        "For TensorBoard: decode sentences of dev, and draw their attention, every this many "
+        "steps; 0: never."
+    )
+    whole("samples_every", 5000, text)
+    text = "Of the weights, the dropout and the order of the data."
+    flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
+    text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
+    whole("worker_gpu", None, text, 1)
+    whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")
+    whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
+    text = "A run or checkpoint whose weights a new run begins with."
+    flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+    boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
+    text = "With --find_batch_size: how much memory there is, in MB; 0: what is free."
+    whole("memory_limit_mb", 0, text)
+    text = "Make two steps on the largest batches of this batch_size, say what they took, and stop."
+    whole("try_batch_size", None, text, 1)
+    text = "Leave out up to this many steps whose loss or gradients are not finite, then stop."
+    whole("max_nonfinite_steps", 0, text)
+    boolean("restart_damaged_run", "Train from step 0 where all checkpoints are damaged.")
+
+
+def main(args: flags.FlagValues) -> None:
+    """Does what the flags say; SIGTERM and SIGINT end it in order."""
+    from t2t_repro.training import signals
+
+    with signals.watching():
+        _main(args)
+
+
+def _main(args: flags.FlagValues) -> None:
+    if args.t2t_usr_dir:
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
+    if args.registry_help:
+        print(registry_help())
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    command = ["t2t-trainer", *sys.argv[1:]]
+    before = begun(args)
+    if before:
+        take_over(args, before)
+    elif not (args.problem or args.data_dir or args.find_batch_size):
+        from t2t_repro.bin import quickstart
+
+        quickstart.run(with_defaults(args, quickstart), command)
+        return
+    for name in ("problem", "hparams_set", "data_dir", "output_dir"):
+        if not getattr(args, name) and not (before and name == "hparams_set"):
+            raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
+    if args.find_batch_size:
+        find_batch_size(args, command[1:])
+    else:
+        run_experiment(args, command)
+
+
+def find_batch_size(args: flags.FlagValues, argv: list[str]) -> None:
+    """Finds the largest batch_size for a run that complete flags describe."""
+    from t2t_repro.training import batch_size
+
+    if args.generate_data:
+        generate(args)
+    output = RunDirectory(args.output_dir).path / "batch-size.json"
+    start = hparams_of(args)[1].batch_size
+    command = batch_size.trainer_command(argv)
+    batch_size.find(command, start, args.memory_limit_mb, output)
+
+
+def begun(args: flags.FlagValues) -> RunConfig | None:
+    """Returns the run in --output_dir, if there is one that is not the embedded default's."""
+    from t2t_repro.bin import quickstart
+
+    run = RunDirectory(args.output_dir) if args.output_dir else None
+    config = run.config() if run and run.exists() else None
+    return config if config and config.problem != quickstart.PROBLEM else None
+
+
+def take_over(args: flags.FlagValues, before: RunConfig) -> None:
+    """Fills in what the run says, where the flags do not: --output_dir alone continues a run."""
+    for name in ("problem", "data_dir", "random_seed"):
+        if not args[name].present:
+            args[name].value = getattr(before, name)
+
+
+_HINTS = {
+    "problem": "--registry_help lists the problems.",
+    "hparams_set": "--registry_help lists the sets; transformer_base is the paper's, by T2T.",
+    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
+    "output_dir": "It is the folder of the run.",
+}
+
+
+def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
+    """Fills in what the embedded default is, where nothing else was asked for."""
+    values = {
+        "hparams_set": quickstart.HPARAMS_SET,
+        "output_dir": quickstart.OUTPUT_DIR,
+        "local_eval_frequency": quickstart.LOCAL_EVAL_FREQUENCY,
+        "eval_steps": quickstart.EVAL_STEPS,
+        "problem": quickstart.PROBLEM,
+        "generate_data": True,
+    }
+    for name, value in values.items():
+        if not args[name].present:
+            args[name].value = value
+    args["data_dir"].value = os.path.join(str(args["output_dir"].value), "data")
+    return args
+
+
+def hparams_of(args: flags.FlagValues) -> tuple[str, HParams]:
+    """Returns the name of the set that complete flags name, and what they make of it."""
+    before = begun(args)
+    if before and not args.hparams_set:  # those of the run, which may be of a set of its own
+        set_name, hparams = before.hparams_set, before.hparams.override(args.hparams)
+    else:
+        set_name, hparams = args.hparams_set, registry.get_hparams(args.hparams_set, args.hparams)
+    changes = {"train_steps": args.train_steps, "batch_size": args.try_batch_size}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return set_name, dataclasses.replace(hparams, **given)
+
+
+def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
+    """Runs the experiment that complete flags describe; returns the last evaluation."""
+    set_name, hparams = hparams_of(args)
+    problem = registry.get_problem(args.problem)
+    data_dir = os.path.expanduser(args.data_dir)
+
+    from t2t_repro import __version__
+    from t2t_repro.training import devices, experiment
+    from t2t_repro.training.best import KeepBest
+    from t2t_repro.training.loop import Plan
+    from t2t_repro.views import samples
+
+    set_threads(args)
+    alone = args.try_batch_size or args.schedule == "evaluate"
+    where = devices.ONE if alone else devices.choose(args.worker_gpu)
+    split = "test" if args.eval_use_test_set else "dev"
+    plan = Plan(
+        train_steps=hparams.train_steps,
+        keep_best=KeepBest(count=args.keep_best, metric=args.best_metric)
+        if args.keep_best
+        else None,
+        early_stopping=early_stopping(args, split),
+        **{name: getattr(args, name) for name in _PLAN},
+    )
+    if args.generate_data and where.cluster.size > 1:
+        raise UserError(
+            "Expected the data to be there before several workers train on them. Received: "
+            "--generate_data. Make them by t2t-datagen, once for a folder that all share, else on "
+            "every host."
+        )
+    options = cli.raw_file_options(args)
+    if args.generate_data:
+        generate(args)
+    elif options:
+        raise UserError(
+            f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
+            "whose files are there already. Add it, or leave the other out."
+        )
+    config = RunConfig(
+        hparams_set=set_name,
+        hparams=hparams,
+        problem=args.problem,
+        data_dir=os.path.abspath(data_dir),
+        version=__version__,
+        random_seed=args.random_seed,
+    )
+    whole = experiment.Experiment(
+        run=RunDirectory(args.output_dir),
+        config=config,
+        problem=problem,
+        plan=plan,
+        eval_steps=args.eval_steps,
+        eval_split=split,
+        devices=where,
+        warm_start_from=args.warm_start_from,
+        command=command,
+        make_samples=lambda model, split: samples.make(model, problem, config, split),
+        samples_every=args.samples_every,
+    )
+    if args.try_batch_size:
+        return whole.try_batch_size()
+    return experiment.run_schedule(whole, args.schedule)
+
+
+_PLAN = (
+    *("local_eval_frequency", "log_step_count_steps", "save_checkpoints_secs"),
+    *("keep_checkpoint_max", "keep_checkpoint_every_n_hours", "eval_throttle_seconds"),
+    *("max_nonfinite_steps", "restart_damaged_run"),
+)
+
+
+def set_threads(args: flags.FlagValues) -> None:
+    """Gives TensorFlow the numbers of threads that the flags say, where they say any."""
+    if not (args.inter_op_parallelism_threads or args.intra_op_parallelism_threads):
+        return
+    import tensorflow as tf
+
+    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
+    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+
+
+def early_stopping(args: flags.FlagValues, split: str):
+    """Returns the EarlyStopping that the flags describe; None: none.
+
+    Raises:
+        UserError: if it is half described.
+    """
+    from t2t_repro.training.early_stopping import EarlyStopping
+
+    start = "eval_early_stopping_"
+    names = ("metric", "metric_delta", "metric_minimize")
+    if args.eval_early_stopping_steps is None:
+        given = [f"--{start}{name}" for name in names if args[start + name].present]
+        if given:
+            raise UserError(
+                f"Expected --{start}steps with {', '.join(given)}. Received: none, and without it "
+                "nothing stops early."
+            )
+        return None
+    values = {name: getattr(args, start + name) for name in ("steps", *names)}
+    return EarlyStopping(**values, split=split)
+
+
+def generate(args: flags.FlagValues) -> None:
+    """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
+    from t2t_repro.bin import datagen
+    from t2t_repro.data.generate import generate_data
+    from t2t_repro.data.workers import available_cores
+
+    report = generate_data(
+        registry.get_problem(args.problem),
+        args.data_dir,
+        args.tmp_dir,
+        options=cli.raw_file_options(args),
+        num_processes=available_cores(),
+        load_problem=functools.partial(datagen.load_problem, args.problem, args.t2t_usr_dir),
+        track=datagen.show_progress,
+        report=lambda line: print(line, file=sys.stderr),
+    )
+    datagen.print_summary(report)
+
+
+def registry_help() -> str:
+    """Returns the names of all problems and hparam sets."""
+    problems, sets = registry.list_problems(), registry.list_hparams()
+    lines = [f"Problems ({len(problems)}; NAME_rev swaps inputs and targets):"]
+    lines += [f"  {name}" for name in problems]
+    lines += ["", f"Hparam sets ({len(sets)}):", *(f"  {name}" for name in sets)]
+    return "\n".join(lines)
+
+
+def console() -> None:
+    """The console script."""
+    cli.run("t2t-trainer", __doc__, define_flags, main)
+
+
+if __name__ == "__main__":
+    console()

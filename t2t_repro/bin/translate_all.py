@@ -1,0 +1,277 @@
+"""Translate a file with every checkpoint of a run, and score the translations, as they appear.
+
+    t2t-translate-all --model_dir=RUN --source=FILE --translations_dir=OUT --reference=RIGHT
+    t2t-translate-all --model_dir=RUN --source=FILE --wait_minutes=60      (beside a training)
+
+OUT gets PROBLEM-STEP for each checkpoint, under the time at which it was saved, so that t2t-bleu
+--translations_dir=OUT draws them rightly into TensorBoard. With --reference it also gets
+scores.json, scores.csv and scores.png: every BLEU of every step, and the curve.
+
+Killed and started again, it goes on: what is translated is not translated again. A checkpoint that
+the trainer has removed in the meantime, or that is not whole, is named and passed over.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.bin import bleu
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.problem import OutputType
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+_SETTINGS = "settings.json"  # what the translations in a folder were made with
+_COMMAND = "t2t-decoder {params}"
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    def string(name: str, default: str | None, text: str) -> None:
+        flags.DEFINE_string(name, default, text, flag_values=f)
+
+    string("model_dir", None, "The run whose checkpoints translate.")
+    string("source", None, "The sentences to translate, one a line; UTF-8, plain or .gz.")
+    string("reference", None, "The right translations: score and draw the curve.")
+    string("translations_dir", "translations", "Where the translations go.")
+    text = "Pass over checkpoints of fewer steps."
+    flags.DEFINE_integer("min_steps", 0, text, lower_bound=0, flag_values=f)
+    text = "Wait up to this many minutes for a next checkpoint."
+    flags.DEFINE_float("wait_minutes", 0, text, lower_bound=0, flag_values=f)
+    flags.DEFINE_integer("beam_size", None, "Beams; 1 is greedy search. Default: 4.", flag_values=f)
+    text = "Exponent of the length penalty. Default: 0.6."
+    flags.DEFINE_float("alpha", None, text, flag_values=f)
+    string("decode_hparams", "", 'More of how to decode: "name=value,name=value".')
+    string("data_dir", None, "The folder of the vocabulary; default: the run's own.")
+    string("problem", None, "The run's; it need not be given.")
+    string("hparams_set", None, "The run's; it need not be given.")
+    string("t2t_usr_dir", None, "Your own package of problems.")
+    string("decoder_command", _COMMAND, "Nothing else: this process decodes.")
+
+
+def main(args: flags.FlagValues) -> None:
+    for name in ("model_dir", "source"):
+        if not getattr(args, name):
+            raise UserError(f"Expected --{name}. Received: none. t2t-translate-all --help says it.")
+    if args.decoder_command != _COMMAND:
+        raise UserError(
+            "Expected no --decoder_command: this process loads the model once and decodes with "
+            f"every checkpoint. Received: {args.decoder_command!r}. Leave it out."
+        )
+    for path in filter(None, (args.source, args.reference)):
+        if not os.path.isfile(path):
+            raise FileNotFoundError(2, "No such file", path)
+    if args.t2t_usr_dir:
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    run = RunDirectory(args.model_dir)
+    config = run.config()
+    for name in ("problem", "hparams_set"):
+        if getattr(args, name) not in (None, getattr(config, name)):
+            raise UserError(
+                f"Expected --{name}={getattr(config, name)}, with which {run.path} was made. "
+                f"Received: {getattr(args, name)!r}. Leave the flag out."
+            )
+    beams = {"beam_size": args.beam_size, "alpha": args.alpha}
+    given = [f"{name}={value}" for name, value in beams.items() if value is not None]
+    results = []
+    for file, scores in translate_all(
+        run,
+        config,
+        args.source,
+        args.translations_dir,
+        ",".join([*given, *filter(None, [args.decode_hparams])]),
+        reference=args.reference,
+        data_dir=args.data_dir,
+        min_steps=args.min_steps,
+        wait_minutes=args.wait_minutes,
+    ):
+        print(f"{file.path}: " + (f"{scores.sacrebleu.score:.2f} BLEU" if scores else "translated"))
+        if scores:
+            results.append((file, scores))
+            write_scores(pathlib.Path(args.translations_dir), results)
+    if results:
+        bleu.print_step_table(results)
+        print(f"Written to {args.translations_dir}: scores.json, scores.csv, scores.png")
+
+
+def translate_all(
+    run: RunDirectory,
+    config: RunConfig,
+    source: str,
+    translations_dir: str | os.PathLike,
+    decode_hparams: str = "",
+    *,
+    reference: str | None = None,
+    data_dir: str | None = None,
+    min_steps: int = 0,
+    wait_minutes: float = 0,
+    say: Callable[[str], None] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[bleu.StepFile, Any]]:
+    """Yields the translation of each checkpoint, and its BLEU scores (None without a reference).
+
+    Args:
+        run: the run.
+        config: what it is.
+        source: the file to translate.
+        translations_dir: gets PROBLEM-STEP of each checkpoint.
+        decode_hparams: how to decode.
+        reference: the right translations.
+        data_dir: the folder of the vocabulary; None: the run's own.
+        min_steps: checkpoints of fewer steps are passed over.
+        wait_minutes: for how long to wait for a next checkpoint.
+        say: receives messages and the progress; None: stderr.
+        sleep: waits the seconds it is given.
+
+    Raises:
+        UserError: if there is no checkpoint at all, the problem is one of trees, or the folder
+            holds translations of something else.
+    """
+    from t2t_repro.bin import decoder
+    from t2t_repro.decoding.files import translate_file
+    from t2t_repro.decoding.settings import DecodeHParams
+    from t2t_repro.decoding.translate import Translator
+    from t2t_repro.models.build import transformer_for
+    from t2t_repro.registry import get_problem
+    from t2t_repro.training import checkpoints
+
+    say = say or _say
+    problem, folder = get_problem(config.problem), pathlib.Path(translations_dir).expanduser()
+    if problem.output_type == OutputType.TREE:
+        raise UserError(
+            f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
+            "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
+        )
+    settings = DecodeHParams.parse(decode_hparams, problem.decode_hparams)
+    for name in ("shards", "return_token_scores"):
+        if getattr(settings, name) != getattr(DecodeHParams(), name):
+            raise UserError(
+                f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
+                f"{name}={getattr(settings, name)}. Leave it out."
+            )
+    vocabulary = decoder.vocabulary_dir(run, config, data_dir)
+    _check_folder(folder, {"decode_hparams": vars(settings), "problem": problem.name}, source)
+    model = transformer_for(problem, config.hparams, vocabulary)
+    translator = Translator(model, problem.feature_encoders(vocabulary), settings, warn=say)
+
+    def steps() -> set[int]:
+        """Those of all checkpoints, and of translations whose checkpoint may be gone."""
+        saved = {checkpoints.step_of(path) for path in checkpoints.list_checkpoints(run.path)}
+        files = bleu.step_files(folder)
+        return saved | {file.step for file in files if file.path.name == name_of(file.step)}
+
+    def name_of(step: int) -> str:
+        return f"{config.problem}-{step}"
+
+    seen = 0
+    for step in appearing(steps, min_steps, wait_minutes, sleep):
+        path, target = run.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
+        seen += 1
+        if target.exists():
+            say(f"{target} exists already and is not translated again.")
+        else:
+            try:
+                saved = path.stat().st_mtime
+                checkpoints.verify(path)
+                checkpoints.load_weights(model, path)
+            except (OSError, UserError) as error:
+                say(f"Passing over {path.name}, which is gone or not whole. {error}")
+                continue
+            say(f"Translating with {path}")
+            translate_file(translator, source, target, report=say)
+            os.utime(target, (saved, saved))
+        yield bleu.StepFile(target, step), reference and bleu.score_files(target, reference)
+    if not seen:
+        raise UserError(
+            f"Expected a checkpoint in {run.checkpoints_dir}. Received: none"
+            f"{f' from step {min_steps} on' if min_steps else ''}. Give --wait_minutes to wait."
+        )
+
+
+def appearing(
+    steps: Callable[[], set[int]],
+    min_steps: int,
+    wait_minutes: float,
+    sleep: Callable[[float], None],
+) -> Iterator[int]:
+    """Yields what `steps` holds in ascending order, and new ones as they appear in it."""
+    last, waited = min_steps - 1, 0.0
+    while True:
+        found = [step for step in steps() if step > last]
+        if found:  # asked again after each, for a trainer removes old checkpoints
+            last, waited = min(found), 0.0
+            yield last
+        elif waited >= 60 * wait_minutes:
+            return
+        else:
+            sleep(10)
+            waited += 10
+
+
+def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) -> None:
+    """Writes what the translations of a folder are made with, or checks it."""
+    with open(source, "rb") as file:
+        made_with["source"] = hashlib.file_digest(file, "sha256").hexdigest()
+    path, before = folder / _SETTINGS, made_with
+    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        before = json.loads(path.read_text(encoding="utf-8"))
+    names = [name for name in made_with if before.get(name) != made_with[name]]
+    if names:
+        raise UserError(
+            f"Expected {folder} to hold translations made with the same {', '.join(names)}. "
+            f"Received: another; {path} has it. Give another --translations_dir."
+        )
+    write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
+
+
+def write_scores(folder: pathlib.Path, results: list[tuple[bleu.StepFile, Any]]) -> None:
+    """Writes scores.json, scores.csv and the curve scores.png of some translations."""
+    from t2t_repro.views import pictures
+
+    rows = [
+        {"translation": str(file.path), "step": file.step, **scores.as_dict()}
+        for file, scores in results
+    ]
+    write_text_atomic(folder / "scores.json", json.dumps(rows, indent=1) + "\n")
+    names = [name for name, value in rows[0].items() if isinstance(value, dict)]
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["step", *names])
+    writer.writerows([row["step"], *(row[name]["score"] for name in names)] for row in rows)
+    write_text_atomic(folder / "scores.csv", table.getvalue())
+    figure, axes = pictures.figure(title=folder.name)
+    steps = [row["step"] for row in rows]
+    for name, label in (("sacrebleu", "sacreBLEU, cased"), ("t2t_uncased", "t2t-bleu, uncased")):
+        values = [row[name]["score"] for row in rows]
+        axes.plot(steps, values, marker=".", label=label)
+        best = max(range(len(values)), key=values.__getitem__)
+        axes.annotate(f"{values[best]:.2f}", (steps[best], values[best]), fontsize=8)
+    axes.set_xlabel("step")
+    axes.set_ylabel("BLEU")
+    axes.legend(fontsize=8)
+    pictures.save(figure, folder / "scores.png")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def console() -> None:
+    cli.run("t2t-translate-all", __doc__, define_flags, main)
+
+
+if __name__ == "__main__":
+    console()

@@ -1,0 +1,1 @@
+"""Constituency parsing: trees, treebanks, what a decoder may write, and its score."""

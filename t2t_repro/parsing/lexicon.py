@@ -1,0 +1,43 @@
+"""The parts of speech that a word may have: a tag dictionary (Ratnaparkhi, 1996)."""
+
+import collections
+import os
+
+from t2t_repro.files import write_text_atomic
+from t2t_repro.parsing.trees import leaf_tags
+
+UNKNOWN_WORD = "<UNK>"
+RARE = 5  # words seen less often may have every open part of speech as well
+OPEN = 10  # a part of speech is open that so many rare words have
+
+
+class Lexicon:
+    """Counts the parts of speech of words."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, collections.Counter[str]] = collections.defaultdict(
+            collections.Counter
+        )
+
+    def add(self, words: str, tags: str) -> None:
+        """Counts a sentence and its linearised tags."""
+        for word, label in zip(words.split(), leaf_tags(tags), strict=True):
+            self._counts[word][label] += 1
+
+    def entries(self) -> dict[str, list[str]]:
+        """Returns the parts of speech of each word, and under UNKNOWN_WORD those of all others."""
+        rare = {word for word, counts in self._counts.items() if counts.total() < RARE}
+        having = collections.Counter(label for word in rare for label in self._counts[word])
+        open_labels = {label for label, words in having.items() if words >= OPEN} or set(having)
+        entries = {UNKNOWN_WORD: sorted(open_labels)}
+        for word, counts in sorted(self._counts.items()):
+            if word not in rare:
+                entries[word] = sorted(counts)
+            elif not set(counts) <= open_labels:
+                entries[word] = sorted(open_labels | set(counts))
+        return entries
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes a line for each entry: the word, and its parts of speech."""
+        lines = (" ".join([word, *labels]) for word, labels in self.entries().items())
+        write_text_atomic(path, "".join(f"{line}\n" for line in lines))

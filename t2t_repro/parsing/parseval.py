@@ -1,0 +1,205 @@
+"""Labelled bracketing of parse trees, equal to EVALB with COLLINS.prm.
+
+What EVALB and its COLLINS.prm do, and this module does too: brackets labelled TOP do not count;
+words tagged as punctuation or traces are taken out of the sentence (and brackets left without a
+word with them); of a phrase label only what stands before "-" or "=" counts; ADVP and PRT are the
+same label. A sentence whose words differ from the gold tree's, after that, is an error: it is
+counted, and left out of every score. A prediction without a word is skipped likewise.
+"""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from t2t_repro.errors import UserError
+from t2t_repro.parsing import trees
+
+DELETED_LABELS = frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."])
+SAME_LABEL = {"PRT": "ADVP"}
+VALID, ERROR, SKIPPED = 0, 1, 2  # the status of a sentence, as EVALB prints it
+
+
+@dataclasses.dataclass(frozen=True)
+class Bracket:
+    """A phrase over the words from `start` up to, without, `end`; deleted words do not count."""
+
+    label: str
+    start: int
+    end: int
+
+
+def score(
+    gold_trees: Sequence[str],
+    predicted_trees: Sequence[str],
+    *,
+    cutoff: int = 40,
+    gold_name: str = "gold trees",
+    predicted_name: str = "predicted trees",
+) -> dict:
+    """Scores predicted trees against gold trees, both as bracketed strings.
+
+    Args:
+        gold_trees: one tree for each sentence.
+        predicted_trees: as many; an empty string, or brackets without a word, is skipped.
+        cutoff: sentences up to this many words (traces not counted) are summed up apart.
+        gold_name: what messages call the gold trees, such as a file's name.
+        predicted_name: the same of the predicted trees.
+
+    Returns:
+        {"all": sums, "len<=40": sums, "sentences": [row, ...]}. The sums hold precision, recall,
+        f1, exact_match, tagging_accuracy, no_crossing and two_or_less_crossing in percent,
+        average_crossing, and counts; each row has EVALB's columns, f1, and for an error its reason.
+    """
+    if len(gold_trees) != len(predicted_trees):
+        raise UserError(
+            f"Expected as many predicted trees as gold trees. Received: {len(predicted_trees)} in "
+            f"{predicted_name} and {len(gold_trees)} in {gold_name}. Keep one line for each "
+            "sentence, an empty one where the parser failed."
+        )
+    if not gold_trees:
+        raise UserError(f"Expected at least one tree. Received: none in {gold_name}.")
+    rows = []
+    for number, (gold, predicted) in enumerate(zip(gold_trees, predicted_trees, strict=True), 1):
+        gold_tree = trees.parse(gold, f"{gold_name}, line {number}")
+        no_tree = not predicted.strip(" \t()")
+        predicted_tree = (
+            trees.Tree("")
+            if no_tree
+            else trees.parse(predicted, f"{predicted_name}, line {number}")
+        )
+        rows.append({"id": number, **sentence_score(gold_tree, predicted_tree)})
+    return {
+        "all": _sum_up(rows),
+        f"len<={cutoff}": _sum_up([row for row in rows if row["length"] <= cutoff]),
+        "sentences": rows,
+    }
+
+
+def sentence_score(gold: trees.Tree, predicted: trees.Tree) -> dict:
+    """Returns EVALB's columns for one sentence; all scores are 0 unless it is valid."""
+    gold_words, gold_brackets = words_and_brackets(gold)
+    test_words, test_brackets = words_and_brackets(predicted)
+    length = sum(leaf.label != "-NONE-" for leaf in gold.leaves())
+    status, reason = _status(gold_words, test_words)
+    if status != VALID:
+        gold_words, gold_brackets, test_words, test_brackets = [], [], [], []
+    matched = (Counter(gold_brackets) & Counter(test_brackets)).total()
+    correct_tags = sum(
+        _same_label(gold_tag) == _same_label(test_tag)
+        for (_, gold_tag), (_, test_tag) in zip(gold_words, test_words, strict=True)
+    )
+    return {
+        "length": length,
+        "status": status,
+        "reason": reason,
+        **_bracket_scores(matched, len(gold_brackets), len(test_brackets)),
+        "matched": matched,
+        "gold_brackets": len(gold_brackets),
+        "test_brackets": len(test_brackets),
+        "crossing": sum(any(_cross(g, t) for g in gold_brackets) for t in test_brackets),
+        "words": len(gold_words),
+        "correct_tags": correct_tags,
+        "tagging_accuracy": _percent(correct_tags, len(gold_words)),
+    }
+
+
+def words_and_brackets(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[Bracket]]:
+    """Returns the (word, tag) pairs and the brackets that count."""
+    words, nodes = _spans(tree)
+    return words, [bracket for _, bracket in nodes]
+
+
+def matched_nodes(
+    gold: trees.Tree, predicted: trees.Tree
+) -> tuple[dict[int, bool], dict[int, bool]]:
+    """Returns for either tree {id(node): whether the other has it}, of the brackets that count."""
+    (_, gold_nodes), (_, predicted_nodes) = _spans(gold), _spans(predicted)
+
+    def found(nodes: list, others: list) -> dict[int, bool]:
+        left = Counter(bracket for _, bracket in others)
+        result = {}
+        for node, bracket in nodes:
+            result[id(node)] = left[bracket] > 0
+            left[bracket] -= 1
+        return result
+
+    return found(gold_nodes, predicted_nodes), found(predicted_nodes, gold_nodes)
+
+
+def _spans(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[tuple[trees.Tree, Bracket]]]:
+    words: list[tuple[str, str]] = []
+    brackets: list[tuple[trees.Tree, Bracket]] = []
+    starts: list[int] = []
+    for node, opens in tree.walk():
+        if node.word is not None:
+            if opens and node.label not in DELETED_LABELS:
+                words.append((node.word, node.label))
+        elif opens:
+            starts.append(len(words))
+        else:
+            start, label = starts.pop(), _same_label(re.split("[-=]", node.label)[0])
+            if start < len(words) and label not in DELETED_LABELS:
+                brackets.append((node, Bracket(label, start, len(words))))
+    return words, brackets
+
+
+def _same_label(label: str) -> str:
+    return SAME_LABEL.get(label, label)
+
+
+def _status(gold: list[tuple[str, str]], test: list[tuple[str, str]]) -> tuple[int, str]:
+    if not test:
+        return SKIPPED, "no words predicted"
+    if len(gold) != len(test):
+        return ERROR, f"{len(gold)} words in gold, {len(test)} predicted (punctuation left out)"
+    for (gold_word, _), (test_word, _) in zip(gold, test, strict=True):
+        if gold_word != test_word:
+            return ERROR, f"the word {gold_word!r} in gold is {test_word!r} predicted"
+    return VALID, ""
+
+
+def _cross(one: Bracket, other: Bracket) -> bool:
+    return (
+        one.start < other.start < one.end < other.end
+        or other.start < one.start < other.end < one.end
+    )
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100.0 * part / whole if whole else 0.0
+
+
+def _bracket_scores(matched: int, gold: int, test: int) -> dict[str, float]:
+    return {
+        "recall": _percent(matched, gold),
+        "precision": _percent(matched, test),
+        "f1": _percent(2 * matched, gold + test),
+    }
+
+
+def _sum_up(rows: list[dict]) -> dict[str, float]:
+    valid = [row for row in rows if row["status"] == VALID]
+
+    def total(key: str) -> int:
+        return sum(row[key] for row in valid)
+
+    def share(holds) -> float:
+        return _percent(sum(map(holds, valid)), len(valid))
+
+    return {
+        **_bracket_scores(total("matched"), total("gold_brackets"), total("test_brackets")),
+        "exact_match": share(
+            lambda row: row["matched"] == row["gold_brackets"] == row["test_brackets"]
+        ),
+        "tagging_accuracy": _percent(total("correct_tags"), total("words")),
+        "average_crossing": total("crossing") / len(valid) if valid else 0.0,
+        "no_crossing": share(lambda row: row["crossing"] == 0),
+        "two_or_less_crossing": share(lambda row: row["crossing"] <= 2),
+        "sentences": len(rows),
+        "valid_sentences": len(valid),
+        "error_sentences": sum(row["status"] == ERROR for row in rows),
+        "skipped_sentences": sum(row["status"] == SKIPPED for row in rows),
+        **{k: total(k) for k in ("matched", "gold_brackets", "test_brackets", "crossing")},
+        **{k: total(k) for k in ("words", "correct_tags")},
+    }

@@ -1,1 +1,0 @@
-"""What the paper reports, counted, computed and measured again."""

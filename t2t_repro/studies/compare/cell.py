@@ -1,0 +1,217 @@
+"""One cell of t2t-compare: trains it as t2t-trainer would, and measures what the report needs."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_repro import __version__, registry
+from t2t_repro.data import pipeline, records
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.problem import Problem, Split
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.studies.compare import grid, norms
+from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Plan
+from t2t_repro.text.encoders import EOS_ID, PAD_ID
+from t2t_repro.training import checkpoints, distribution, experiment, guards, loop
+from t2t_repro.training.evaluation import Evaluator
+
+_REPORTS = 100  # lines of training in metrics.jsonl
+_MEASURED = 2  # batches whose gradients are measured
+_FINGERPRINT = 16  # batches whose ids are hashed
+_SCORED = 4096  # tokens to a batch of the dev split at the end, if not more
+_COUNTED = 200  # batches whose words are counted
+_EXTRA_LENGTH = 20  # tokens that a translation may be longer than its source
+
+
+def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]) -> None:
+    """Trains a cell from where it stands, measures it, and writes RESULT_FILE last.
+
+    A loss or gradient that is not finite ends the training and is part of the result.
+
+    Args:
+        plan: the comparison.
+        cell: which of its cells.
+        output_dir: the comparison's folder.
+        command: the command line, kept in the run directory.
+
+    Raises:
+        UserError: as t2t-trainer.
+    """
+    problem = registry.get_problem(plan.problem)
+    directory = grid.run_of(output_dir, cell)
+    config = RunConfig(
+        hparams_set=plan.hparams_set,
+        hparams=grid.hparams_of(plan, cell),
+        problem=plan.problem,
+        data_dir=plan.data_dir,
+        version=__version__,
+        random_seed=cell.seed,
+    )
+    whole = experiment.Experiment(
+        run=directory,
+        config=config,
+        problem=problem,
+        plan=loop.Plan(
+            train_steps=plan.train_steps,
+            local_eval_frequency=max(1, plan.train_steps // plan.evaluations),
+            keep_checkpoint_max=0,  # they are measured below, and then all but the last go
+            log_step_count_steps=max(1, plan.train_steps // _REPORTS),
+        ),
+        eval_steps=plan.eval_steps,
+        command=command,
+    )
+    stopped_at = None
+    try:
+        experiment.run_schedule(whole, "continuous_train_and_eval")
+    except UserError as error:
+        if not isinstance(error.__cause__, distribution.NotFinite):
+            raise
+        print(error, flush=True)
+        stopped_at = _step_not_made(directory)
+    result = _measure(plan, config, problem, directory, stopped_at is None)
+    head = {"cell": dataclasses.asdict(cell), "stopped_at": stopped_at}
+    text = json.dumps({**head, **result}, ensure_ascii=False) + "\n"
+    write_text_atomic(directory.path / RESULT_FILE, text)
+    for path in checkpoints.list_checkpoints(directory.path)[:-1]:
+        checkpoints.delete(path)
+
+
+def _step_not_made(directory: RunDirectory) -> int:
+    """Returns the step that was not finite: that of the newest file that the guard has written."""
+    files = (directory.path / guards.FOLDER).glob("batch-*.json")
+    return max(json.loads(file.read_text(encoding="utf-8"))["step"] for file in files)
+
+
+def _measure(
+    plan: Plan, config: RunConfig, problem: Problem, directory: RunDirectory, finished: bool
+) -> dict[str, Any]:
+    """Measures the initial model and its checkpoints; returns what `run` writes."""
+    print("Measuring gradients and activations ...", flush=True)
+    model = experiment.build_model(config, problem)  # as it was before the first step
+    batches = _first_batches(config, problem, max(_COUNTED, _FINGERPRINT))
+    gradients = norms.GradientNorms(model)
+    measured: dict[str, dict[str, dict[str, float]]] = {"gradients": {}, "activations": {}}
+    losses = []
+    for step, path in _points(directory):
+        if path is not None:
+            checkpoints.load_weights(model, path)
+        scales = norms.activation_scales(model, batches[0])
+        if not np.isfinite(list(scales.values())).all():
+            break
+        try:
+            loss, found = gradients.measure(batches[:_MEASURED])
+        except distribution.NotFinite:
+            break
+        losses.append(loss)
+        measured["gradients"][str(step)] = found
+        measured["activations"][str(step)] = scales
+    result: dict[str, Any] = {
+        "parameters": model.count_params(),
+        "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
+        "initial_loss": losses[0] if losses else None,
+        "unigram_loss": None,
+        "sentences": None,
+        "hypotheses": None,
+        "references": None,
+        **measured,
+    }
+    if finished and checkpoints.list_checkpoints(directory.path):
+        print("Scoring the dev split ...", flush=True)
+        checkpoints.load_weights(model, directory.path)
+        result["sentences"] = _score_sentences(model, config, problem)
+        result["unigram_loss"] = _unigram_loss(model, batches, config, problem)
+        if plan.bleu_sentences:
+            print("Decoding the dev split ...", flush=True)
+            result |= _translate(model, plan, problem)
+    return result
+
+
+def _points(directory: RunDirectory) -> list[tuple[int, pathlib.Path | None]]:
+    """Returns what is measured: step 0, the first checkpoint and the last."""
+    found = checkpoints.list_checkpoints(directory.path)
+    ends = {checkpoints.step_of(path): path for path in (*found[:1], *found[-1:])}
+    return [(0, None), *ends.items()]
+
+
+def _first_batches(config: RunConfig, problem: Problem, count: int) -> list[dict[str, np.ndarray]]:
+    """Returns the batches with which the training of this run begins."""
+    dataset = pipeline.make_dataset(
+        problem,
+        Split.TRAIN,
+        config.hparams,
+        config.data_dir,
+        training=True,
+        seed=config.random_seed,
+    )
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:
+    """Returns a hash of the ids of batches, in their order."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        for side in sorted(batch):
+            ids = np.ascontiguousarray(batch[side], "<i4")
+            digest.update(f"{side}{ids.shape}".encode() + ids.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _score_sentences(model, config: RunConfig, problem: Problem) -> dict[str, list[float]]:
+    """Returns of each dev sentence: its cross entropy, its tokens, and how many are predicted."""
+    sentences: dict[str, list[float]] = {"loss": [], "tokens": [], "right": []}
+    tokens = max(config.hparams.batch_size, _SCORED)
+    large = dataclasses.replace(config.hparams, batch_size=tokens, use_fixed_batch_size=False)
+    config = dataclasses.replace(config, hparams=large)
+    dataset = experiment.evaluation_data(problem, Split.EVAL, config)
+    for statistics, labels in Evaluator(model).statistics(dataset):
+        real = labels != PAD_ID
+        right = (statistics["predictions"] == labels) & real
+        loss = np.where(real, statistics["cross_entropy"], 0.0).sum(axis=1, dtype=np.float64)
+        sentences["loss"] += [round(value, 5) for value in loss.tolist()]
+        sentences["tokens"] += real.sum(axis=1).tolist()
+        sentences["right"] += right.sum(axis=1).tolist()
+    return sentences
+
+
+def _unigram_loss(
+    model, batches: Sequence[dict[str, np.ndarray]], config: RunConfig, problem: Problem
+) -> float:
+    """Returns the dev loss of a model that knows nothing but how frequent each target word is.
+
+    The words of the first batches are counted, each word of the vocabulary once more.
+    """
+    counts = np.ones(model.targets_vocab_size)
+    for batch in batches[:_COUNTED]:
+        counts += np.bincount(batch["targets"].ravel(), minlength=len(counts))
+    counts[PAD_ID] = 0
+    costs = -np.log(np.maximum(counts, 1e-9) / counts.sum())
+    dataset = experiment.evaluation_data(problem, Split.EVAL, config)
+    labels = [batch["targets"].ravel() for batch in dataset.as_numpy_iterator()]
+    ids = np.concatenate(labels)
+    return float(costs[ids[ids != PAD_ID]].mean())
+
+
+def _translate(model, plan: Plan, problem: Problem) -> dict[str, list[str]]:
+    """Returns greedy translations of the first dev sentences, and their references."""
+    examples = itertools.islice(
+        records.read_split(problem, Split.EVAL, plan.data_dir), plan.bleu_sentences
+    )
+    sides = [(example["inputs"], example["targets"]) for example in examples]
+    encoders = problem.feature_encoders(plan.data_dir)
+    settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
+    found = Translator(model, encoders, settings).translate_ids([source for source, _ in sides])
+    references = [
+        encoders["targets"].decode([i for i in target if i != EOS_ID]) for _, target in sides
+    ]
+    texts = [re.sub(r"\s+", " ", hypotheses[0].text) for hypotheses in found]
+    return {"hypotheses": texts, "references": references}

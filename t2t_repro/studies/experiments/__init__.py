@@ -1,0 +1,1 @@
+"""t2t-experiments: the paper's arguments, tried out."""

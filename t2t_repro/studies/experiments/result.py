@@ -1,0 +1,50 @@
+"""What an experiment hands back, and the three files that it becomes."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_repro.files import write_text_atomic
+from t2t_repro.views import pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[str], object]  # told what is measured next
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured, drawn, and said of it.
+
+    Args:
+        columns: the names of what a row holds.
+        rows: text and numbers; all that the picture and the sentences rest on.
+        figure: the picture.
+        sentences: two, made from the rows by rules that the experiment's module states.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | int | float]]
+    figure: "Figure"
+    sentences: tuple[str, str]
+
+    def as_csv(self) -> str:
+        """Returns a line for each row; floats to six digits."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(self.columns)
+        for row in self.rows:
+            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
+        return file.getvalue()
+
+    def write(self, folder: Path, name: str) -> list[Path]:
+        """Writes NAME.png, NAME.csv and NAME.txt into `folder`; returns their paths."""
+        paths = [folder / f"{name}.{ending}" for ending in ("png", "csv", "txt")]
+        pictures.save(self.figure, paths[0])
+        write_text_atomic(paths[1], self.as_csv())
+        write_text_atomic(paths[2], "\n".join(self.sentences) + "\n")
+        return paths

@@ -1,0 +1,1 @@
+"""t2t-paper: what the paper reports, counted, computed and measured again."""

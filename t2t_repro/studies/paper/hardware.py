@@ -1,0 +1,121 @@
+"""Devices: how fast they multiply matrices, and how fast they exchange gradients."""
+
+import re
+import time
+from dataclasses import dataclass, replace
+
+from t2t_repro.errors import UserError, unknown
+from t2t_repro.studies.paper.published import SUSTAINED_TFLOPS
+
+# The share of a device's rate that a training step of the base model reaches, measured in float32
+# on two CPU cores against their own matrix products: benchmarks/train_step.py, in RESULTS.md there.
+EFFICIENCY = 0.72
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of a kind. Its rate is the sustained one where one is known, else the peak."""
+
+    name: str
+    precision: str
+    peak: float | None  # TFLOP/s of dense matrix products, from the data sheet
+    sustained: float | None  # TFLOP/s
+    within: float  # GB/s in each direction from a device to the others of its host
+    between: float  # GB/s from a host to the others
+    per_host: int
+    source: str
+
+    @property
+    def rate(self) -> float:
+        """TFLOP/s to count with."""
+        rate = self.sustained or self.peak
+        assert rate is not None  # each device has one
+        return rate
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Several devices of one kind."""
+
+    count: int
+    device: Device
+
+    def __str__(self):
+        return f"{self.count}x{self.device.name}"
+
+    def hours(self, flop: float, efficiency: float) -> float:
+        """Returns the hours that `flop` operations take at a share of the devices' rate."""
+        return flop / (self.count * self.device.rate * 1e12 * efficiency) / 3600
+
+
+def _gpu(
+    name: str, precision: str, peak: float, within: float, between: float, source: str
+) -> Device:
+    return Device(name, precision, peak, SUSTAINED_TFLOPS.get(name), within, between, 8, source)
+
+
+_PAPER = "NVIDIA's data sheet; sustained: the paper's footnote 5"
+_SHEET = "NVIDIA's data sheet, without sparsity"
+DEVICES = {
+    device.name: device
+    for device in (
+        _gpu("K80", "float32", 4.37, 16, 1.25, _PAPER + " (one of its two GPUs)"),
+        _gpu("K40", "float32", 4.29, 16, 1.25, _PAPER),
+        _gpu("M40", "float32", 6.8, 16, 1.25, _PAPER),
+        _gpu("P100", "float32", 10.6, 80, 50, _PAPER + "; links: DGX-1"),
+        _gpu("V100", "float16", 125, 150, 50, _SHEET + "; links: DGX-1V"),
+        _gpu("A100", "bfloat16", 312, 300, 200, _SHEET + "; links: DGX A100"),
+        _gpu("H100", "bfloat16", 989, 450, 400, _SHEET + "; links: DGX H100"),
+        _gpu("H200", "bfloat16", 989, 450, 400, _SHEET + "; links: DGX H200"),
+    )
+}
+THIS = "this"
+
+
+def parse(text: str) -> Hardware:
+    """Reads "8xP100", "H200" or "this"; `this` is measured.
+
+    Raises:
+        UserError: on another form, no devices or an unknown name.
+    """
+    match = re.fullmatch(r"(?:(\d+)x)?([A-Za-z]\w*)", text.strip())
+    if not match or match[1] and int(match[1]) == 0:
+        raise UserError(
+            f"Expected --hardware as COUNTxNAME, such as 8xP100 or 1xH200, or this. "
+            f"Received: {text!r}."
+        )
+    names = {name.lower(): device for name, device in DEVICES.items()}
+    name = match[2].lower()
+    if name != THIS and name not in names:
+        raise unknown("hardware", match[2], [*DEVICES, THIS])
+    return Hardware(int(match[1] or 1), this_machine() if name == THIS else names[name])
+
+
+def this_machine() -> Device:
+    """Returns this machine as one device, its float32 rate measured now; 10 Gbit/s between."""
+    rate = measure_rate() / 1e12
+    source = "float32 products of 2048 x 2048 matrices, measured now; the network is assumed"
+    return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source)
+
+
+def measure_rate(size: int = 2048, repetitions: int = 30) -> float:
+    """Returns FLOP/s of float32 products of two (size, size) matrices: the fastest of some."""
+    import numpy as np
+    from keras import ops
+
+    numbers = np.random.default_rng(0).standard_normal((size, size), "float32")
+    a = ops.convert_to_tensor(numbers)
+    seconds = []
+    for _ in range(repetitions + 2):
+        start = time.perf_counter()
+        ops.convert_to_numpy(ops.matmul(a, a)[:1, :1])  # waits until it is computed
+        seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / min(seconds)
+
+
+def with_bandwidth(hardware: Hardware, bandwidth: float | None) -> Hardware:
+    """Returns the hardware with links of `bandwidth` GB/s everywhere; None leaves them."""
+    if bandwidth is None:
+        return hardware
+    device = replace(hardware.device, within=bandwidth, between=bandwidth)
+    return replace(hardware, device=device)

@@ -1,0 +1,139 @@
+"""Training time on N devices: matrix products, and a ring all-reduce of the gradients."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from t2t_repro import registry
+from t2t_repro.studies.paper import parameters, published
+from t2t_repro.studies.paper.flops import BatchShape, train_step_flop
+from t2t_repro.studies.paper.hardware import EFFICIENCY, Device, Hardware
+from t2t_repro.studies.tables import Column, Table
+
+LENGTH = 30  # tokens in a sentence: what WMT's have on average, about
+LATENCY = 20e-6  # s for each of the 2 (N - 1) messages of a ring
+BYTES = 4  # of a gradient: float32, whatever the precision of the products
+_COUNTS = (1, 8, 64)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The parts of one training step on several devices, in seconds."""
+
+    compute: float
+    all_reduce: float
+
+    @property
+    def total(self) -> float:
+        """Their sum: no part of the exchange is hidden behind the products."""
+        return self.compute + self.all_reduce
+
+
+def all_reduce_seconds(device: Device, count: int, parameter_count: int) -> float:
+    """Returns the seconds of a ring all-reduce: each device sends 2 (N - 1) / N of the bytes."""
+    if count == 1:
+        return 0.0
+    bandwidth = device.within if count <= device.per_host else device.between
+    volume = 2 * (count - 1) / count * parameter_count * BYTES
+    return volume / (bandwidth * 1e9) + 2 * (count - 1) * LATENCY
+
+
+def step_on(
+    hardware: Hardware, hparams_set: str, tokens_a_device: float, efficiency: float
+) -> Step:
+    """Returns the time of a step on `tokens_a_device` source and as many target tokens."""
+    hparams = registry.get_hparams(hparams_set)
+    vocab_size = published.VOCABULARY["ende"]
+    flop = train_step_flop(hparams, BatchShape.of_tokens(tokens_a_device, LENGTH), vocab_size)
+    size = parameters.count(hparams, vocab_size).total
+    return Step(
+        compute=flop / (hardware.device.rate * 1e12 * efficiency),
+        all_reduce=all_reduce_seconds(hardware.device, hardware.count, size),
+    )
+
+
+def tables(device: Device, efficiency: float) -> list[Table]:
+    """Returns the tables of strong and of weak scaling on 1, 8 and 64 devices.
+
+    Args:
+        device: the kind of device.
+        efficiency: the share of its rate that a training step reaches on one.
+    """
+    rate = f"{device.rate:.3g} TFLOP/s ({device.precision})"
+    formulas = (
+        f"One {device.name}: {rate}; {efficiency_note(efficiency)}. {device.source}.",
+        "compute = FLOP of the tokens a device / (rate x efficiency); reduce, a ring all-reduce = "
+        f"2 (N - 1) / N x {BYTES} bytes x parameters / bandwidth + 2 (N - 1) x {LATENCY * 1e6:.0f} "
+        f"us; bandwidth {device.within:g} GB/s up to {device.per_host} devices (one host), "
+        f"{device.between:g} GB/s beyond.",
+        "step = compute + reduce (nothing overlaps); tokens/s = target tokens of the global "
+        "batch / step; scaling = tokens/s / (N x tokens/s of one device).",
+    )
+    fixed = published.BATCH_TOKENS
+    share = fixed / published.GPUS
+    return [
+        Table(
+            "scaling-paper-batch",
+            f"Scaling on {device.name}: the paper's batch of {fixed:,} tokens, divided by N",
+            _columns("hours to the paper's steps"),
+            _rows(device, efficiency, lambda count: fixed / count),
+            (
+                *formulas,
+                f"hours = steps x step: the paper's {_steps()}.",
+                "The efficiency of one device on a large batch is assumed for a small share too.",
+            ),
+        ),
+        Table(
+            "scaling-batch-per-device",
+            f"Scaling on {device.name}: {share:,.0f} tokens on each device, as T2T counts batches",
+            _columns("hours to the paper's tokens"),
+            _rows(device, efficiency, lambda count: share),
+            (
+                f"hours = the paper's steps x {fixed:,} target tokens / (tokens/s). Where N is not "
+                f"{published.GPUS} the batch is not the paper's, and neither is the training.",
+            ),
+        ),
+    ]
+
+
+def efficiency_note(efficiency: float) -> str:
+    """Returns the efficiency and where it is from."""
+    known = ", measured on two CPU cores" if efficiency == EFFICIENCY else ""
+    return f"efficiency {efficiency:.2f} (--efficiency{known})"
+
+
+def _steps() -> str:
+    sets = ((t.model, registry.get_hparams(t.hparams_set)) for t in published.TRAINING)
+    return ", ".join(f"{hparams.train_steps:,} ({model})" for model, hparams in sets)
+
+
+def _columns(last: str) -> Sequence[Column]:
+    return (
+        Column("model"),
+        Column("N"),
+        Column("tokens a device", "{:,.0f}"),
+        Column("compute ms", "{:,.1f}"),
+        Column("reduce ms", "{:,.1f}"),
+        Column("step ms", "{:,.1f}"),
+        Column("target tokens/s", "{:,.0f}"),
+        Column("scaling", "{:.2f}"),
+        Column(last, "{:,.2f}"),
+    )
+
+
+def _rows(
+    device: Device, efficiency: float, tokens_a_device: Callable[[int], float]
+) -> list[tuple]:
+    rows = []
+    for training in published.TRAINING:
+        steps = registry.get_hparams(training.hparams_set).train_steps
+        alone = 0.0
+        for count in _COUNTS:
+            tokens = tokens_a_device(count)
+            step = step_on(Hardware(count, device), training.hparams_set, tokens, efficiency)
+            speed = count * tokens / step.total
+            alone = alone or speed
+            hours = steps * published.BATCH_TOKENS / speed / 3600
+            milliseconds = (1e3 * t for t in (step.compute, step.all_reduce, step.total))
+            name = training.model
+            rows.append((name, count, tokens, *milliseconds, speed, speed / (count * alone), hours))
+    return rows

@@ -1,0 +1,99 @@
+"""The command that trains each row of the paper's tables, and how long that takes."""
+
+from t2t_repro import registry
+from t2t_repro.studies.paper import published
+from t2t_repro.studies.paper.hardware import Hardware
+from t2t_repro.studies.paper.scaling import efficiency_note
+from t2t_repro.studies.paper.tables import paper_step_flop, training_flop
+from t2t_repro.studies.tables import Column, Table
+
+REPLICA_TOKENS = 4096  # batch_size of the sets: a share of the batch on the paper's 8 devices
+_ENDE, _ENFR = "translate_ende_wmt14", "translate_enfr_wmt14"
+_OTHERS = (  # those not in table 3: problem, set, vocabulary
+    (_ENFR, "paper_table3_base", "enfr"),
+    (_ENFR, "paper_table2_big_enfr", "enfr"),
+    ("parsing_wsj16k", "paper_parsing_wsj", "wsj"),
+    ("parsing_wsj_semi32k", "paper_parsing_semi_supervised", "semi"),
+)
+
+
+def plan(hardware: Hardware, efficiency: float) -> Table:
+    """Returns the table of all rows.
+
+    Args:
+        hardware: where it is to be trained.
+        efficiency: the share of its rate that training reaches.
+    """
+    table3 = ((_ENDE, row.hparams_set, "ende") for row in published.TABLE3)
+    rows = []
+    for problem, hparams_set, vocabulary in (*table3, *_OTHERS):
+        hparams = registry.get_hparams(hparams_set)
+        step = paper_step_flop(hparams, published.VOCABULARY[vocabulary])
+        total = step * hparams.train_steps
+        rows.append(
+            (
+                *(problem, hparams_set, hparams.train_steps, published.BATCH_TOKENS),
+                *(step / 1e12, total),
+                hardware.hours(total, efficiency),
+                command(problem, hparams_set, hparams.train_steps, hardware),
+            )
+        )
+    tokens = published.GPUS * REPLICA_TOKENS
+    pattern = command("PROBLEM", "SET", None, hardware)
+    return Table(
+        "training",
+        f"Training each row on {hardware}",
+        (
+            *(Column("problem"), Column("hparams_set"), Column("steps", "{:,}")),
+            Column("target tokens a step", "{:,}", in_files_only=True),
+            *(
+                Column("TFLOP a step", "{:.2f}"),
+                Column("FLOP", "{:.2e}", in_files_only=True),
+                Column("hours", "{:,.2f}"),
+            ),
+            Column("command", in_files_only=True),
+        ),
+        rows,
+        (
+            f"{pattern} (each row's own in the files written)",
+            f"hours = FLOP / ({hardware.count} x {hardware.device.rate:.3g} TFLOP/s "
+            f"{hardware.device.precision} x {efficiency:.2f}); {efficiency_note(efficiency)}, "
+            "without the exchange of gradients, which --tables=scaling has. "
+            f"{hardware.device.source}. The paper's own hours on 8 P100 are efficiencies of "
+            f"{_paper_efficiencies()}: table 2.",
+            f"A step is {published.BATCH_TOKENS:,} source and {published.BATCH_TOKENS:,} target "
+            f"tokens; in the data's batches that is at most {tokens:,} of each, padding included. "
+            "The paper does not say for how many steps it trained the parsers: base's are taken, "
+            "and base's batch.",
+        ),
+    )
+
+
+def _paper_efficiencies() -> str:
+    costs = ((training.model, *training_flop(training)) for training in published.TRAINING)
+    return " and ".join(f"{counted / by_time:.2f} ({model})" for model, by_time, counted in costs)
+
+
+def command(problem: str, hparams_set: str, steps: int | None, hardware: Hardware) -> str:
+    """Returns the t2t-trainer command whose global batch is the paper's; no steps: a pattern.
+
+    Fewer devices than the paper's 8 gather the gradients of as many batches as make 8 shares, and
+    --train_steps counts batches; where that does not come out even, and on more, batch_size is the
+    share of a device.
+    """
+    changes, batches = "", 1
+    if published.GPUS % hardware.count:
+        changes = f"batch_size={published.GPUS * REPLICA_TOKENS // hardware.count}"
+    elif hardware.count < published.GPUS:
+        batches = published.GPUS // hardware.count
+        changes = f"optimizer=multistep_adam,optimizer_multistep_accumulate_steps={batches}"
+    total = (f"{batches}xSTEPS" if batches > 1 else "STEPS") if steps is None else steps * batches
+    parts = [
+        f"t2t-trainer --problem={problem} --hparams_set={hparams_set} --train_steps={total}",
+        f"--data_dir=data --output_dir=runs/{problem}-{hparams_set}",
+    ]
+    if hardware.count > 1:
+        parts.append(f"--worker_gpu={min(hardware.count, hardware.device.per_host)}")
+    if changes:
+        parts.append(f"--hparams={changes}")
+    return " ".join(parts)

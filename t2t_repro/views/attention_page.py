@@ -1,0 +1,81 @@
+"""The attention of one pair of sentences as one HTML file that loads nothing.
+
+The page itself is attention_page.html beside this file; here it gets its data and a
+Content-Security-Policy that lets its own script and style run, and nothing else at all.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import html
+import importlib.resources
+import json
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from t2t_repro.views.attention import LOOKS_AT, Head, Maps
+
+STEPS = 65535  # weights are stored as 16-bit shares of 1
+
+
+def page(found: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
+    """Returns the page.
+
+    Args:
+        found: what attention.maps returned.
+        heads: what attention.heads says of each head in it.
+        title: above the page.
+    """
+    template = importlib.resources.files(__package__).joinpath("attention_page.html")
+    text = template.read_text(encoding="utf-8")
+    content = {
+        "maps": [_stored(each) for each in found],
+        "heads": [_finite(dataclasses.asdict(head)) for head in heads],
+    }
+    # In a script element only "</script" and "<!--" mean something: without "<" there is neither.
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
+    words = {each.kind: each for each in found}
+    sides: dict[str, list[str]] = {"SOURCE": [], "TARGET": []}
+    if "encoder-decoder" in words:
+        both = words["encoder-decoder"]
+        sides = {"SOURCE": list(both.keys), "TARGET": list(both.queries)}
+    values = {
+        "POLICY": _policy(text),
+        "TITLE": html.escape(title),
+        "LOOKS_AT": f"{LOOKS_AT:g}",
+        "DATA": data,
+        **{name: html.escape(" ".join(tokens)) for name, tokens in sides.items()},
+    }
+    # In one pass, so that a sentence with a mark in it stays a sentence.
+    return re.sub("@([A-Z_]+)@", lambda match: values[match[1]], text)
+
+
+def _policy(text: str) -> str:
+    """Returns the policy under which the page's one script and one style run."""
+    parts = ["default-src 'none'", "base-uri 'none'", "form-action 'none'"]
+    for element in ("script", "style"):
+        (inline,) = re.findall(f"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode("utf-8")).digest()).decode("ascii")
+        parts.append(f"{element}-src 'sha256-{digest}'")
+    return "; ".join(parts)
+
+
+def _stored(each: Maps) -> dict:
+    layers, heads = each.weights.shape[:2]
+    shares = np.rint(np.clip(each.weights, 0, 1) * STEPS).astype("<u2")
+    return {
+        "kind": each.kind,
+        "title": each.title,
+        "layers": layers,
+        "heads": heads,
+        "queries": list(each.queries),
+        "keys": list(each.keys),
+        "weights": base64.b64encode(shares.tobytes()).decode("ascii"),
+    }
+
+
+def _finite(values: dict) -> dict:
+    """Returns the values rounded to what a page shows; None where there is none."""
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}

@@ -1,0 +1,89 @@
+"""Position signals and learned positions as pictures: what tells a model where a word stands."""
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.position import SinusoidalPositions
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.views import pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+LENGTH = 100  # positions that a picture shows where nobody says how many
+
+
+def of_model(model: Transformer, length: int | None) -> dict[str, np.ndarray]:
+    """Returns what a model adds to its words: {"sinusoids"} or {"inputs", "targets"}, (L, D).
+
+    Args:
+        model: a trained one.
+        length: how many positions, L; None: LENGTH, or all that there are where they are fewer.
+
+    Raises:
+        UserError: if it adds nothing, or has learned fewer positions.
+    """
+    width = model.hparams.hidden_size
+    if model.hparams.pos == "timing":
+        return {"sinusoids": sinusoids(length or LENGTH, width)}
+    most = model.learned_positions
+    if most is None:
+        raise UserError(
+            "Expected a model that adds positions to its words (hparam pos). Received: "
+            f"pos={model.hparams.pos}, self_attention_type={model.hparams.self_attention_type}. "
+            "Leave --positions out."
+        )
+    length = length or min(LENGTH, most)
+    if length > most:
+        raise UserError(
+            f"Expected --length of at most {most}: the model has learned no more positions. "
+            f"Received: {length}."
+        )
+    layers = {"inputs": model.inputs_position, "targets": model.targets_position}
+    return {name: _added_by(layer, length, width) for name, layer in layers.items()}
+
+
+def sinusoids(length: int, width: int) -> np.ndarray:
+    """Returns the signal of the first positions: float32 (L, D)."""
+    return _added_by(SinusoidalPositions(), length, width)
+
+
+def picture(signals: dict[str, np.ndarray]) -> "Figure":
+    """Draws each signal (L, D), and below it how alike two positions are: their cosine."""
+    columns = len(signals)
+    figure, axes = pictures.figure(columns, 2, title="Positions", width=5.0, height=3.4, grid=False)
+    for i, (name, signal) in enumerate(signals.items()):
+        limit = float(np.abs(signal).max()) or 1.0
+        length = len(norms := np.linalg.norm(signal, axis=-1, keepdims=True))
+        unit = signal / np.maximum(norms, 1e-9)
+        style: dict[str, Any] = {"cmap": pictures.SIGNED, "aspect": "auto"}
+        above, below = axes[i], axes[columns + i]
+        drawn = above.imshow(signal, vmin=-limit, vmax=limit, interpolation="nearest", **style)
+        figure.colorbar(drawn, ax=above)
+        above.set(title=f"{name}: what is added", xlabel="channel", ylabel="position")
+        drawn = below.imshow(unit @ unit.T, vmin=-1, vmax=1, interpolation="nearest", **style)
+        figure.colorbar(drawn, ax=below)
+        below.set(title=f"{name}: cosine of two positions", xlabel="position", ylabel="position")
+        below.set_xlim(-0.5, length - 0.5)
+    return figure
+
+
+def as_csv(signals: dict[str, np.ndarray]) -> str:
+    """Returns a line for each position of each signal: its name, the position, every channel."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    width = next(iter(signals.values())).shape[-1]
+    writer.writerow(["signal", "position", *range(width)])
+    for name, signal in signals.items():
+        for position, row in enumerate(signal):
+            writer.writerow([name, position, *(f"{value:.6f}" for value in row)])
+    return file.getvalue()
+
+
+def _added_by(layer: Any, length: int, width: int) -> np.ndarray:
+    return np.asarray(layer(np.zeros((1, length, width), "float32")), "float32")[0]

@@ -1,0 +1,72 @@
+"""What a model in training makes of a few sentences of the dev split, for TensorBoard."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator, one_line
+from t2t_repro.problem import Problem
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.training.events import EventWriter
+from t2t_repro.training.experiment import evaluation_data
+from t2t_repro.training.summaries import Samples
+from t2t_repro.views import attention, attention_pictures, pictures
+
+COUNT = 4
+KIND = "samples"
+_LONGEST = 60  # tokens of the sentence whose attention is drawn
+_EXTRA_LENGTH = 20  # of a model that knows nothing yet, and would write on to the limit
+
+
+def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) -> Samples:
+    """Returns a function that writes samples of a step: translations, and the attention of one.
+
+    Args:
+        model: it as it stands when the function is called.
+        problem, config: those of its run.
+        split: where the sentences are from: the first of it.
+    """
+    encoders = problem.feature_encoders(config.data_dir)
+    settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
+    translator = Translator(model, encoders, settings, warn=lambda text: None)
+    sources: list[list[int]] = []
+    references: list[list[int]] = []
+    for batch in evaluation_data(problem, split, config).take(COUNT).as_numpy_iterator():
+        for side, ids in (("inputs", sources), ("targets", references)):
+            ids += [_real(row) for row in batch[side]]
+    sources, references = sources[:COUNT], references[:COUNT]
+
+    def write(step: int, writer: EventWriter) -> None:
+        found = [best for best, *_ in translator.translate_ids(sources)]
+        rows = [
+            (_text(encoders["inputs"], source), _text(encoders["targets"], target), best.text)
+            for source, target, best in zip(sources, references, found, strict=True)
+        ]
+        writer.text(KIND, step, "translations", _table(rows))
+        if model.hparams.attention_chunk_size:
+            return  # there are no weights to draw
+        for source, best in zip(sources, found, strict=True):
+            if 1 < len(source) <= _LONGEST and len(best.ids) < _LONGEST:
+                for each in attention.maps(model, encoders, source, [*best.ids, 1]):
+                    png = pictures.png(attention_pictures.layers(each))
+                    writer.picture(KIND, step, f"attention/{each.kind}", png)
+                break
+
+    return write
+
+
+def _real(row: np.ndarray) -> list[int]:
+    return row[row != 0].tolist()
+
+
+def _text(encoder, ids: Sequence[int]) -> str:
+    return encoder.decode([i for i in ids if i > 1])
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Returns a table in Markdown: each sentence, its reference and the translation."""
+    lines = [("source", "reference", "translation"), ("---",) * 3, *rows]
+    cells = ([one_line(cell).replace("|", r"\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -1,0 +1,63 @@
+"""Learning-rate schedules of several hparam sets, drawn together."""
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_repro.config import HParams
+from t2t_repro.training import learning_rate
+from t2t_repro.views import pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POINTS = 500
+
+
+def steps(sets: Mapping[str, HParams], last: int | None) -> np.ndarray:
+    """Returns the steps to draw, from 1 to `last`; None: five times the longest warm-up.
+
+    They lie evenly on both axes, and the ends of the warm-ups are among them.
+    """
+    warmups = [hparams.learning_rate_warmup_steps for hparams in sets.values()]
+    last = last or max(5 * max(warmups), 1000)
+    evenly = np.linspace(1, last, POINTS), np.geomspace(1, last, POINTS)
+    ends = [steps for steps in warmups if 1 <= steps <= last]
+    return np.unique(np.concatenate([*evenly, ends]).round().astype(int))
+
+
+def rates(sets: Mapping[str, HParams], at: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the learning rate of each set at each step: float32, as the optimizer gets it."""
+    made = {name: learning_rate.schedule(hparams) for name, hparams in sets.items()}
+    return {
+        name: np.broadcast_to(np.asarray(schedule(at.astype("float32"))), at.shape)
+        for name, schedule in made.items()
+    }
+
+
+def picture(at: np.ndarray, of: Mapping[str, np.ndarray]) -> "Figure":
+    """Draws the rates against the steps, on plain and on logarithmic axes."""
+    figure, (plain, logarithmic) = pictures.figure(2, title="Learning rate")
+    for axes in (plain, logarithmic):
+        for number, (name, values) in enumerate(of.items()):
+            style = ("-", "--", ":", "-.")[number // len(pictures.COLORS) % 4]
+            axes.plot(at, values, style, label=name)
+        axes.set_xlabel("step")
+    plain.set_ylabel("learning rate")
+    plain.ticklabel_format(axis="y", scilimits=(-2, 2))
+    logarithmic.set(xscale="log", yscale="log")
+    logarithmic.legend(fontsize=7)
+    return figure
+
+
+def as_csv(at: np.ndarray, of: Mapping[str, np.ndarray]) -> str:
+    """Returns a line for each step: the rate of each set."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["step", *of])
+    for row in zip(at.tolist(), *(values.tolist() for values in of.values()), strict=True):
+        writer.writerow([row[0], *(f"{value:.8g}" for value in row[1:])])
+    return file.getvalue()

@@ -1,0 +1,110 @@
+import re
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import avg_all
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints
+from t2t_repro.training.checkpoints import WEIGHTS, State
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A run with checkpoints 10, 20, 30, 40 whose one weight is step / 10."""
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test"),
+        problem="text2text_tmpdir",
+        data_dir=str(tmp_path),
+        version="0",
+    )
+    run = RunDirectory(tmp_path / "run")
+    (tmp_path / "vocab.words").write_text("a\n")
+    run.begin(config, ["t2t-trainer"], [str(tmp_path / "vocab.words")])
+    run.append_metrics({"step": 1})
+    for step in (10, 20, 30, 40):
+        save(run, step)
+    return run
+
+
+def save(run, step):
+    arrays = {WEIGHTS: {"kernel": np.full((2, 3), step / 10, "float32")}}
+    checkpoints.write(run.checkpoints_dir, arrays, State(step=step))
+
+
+def kernel(path):
+    return float(checkpoints.read_arrays(path / WEIGHTS)["kernel"][0, 0])
+
+
+def run(*argv):
+    cli.run("t2t-avg-all", avg_all.__doc__, avg_all.define_flags, avg_all.main, list(argv))
+
+
+def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys):
+    out = tmp_path / "avg"
+    run(f"--model_dir={trained.path}", f"--output_dir={out}", "--n=3")
+    written = checkpoints.list_checkpoints(out)
+    assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.0, "ckpt-40": 3.0}
+    assert checkpoints.verify(written[0]).averaged == (10, 20, 30)
+    assert RunDirectory(out).config() == trained.config()
+    assert (out / "vocab.words").read_text() == "a\n" and not (out / "metrics.jsonl").exists()
+    assert "Averaged ckpt-20, ckpt-30, ckpt-40 as" in capsys.readouterr().out
+
+
+def test_only_the_last(trained, tmp_path):
+    run(f"--model_dir={trained.path}", f"--output_dir={tmp_path / 'avg'}", "--n=2", "--last_only")
+    (only,) = checkpoints.list_checkpoints(tmp_path / "avg")
+    assert only.name == "ckpt-40" and kernel(only) == 3.5
+
+
+def test_checkpoints_of_fewer_steps_are_ignored(trained, tmp_path):
+    out = RunDirectory(tmp_path / "avg")
+    written = avg_all.average_all(trained, out, 2, min_steps=25)
+    assert [path.name for path in written] == ["ckpt-40"]
+
+
+def test_it_waits_for_new_checkpoints(trained, tmp_path):
+    naps = []
+
+    def sleep(seconds):
+        naps.append(seconds)
+        if len(naps) == 2:
+            save(trained, 50)
+
+    out = RunDirectory(tmp_path / "avg")
+    written = avg_all.average_all(trained, out, 4, wait_minutes=1, sleep=sleep)
+    assert [path.name for path in written] == ["ckpt-40", "ckpt-50"]
+    assert sum(naps) == 20 + 60
+
+
+def test_a_damaged_checkpoint_is_an_error(trained, tmp_path):
+    (trained.checkpoints_dir / "ckpt-20" / WEIGHTS).write_bytes(b"torn")
+    with pytest.raises(UserError, match="ckpt-20"):
+        avg_all.average_all(trained, RunDirectory(tmp_path / "avg"), 2)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ([], "Expected --model_dir, the run to average. Received: none."),
+        (["--model_dir=/nothing"], "Expected a run directory with run.json"),
+        (["RUN"], "Expected at least n=8 checkpoints in .*checkpoints. Received: 4. Lower --n"),
+        (["RUN", "--min_steps=35"], "Received: 1 from step 35 on"),
+        (["RUN", "--n=2", "--last_only", "--wait_minutes=1"], "--last_only without --wait_minutes"),
+        (["RUN", "--output_dir=SAME"], "--output_dir to be another folder. Received: .* twice"),
+    ],
+)
+def test_errors_in_one_line(trained, capsys, monkeypatch, tmp_path, flags, message):
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "RUN": f"--model_dir={trained.path}",
+        "--output_dir=SAME": f"--output_dir={trained.path}",
+    }
+    with pytest.raises(SystemExit) as stopped:
+        run(*[names.get(flag, flag) for flag in flags])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert re.search(message, error), error

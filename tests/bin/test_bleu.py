@@ -1,0 +1,176 @@
+import json
+import os
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import bleu as program
+from t2t_repro.errors import UserError
+
+REFERENCE = "Ein roter Hut liegt hier.\nZwei Hunde laufen schnell weg.\n"
+# Of the words 11 of 12 match in case, of the pairs 9 of 10, then 7 of 8, 5 of 6: BLEU 88.07.
+GOOD = "Ein roter Hut liegt hier.\nzwei Hunde laufen schnell weg.\n"
+BAD = "Ein Hut ist da.\nHunde laufen schnell weg.\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "ref").write_text(REFERENCE)
+    translations = tmp_path / "translations"
+    translations.mkdir()
+    for step, (text, time) in {1000: (BAD, 50), 2000: (GOOD, 60)}.items():
+        path = translations / f"model-{step}"
+        path.write_text(text)
+        os.utime(path, (time, time))
+    (translations / "notes.txt").write_text("no translation")
+    os.utime(translations / "notes.txt", (40, 40))
+    (translations / "model-1000x").write_text("no step")
+    return tmp_path
+
+
+def run(*argv):
+    cli.run("t2t-bleu", program.__doc__, program.define_flags, program.main, list(argv))
+
+
+def refused(capsys, *argv):
+    with pytest.raises(SystemExit) as leaving:
+        run(*argv)
+    assert leaving.value.code == 2
+    return capsys.readouterr().err
+
+
+def events(directory):
+    from tensorboard.backend.event_processing import event_file_loader
+
+    found = []
+    for path in sorted(directory.glob("events*")):
+        for event in event_file_loader.LegacyEventFileLoader(str(path)).Load():
+            values = {v.tag: round(v.simple_value, 2) for v in event.summary.value}
+            if values:
+                found.append((event.step, event.wall_time, values))
+    return found
+
+
+def test_one_file(files, capsys):
+    json_file = files / "scores.json"
+    arguments = [
+        f"--translation={files / 'translations/model-2000'}",
+        f"--reference={files / 'ref'}",
+    ]
+    run(*arguments, f"--json_file={json_file}")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["BLEU_uncased = 100.00", "BLEU_cased =  88.07"]
+    assert any("88.07" in line and "sacreBLEU, cased" in line for line in lines)
+    assert any("tok:13a" in line for line in lines)
+    report = json.loads(json_file.read_text())
+    assert report["t2t_uncased"]["score"] == pytest.approx(100)
+    assert report["sacrebleu"]["signature"].startswith("nrefs:1|case:mixed")
+    assert report["sentences"] == 2
+    run(*arguments, "--bleu_variant=cased")
+    assert capsys.readouterr().out.startswith("BLEU_cased =  88.07\n\n")
+
+
+def test_a_directory_with_events(files, capsys):
+    event_dir, json_file = files / "events", files / "scores.json"
+    arguments = [
+        f"--translations_dir={files / 'translations'}",
+        f"--reference={files / 'ref'}",
+        f"--event_dir={event_dir}",
+        "--tag_suffix=_beam4",
+    ]
+    run(*arguments, f"--json_file={json_file}")
+    lines = capsys.readouterr().out.splitlines()
+    assert "model-1000: BLEU_uncased = " in lines[0]
+    assert "model-2000: BLEU_cased =  88.07" in lines[3]
+    assert [row["step"] for row in json.loads(json_file.read_text())] == [1000, 2000]
+    assert (event_dir / "last_evaluated_step.txt").read_text() == "2000\n"
+    first, second, third = events(event_dir)
+    assert first == (0, 40, {"BLEU_uncased_beam4": 0, "BLEU_cased_beam4": 0})
+    assert second[:2] == (1000, 50)
+    assert third == (2000, 60, {"BLEU_uncased_beam4": 100, "BLEU_cased_beam4": 88.07})
+    # a second call goes on after the last step
+    assert "none to score" in refused(capsys, *arguments)
+    (files / "translations/model-3000").write_text(GOOD)
+    run(*arguments, "--bleu_variant=uncased")
+    assert "model-3000: BLEU_uncased = 100.00" in capsys.readouterr().out
+    assert [step for step, _, _ in events(event_dir)] == [0, 1000, 2000, 3000]
+    (event_dir / "last_evaluated_step.txt").write_text("soon")
+    assert "to hold the last step that was scored. Received: 'soon'" in refused(capsys, *arguments)
+
+
+def test_a_directory_without_events(files, capsys):
+    where = [f"--translations_dir={files / 'translations'}", f"--reference={files / 'ref'}"]
+    run(*where, "--min_steps=1500")
+    out = capsys.readouterr().out
+    assert "model-2000" in out and "model-1000" not in out
+    run(*where, f"--event_dir={files / 'e'}", "--noreport_zero")
+    assert [step for step, _, _ in events(files / "e")] == [1000, 2000]
+
+
+def test_waits_for_files_and_for_the_directory(tmp_path):
+    directory = tmp_path / "late"
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+        directory.mkdir(exist_ok=True)
+        if now[0] == 30:
+            (directory / "x-5").write_text("")
+            # its time is the file system's, far later than our clock: it is not waited for again
+            now[0] = (directory / "x-5").stat().st_ctime
+
+    found = program.step_files(directory, wait_minutes=1, sleep=sleep, clock=lambda: now[0])
+    began = next(found)
+    assert (began.step, began.path.name) == (5, "x-5")
+    assert list(found) == []
+
+
+def test_a_directory_that_never_comes(tmp_path):
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    with pytest.raises(UserError, match="directory of translations.*which does not exist"):
+        next(program.step_files(tmp_path / "no", wait_minutes=1, sleep=sleep, clock=lambda: now[0]))
+    assert now[0] == 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [],
+            "Expected one of --translation=FILE and --translations_dir=DIRECTORY. Received: nei",
+        ),
+        (["--translation=a", "--translations_dir=b"], "Received: both"),
+        (["--translation=a"], "Expected --reference=FILE"),
+        (["--source=a"], "--source has no effect here: BLEU needs"),
+        (["--translation=a", "--reference=r", "--event_dir=e"], "--event_dir has no effect here"),
+        (["--translation=a", "--reference=r", "--min_steps=3"], "--min_steps has no effect here"),
+        (["--translation=a", "--reference=r", "--wait_minutes=3"], "--wait_minutes has no effect"),
+        (["--translation=a", "--reference=r", "--report_zero"], "--report_zero has no effect here"),
+        (["--translations_dir=a", "--reference=r", "--tag_suffix=x"], "it goes with --event_dir"),
+        (["--translation=no/such", "--reference=r"], "No such file or directory: 'no/such'"),
+        (["--bleu_variant=lower"], "value should be one of <both|uncased|cased>"),
+    ],
+)
+def test_refused(arguments, message, capsys):
+    assert message in refused(capsys, *arguments)
+
+
+def test_wrong_files(files, capsys):
+    hypothesis = files / "hyp"
+    arguments = [f"--translation={hypothesis}", f"--reference={files / 'ref'}"]
+    hypothesis.write_text("one line\n")
+    error = refused(capsys, *arguments)
+    assert "has 2 lines" in error and "has 1" in error and "line 2" in error
+    hypothesis.write_bytes(b"fine\nM\xe4rz\n")
+    error = refused(capsys, *arguments)
+    assert str(hypothesis) in error and "line 2" in error and "UTF-8" in error
+
+
+def test_a_translation_of_nothing_scores_nothing(tmp_path):
+    (tmp_path / "out").write_text("\n\n")
+    (tmp_path / "reference").write_text("A dog .\nA cat .\n")
+    assert program.score_files(tmp_path / "out", tmp_path / "reference").sacrebleu.score == 0

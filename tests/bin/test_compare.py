@@ -1,0 +1,176 @@
+"""t2t-compare: its flags, the cells that it runs, and a kill in the middle."""
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import compare
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import results as comparison_results
+from t2t_repro.studies.compare.grid import Plan
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+
+
+def run(*argv):
+    cli.run("t2t-compare", compare.__doc__, compare.define_flags, compare.main, list(argv))
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """Flags of a comparison whose data seem to be there."""
+    (tmp_path / "data").mkdir()
+    for problem in (PROBLEM, "translate_ende_multi30k"):
+        (tmp_path / "data" / f"{problem}-train-00000-of-00001").touch()
+    return [
+        f"--problem={PROBLEM}",
+        "--hparams_set=transformer_test",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--output_dir={tmp_path / 'comparison'}",
+        "--depths=1",
+        "--warmup=0",
+        "--seeds=2",
+        "--train_steps=4",
+    ]
+
+
+def plan_of(argv) -> Plan:
+    args = compare.flags.FlagValues()
+    compare.define_flags(args)
+    args(["t2t-compare", *argv])
+    return compare.plan_of(args)
+
+
+@pytest.mark.parametrize("missing", ["problem", "hparams_set", "data_dir", "output_dir"])
+def test_what_is_missing_is_named(flags, capsys, missing):
+    with pytest.raises(SystemExit) as stopped:
+        run(*[flag for flag in flags if not flag.startswith(f"--{missing}=")])
+    assert stopped.value.code == 2
+    assert f"error: Expected --{missing}. Received: none. " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--sequences=none/dan,na/da", "without 'a'.*before a sublayer. Received: 'na'"),
+        ("--sequences=none/dan,x/da", "'none' or letters of 'adn'.*Received: 'x'"),
+        ("--sequences=n", "PREPROCESS/POSTPROCESS"),
+        ("--depths=two", "--depths to be whole numbers"),
+        ("--seeds=0", "seeds"),
+        ("--seeds=999999999999", r"in the range \[1, 1000\]"),
+        ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
+        ("--hparams=learning_rate_warmup_steps=3", "--warmup sets it"),
+        ("--problem=translate_ende_wmt32k_packed", "which packs them"),
+        ("--data_dir=/nothing", "Expected the files of .* Make them: t2t-datagen --problem="),
+    ],
+)
+def test_bad_flags_are_one_line_and_write_no_cell(flags, tmp_path, capsys, flag, message):
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, flag)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error) and error.count("\n") == 1
+    assert not (tmp_path / "comparison" / grid.CELLS).exists()
+
+
+def test_what_is_not_given_is_the_sets_own(flags):
+    given = [flag for flag in flags if not flag.startswith(("--depths", "--warmup", "--seeds"))]
+    plan = plan_of(given)
+    base = registry.get_hparams("transformer_test")
+    assert plan.depths == (base.num_hidden_layers,) == (2,)
+    assert plan.warmups == (base.learning_rate_warmup_steps,) == (8000,)
+    assert plan.sequences == ("none/dan", "n/da") and plan.seeds == 3
+    assert plan.bleu_sentences == 0
+    assert plan_of([*given, "--problem=translate_ende_multi30k"]).bleu_sentences == 200
+
+
+@pytest.fixture
+def cells(monkeypatch):
+    """What a cell's process would do: the names that ran, and what each returns."""
+    ran, reasons = [], {}
+
+    def run_cell(plan, cell, output_dir, *_):
+        ran.append(cell.name)
+        if cell.name not in reasons:
+            file = grid.run_of(output_dir, cell).path / grid.RESULT_FILE
+            file.parent.mkdir(parents=True)
+            file.write_text("{}")
+        return reasons.get(cell.name, "")
+
+    monkeypatch.setattr(compare, "_run_cell", run_cell)
+    monkeypatch.setattr(compare, "_ending", lambda output_dir, cell: "dev loss 3.000, learned")
+    return ran, reasons
+
+
+def test_finished_cells_are_not_run_again(flags, tmp_path, capsys, cells):
+    ran, _ = cells
+    plan = plan_of(flags)
+    assert compare.run_cells(plan, tmp_path, [], None) == {}
+    assert ran == [cell.name for cell in plan.cells()] and len(ran) == 4
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith(
+        "[1/4] depth 1, warm-up 0, none/dan, seed 0: dev loss 3.000, learned |"
+    )
+    assert out[0].endswith(" left") and not out[3].endswith(" left")
+    longer = plan_of([*flags, "--seeds=3"])
+    compare.run_cells(longer, tmp_path, [], None)
+    assert ran[4:] == [cell.name for cell in longer.cells() if cell.seed == 2]
+    assert "4 of 6 cells are finished already." in capsys.readouterr().out
+
+
+def test_a_cell_that_does_not_end_is_reported_and_the_others_go_on(flags, tmp_path, cells):
+    ran, reasons = cells
+    plan = plan_of(flags)
+    third = plan.cells()[2]
+    reasons[third.name] = "killed, as the system does where there is no memory."
+    assert compare.run_cells(plan, tmp_path, [], None) == {third: reasons[third.name]}
+    assert len(ran) == 4
+    reasons[plan.cells()[0].name] = "Expected data."
+    with pytest.raises(UserError, match="Expected data."):
+        compare.run_cells(plan, tmp_path / "another", [], None)
+    assert len(ran) == 5
+
+
+def table(output_dir):
+    rows = list(csv.DictReader((output_dir / "results.csv").open()))
+    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_finishes_the_same_table(flags, tmp_path, capsys):
+    data_dir = tmp_path / "real"
+    generate_data(registry.get_problem(PROBLEM), data_dir, tmp_path)
+    flags = [*flags, f"--data_dir={data_dir}", "--seeds=1", "--train_steps=200"]
+    command = [sys.executable, "-m", "t2t_repro.bin.compare", *flags]
+    command += ["--evaluations=20", "--bleu_sentences=5"]
+    whole = tmp_path / "whole"
+    subprocess.run([*command, f"--output_dir={whole}"], check=True, timeout=900)
+    output_dir = tmp_path / "comparison"
+    plan = plan_of(flags)
+    second = grid.run_of(output_dir, plan.cells()[1])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 600
+    while not list(second.checkpoints_dir.glob("ckpt-?0")) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(3)  # the cell's process notices
+    killed_at = [row["step"] for row in second.read_metrics()][-1]
+    assert killed_at < 200 and not (second.path / grid.RESULT_FILE).exists()
+    done = subprocess.run(command, check=True, timeout=900, capture_output=True, text=True)
+    assert "1 of 2 cells are finished already." in done.stdout
+    assert len(second.config().commands) == 2
+    assert table(output_dir) == table(whole)
+    for name in ("curves.csv", "norms.csv", "comparisons.csv"):
+        assert (output_dir / name).read_text() == (whole / name).read_text()
+    results = comparison_results.load(plan, output_dir)
+    assert all(len(result.hypotheses) == 5 for result in results.values())

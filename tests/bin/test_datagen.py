@@ -1,0 +1,101 @@
+import json
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import datagen
+from t2t_repro.data import blocks
+from t2t_repro.errors import UserError
+
+
+def run(*argv):
+    cli.run("t2t-datagen", datagen.__doc__, datagen.define_flags, datagen.main, list(argv))
+
+
+def test_makes_a_problem_and_says_what_it_made(tmp_path, capsys):
+    name = "algorithmic_reverse_binary40_test"
+    run(f"--problem={name}", f"--data_dir={tmp_path}", "--max_cases=50")
+    out = capsys.readouterr().out
+    assert f"{name}: vocabulary of 4\n  train: 50 examples in 1 files; tokens " in out
+    assert f"Written to {tmp_path}; this summary is in datagen.{name}.json." in out
+    summary = json.loads((tmp_path / f"datagen.{name}.json").read_text())
+    assert summary["splits"]["dev"]["examples"] == 50
+    assert (tmp_path / f"{name}-train-00000-of-00001").exists()
+    run(f"--problem={name}", f"--data_dir={tmp_path}")
+    assert "Keeping the 1 train files" in capsys.readouterr().err
+
+
+def test_patterns_and_lists_name_several_problems(capsys):
+    assert datagen.chosen_problems("algorithmic_shift*,text2text_tmpdir") == [
+        "algorithmic_shift_decimal40",
+        "text2text_tmpdir",
+    ]
+    assert datagen.chosen_problems("translate_ende_multi30k_rev") == ["translate_ende_multi30k_rev"]
+    run("--problem=algorithmic_*40", "--exclude_problems=binary,shift", "--only_list")
+    assert capsys.readouterr().out.split() == [
+        f"algorithmic_{task}_decimal40"
+        for task in ("addition", "identity", "multiplication", "reverse")
+    ]
+
+
+def test_wrong_names_are_errors(capsys):
+    with pytest.raises(UserError, match="Did you mean 'text2text_tmpdir'"):
+        datagen.chosen_problems("text2text_tmpdri")
+    with pytest.raises(UserError, match="Expected --problem. Received: none"):
+        datagen.chosen_problems("")
+    with pytest.raises(UserError, match="--exclude_problems=text, which leave none"):
+        datagen.chosen_problems("text2text_tmpdir", "text")
+    with pytest.raises(SystemExit):
+        run("--problem=text2text_tmpdir")
+    assert "error: Expected --data_dir" in capsys.readouterr().err
+
+
+def test_own_problems_are_loaded(tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(
+        "from t2t_repro import problem, registry\n"
+        "@registry.register_problem\n"
+        "class MyOwnTask(problem.Problem):\n"
+        "    pass\n"
+    )
+    run("--problem=my_own_task", f"--t2t_usr_dir={tmp_path}/mine", "--only_list")
+    assert capsys.readouterr().out == "my_own_task\n"
+
+
+def test_progress_passes_everything_on():
+    assert list(datagen.show_progress(iter("abc"), "letters", None)) == list("abc")
+
+
+def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
+    problem = ["--problem=algorithmic_reverse_binary40_test", f"--data_dir={tmp_path}/data"]
+    for flags, message in (
+        (["--pipeline_options=--x=1"], "Expected --runner beside --pipeline_options"),
+        (["--runner=DirectRunner", "--pipeline_options=--x='1"], "Received: No closing quotation"),
+        (["--runner=Flink"], "Expected --runner to be one of DirectRunner, FlinkRunner"),
+        (["--num_concurrent_processes=0"], "num_concurrent_processes"),
+    ):
+        with pytest.raises(SystemExit):
+            run(*problem, *flags)
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_own_problems_are_loaded_in_every_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text(
+        "from t2t_repro import problem, registry\n"
+        "@registry.register_problem\n"
+        "class MyOwnBytes(problem.Text2TextProblem):\n"
+        "    vocab_type = problem.VocabType.CHARACTER\n"
+        "    dataset_splits = [{'split': 'train', 'shards': 3}]\n"
+        "    def generate_samples(self, data_dir, tmp_dir, dataset_split):\n"
+        "        return ({'inputs': str(n), 'targets': str(-n)} for n in range(40))\n"
+    )
+    files = {}
+    for processes in (1, 2):
+        data = tmp_path / str(processes)
+        flags = [f"--data_dir={data}", f"--num_concurrent_processes={processes}"]
+        run("--problem=my_own_bytes", f"--t2t_usr_dir={tmp_path}/own", *flags)
+        files[processes] = {path.name: path.read_bytes() for path in data.iterdir()}
+    assert files[1] == files[2] and len(files[1]) == 4

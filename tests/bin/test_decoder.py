@@ -1,0 +1,325 @@
+import dataclasses
+import json
+import re
+import shutil
+
+import keras
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import decoder
+from t2t_repro.errors import UserError
+from t2t_repro.registry import get_problem
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+SAMPLE = "sampling_method=random,beam_size=1"
+PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
+OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run directory with a checkpoint of an untrained model, and a dev split."""
+    from t2t_repro import Transformer, get_hparams, get_problem
+    from t2t_repro.data import records
+    from t2t_repro.training import checkpoints
+
+    path = tmp_path_factory.mktemp("run")
+    hparams, problem = get_hparams(SET, OVERRIDES), get_problem(PROBLEM)
+    config = RunConfig(
+        hparams_set=SET, hparams=hparams, problem=PROBLEM, data_dir=str(path), version="0"
+    )
+    directory = RunDirectory(path)
+    directory.begin(config, ["t2t-trainer"], [])
+    keras.utils.set_random_seed(1)
+    model = Transformer.from_hparams(
+        hparams,
+        inputs_vocab_size=problem.inputs_vocab_size(str(path)),
+        targets_vocab_size=problem.targets_vocab_size(str(path)),
+        target_space_id=problem.target_space_id,
+    )
+    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    examples = [{"inputs": [5, 6, 1], "targets": [5, 6, 1]}, {"inputs": [9, 1], "targets": [9, 1]}]
+    records.write_examples(problem.filepaths("dev", str(path), 1)[0], examples)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("3 4 5\n\n7\n")
+    return path
+
+
+def decode(*flags):
+    cli.run("t2t-decoder", decoder.__doc__, decoder.define_flags, decoder.main, list(flags))
+
+
+def error_of(capsys, *flags):
+    with pytest.raises(SystemExit) as stop:
+        decode(*flags)
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_from_file(run, source, tmp_path, capsys):
+    out, details = tmp_path / "out.txt", tmp_path / "out.jsonl"
+    decode(
+        f"--output_dir={run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={out}",
+        f"--decode_json_file={details}",
+        "--decode_hparams=beam_size=2,extra_length=5",
+        f"--decode_reference={source}",
+        f"--problem={PROBLEM}",
+        f"--hparams_set={SET}",
+        f"--hparams={OVERRIDES}",
+    )
+    lines = out.read_text().split("\n")
+    assert len(lines) == 4 and lines[1] == lines[3] == ""
+    assert len(details.read_text().splitlines()) == 3
+    said = capsys.readouterr()
+    assert re.search(r"[\d.]+ +sacreBLEU, cased", said.out) and "tok:13a" in said.out
+    assert "Decoding with step 7" in said.err and "3 sentences in" in said.err
+
+
+def test_the_default_name_and_the_exact_mode(run, source):
+    decode(f"--output_dir={run}", f"--decode_from_file={source}", "--t2t_exact")
+    name = f"in.txt.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
+    assert len((source.parent / name).read_text().split("\n")) == 4
+
+
+def test_from_dataset(run, tmp_path):
+    decode(f"--output_dir={run}", f"--checkpoint_path={run}/checkpoints/ckpt-7")
+    base = f"{PROBLEM}.dev.transformer.{SET}.{PROBLEM}.beam4.alpha0.6"
+    assert (run / "decode" / f"{base}.inputs").read_text() == "3 4\n7\n"
+    assert (run / "decode" / f"{base}.targets").read_text() == "3 4\n7\n"
+    assert len((run / "decode" / f"{base}.decodes").read_text().splitlines()) == 2
+
+
+def test_scores(run, tmp_path, capsys):
+    pairs, out, details = (tmp_path / name for name in ("pairs", "out", "out.jsonl"))
+    (tmp_path / "pairs001").write_text("3 4\t3 4\n7\t9 9\n")
+    decode(
+        f"--output_dir={run}",
+        f"--score_file={pairs}",
+        f"--decode_to_file={out}",
+        f"--decode_json_file={details}",
+        "--decode_hparams=batch_size=2,shards=2,shard_id=1",
+    )
+    rows = [line.split("\t") for line in (tmp_path / "out001").read_text().splitlines()]
+    assert all(abs(3 * float(mean) - float(total)) < 1e-5 for mean, total in rows)
+    assert len(rows) == 2 and len((tmp_path / "out.jsonl001").read_text().splitlines()) == 2
+    said = capsys.readouterr().out
+    assert re.search(r"out001: [\d.]+ a token over all 6 tokens, perplexity [\d.]+", said)
+
+
+def test_every_option_of_a_file_together(run, source, tmp_path):
+    """The beginnings stay, an empty line stays empty, and JSON lines hold all there is to say."""
+    begun, out = tmp_path / "begun", tmp_path / "out.jsonl"
+    begun.write_text("9 8\n\n\n")
+    flags = [
+        f"--output_dir={run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={out}",
+        f"--partial_targets_file={begun}",
+        "--output_format=jsonl",
+    ]
+    decode(
+        *flags,
+        "--decode_hparams=beam_size=1,sampling_method=random,sampling_seed=5,max_length_ratio=2,"
+        "min_length_ratio=1.5,return_token_scores=1,return_alignments=1",
+    )
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["source"] for row in rows] == ["3 4 5", "", "7"]
+    (first,), empty, (last,) = (row["hypotheses"] for row in rows)
+    assert empty == [
+        {"text": "", "ids": [], "score": 0.0, "log_prob": 0.0, "finished": True}
+        | {"token_scores": [], "alignment": ""}
+    ]
+    assert first["text"].startswith("9 8 ")
+    for h, source_words, bounds in [(first, 3, (5, 7)), (last, 1, (2, 3))]:
+        assert bounds[0] <= len(h["ids"]) <= bounds[1]
+        assert len(h["token_scores"]) == len(h["ids"]) + h["finished"]
+        links = [tuple(map(int, link.split("-"))) for link in h["alignment"].split()]
+        assert {j for _, j in links} == set(range(len(h["text"].split())))
+        assert all(0 <= i < source_words for i, _ in links)
+
+
+def test_models_in_chunks_align_as_whole_ones(run, source, tmp_path):
+    chunked = RunDirectory(tmp_path / "chunked")
+    RunDirectory(run).copy_description(chunked)
+    shutil.copytree(run / "checkpoints", chunked.checkpoints_dir)
+    chunks = chunked.config().hparams.override("attention_chunk_size=2,attention_dropout=0")
+    (chunked.path / "hparams.json").write_text(chunks.to_json())
+    files = f"--decode_from_file={source}", f"--data_dir={run}", f"--ensemble={chunked.path}"
+    settings = "--decode_hparams=beam_size=1,extra_length=3,return_alignments=1"
+    for of in (run, chunked.path):
+        decode(f"--output_dir={of}", f"--decode_to_file={tmp_path / of.name}.out", *files, settings)
+    alone, both = ((tmp_path / f"{of.name}.out").read_text() for of in (run, chunked.path))
+    assert "-" in alone and alone == both
+
+
+def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys):
+    from t2t_repro.training import checkpoints
+
+    other = RunDirectory(tmp_path / "other")
+    RunDirectory(run).copy_description(other)
+    config = other.config()
+    model, _ = decoder.load(RunDirectory(run), config)
+    keras.utils.set_random_seed(2)
+    for variable in model.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape))
+    checkpoints.save(other.checkpoints_dir, model, checkpoints.State(step=9))
+    flags = [f"--decode_from_file={source}", "--decode_hparams=beam_size=1,extra_length=4"]
+    out = tmp_path / "both"
+    decode(f"--output_dir={run}", f"--decode_to_file={out}", *flags, f"--ensemble={other.path}")
+    assert f"step 7 of {run}\nDecoding with step 9 of {other.path}" in capsys.readouterr().err
+    assert len(out.read_text().splitlines()) == 3
+    found, _ = decoder.load_ensemble(RunDirectory(run), config, [other])
+    assert (found.models[1].weights[0].numpy() == model.weights[0].numpy()).all()
+    assert (found.models[0].weights[0].numpy() != model.weights[0].numpy()).any()
+
+
+def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_path, capsys):
+    config = RunDirectory(run).config()
+    another = RunDirectory(tmp_path / "another")
+    another.begin(dataclasses.replace(config, problem="algorithmic_sort_problem"), ["t"], [])
+    error = error_of(capsys, f"--output_dir={run}", f"--ensemble={another.path}")
+    assert f"Expected runs of {PROBLEM} in --ensemble. Received: {another.path}, of algo" in error
+    vocabulary, letters = tmp_path / "vocab.text2text_tmpdir.32768.subwords", "0123456789;\\_u"
+    text = dataclasses.replace(config, problem="text2text_tmpdir")
+    runs = []
+    for number in range(2):
+        vocabulary.write_text(
+            "".join(f"'{x}'\n" for x in ["<pad>", "<EOS>", *letters, "ab"[number]])
+        )
+        runs.append(RunDirectory(tmp_path / f"run{number}"))
+        runs[-1].begin(text, ["t2t-trainer"], [vocabulary])
+    from t2t_repro.models.build import transformer_for
+    from t2t_repro.training import checkpoints
+
+    model = transformer_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
+    checkpoints.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
+    error = error_of(capsys, f"--output_dir={runs[0].path}", f"--ensemble={runs[1].path}")
+    assert "Expected runs with the same vocabulary in --ensemble. Received: " in error
+
+
+def test_shards(run, source, tmp_path):
+    shard = source.rename(tmp_path / "in.txt001")
+    flags = ["--decode_shards=2", "--worker_id=1", "--decode_hparams=extra_length=0"]
+    decode(f"--output_dir={run}", f"--decode_from_file={source}", *flags)
+    decode(
+        f"--output_dir={run}", f"--decode_from_file={source}", f"--decode_to_file={source}o", *flags
+    )
+    assert (tmp_path / "in.txto001").read_text().count("\n") == 3
+    name = f"{shard.name}.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
+    assert (tmp_path / name).read_text() == (tmp_path / "in.txto001").read_text()
+    to = f"--decode_to_file={tmp_path}/data"
+    decode(f"--output_dir={run}", to, "--decode_hparams=shards=2,shard_id=0,extra_length=0")
+    name = f"data000.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.inputs"
+    assert (tmp_path / name).read_text() == "3 4\n7\n"
+
+
+def test_interactive(run, monkeypatch, capsys):
+    typed = iter(["3 4", "q"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    decode(f"--output_dir={run}", "--decode_interactive")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys):
+    source = tmp_path / "in.txt"
+    source.write_text("3 4\n\n7 1 2\n")
+    flags = [f"--output_dir={run}", f"--decode_from_file={source}", "--decode_hparams=beam_size=1"]
+    written = []
+    for number, engine in enumerate(("tensorflow", "ctranslate2", "ctranslate2")):
+        target = tmp_path / f"out{number}"
+        decode(*flags, f"--decode_to_file={target}", f"--engine={engine}")
+        written.append(target.read_text())
+    assert written[0].count("\n") == 3 and written == written[:1] * 3
+    assert capsys.readouterr().err.count("Wrote ") == 1
+    assert (run / "export" / "ctranslate2-7" / "model.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--output_dir="], "Expected --output_dir, the directory of a trained run. Received: non"),
+        (["--problem=algorithmic_sort_problem"], "Expected --problem=algorithmic_identity_decimal"),
+        (["--hparams_set=transformer_base"], "Expected --hparams_set=transformer_test, with which"),
+        (["--hparams=hidden_size=16"], "Expected no --hparams but those with which"),
+        (["--decode_from_file=nowhere.txt"], "No such file: 'nowhere.txt'."),
+        (["--decode_interactive", "--decode_from_file=HERE"], "Expected one thing to decode."),
+        (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file and"),
+        (["--decode_interactive", "--score_file=HERE"], "--score_file and --decode_interactive."),
+        (["--score_file=HERE"], "--score_file needs --decode_to_file, for the scores."),
+        (["--score_file=nowhere.tsv"], "No such file: 'nowhere.tsv'."),
+        (
+            ["--score_file=HERE", "--decode_to_file=x", "--decode_reference=HERE"],
+            "--score_file does not read --decode_reference.",
+        ),
+        (
+            ["--score_file=HERE", "--decode_to_file=x", "--decode_hparams=alpha=1"],
+            "--score_file reads the decode hparams batch_size, shards, shard_id only.",
+        ),
+        (["--worker_id=1"], "shard_id to be smaller than shards. Received: shard_id=1, shards=1"),
+        (["--decode_shards=2", "--worker_id=1"], "one of the 1 files of algorithmic_identity_deci"),
+        (["--decode_shards=2", "--decode_from_file=a"], "No such file: 'a000'."),
+        (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
+        (["--decode_from_fil=x"], "Unknown flag. Received: '--decode_from_fil'. Did you mean"),
+        (["--eval_use_test_set"], "Expected files"),
+        (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
+        (["--t2t_usr_dir=nowhere"], "nowhere"),
+        (["--compute_type=int8"], "Expected --compute_type with --engine=ctranslate2."),
+        (["--engine=ctranslate2", "--t2t_exact"], "Expected what CTranslate2 can do. Received: --"),
+        (["--engine=ctranslate2", "--ensemble=x"], "CTranslate2 can do. Received: --ensemble with"),
+        (["--engine=ctranslate2", f"--decode_hparams={SAMPLE}"], "Received: sampling_method with"),
+        (["--partial_targets_file=HERE"], "has a line for each one of --decode_from_file."),
+        (["--partial_targets_file=no", "--decode_from_file=HERE"], "No such file: 'no'."),
+        (
+            ["--partial_targets_file=HERE", "--decode_from_file=HERE", "--t2t_exact"],
+            "Received: --partial_targets_file, which it does not read.",
+        ),
+        (["--t2t_exact", "--decode_hparams=min_length_ratio=1"], "Received: min_length_ratio, whi"),
+        (["--output_format=jsonl"], "--output_format=jsonl works with --decode_from_file."),
+        (
+            ["--output_format=jsonl", "--decode_from_file=HERE", "--decode_reference=HERE"],
+            "Expected --decode_reference with a file of translations as text.",
+        ),
+        (
+            [
+                "--output_format=jsonl",
+                "--decode_from_file=HERE",
+                "--decode_hparams=return_beams=1,write_beam_scores=1",
+            ],
+            "write_beam_scores has no effect on JSON lines, which hold the exact scores.",
+        ),
+        (["--decode_hparams=return_alignments=1"], "return_alignments works with --decode_from_f"),
+        (
+            ["--decode_from_file=HERE", "--decode_hparams=return_token_scores=1"],
+            "return_token_scores has no effect on a file of text.",
+        ),
+        (["--engine=ctranslate2", "--engine_dir=nowhere"], "Expected a CTranslate2 model in nowh"),
+    ],
+)
+def test_errors(run, capsys, flags, message):
+    flags = [flag.replace("HERE", __file__) for flag in flags]
+    assert message in error_of(capsys, f"--output_dir={run}", *flags)
+
+
+def test_another_vocabulary_is_refused(run, tmp_path):
+    config = dataclasses.replace(RunDirectory(run).config(), problem="text2text_tmpdir")
+    vocabulary = tmp_path / "vocab.text2text_tmpdir.32768.subwords"
+    vocabulary.write_text("a\nb\n")
+    text_run = RunDirectory(tmp_path / "run")
+    text_run.begin(config, ["t2t-trainer"], [vocabulary])
+    vocabulary.write_text("b\na\n")
+    with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
+        decoder.load(text_run, config, str(tmp_path))
+
+
+def test_what_has_no_effect_on_text_is_refused(run, capsys):
+    for name in ("raw_output", "well_formed"):
+        error = error_of(capsys, f"--output_dir={run}", f"--decode_hparams={name}=True")
+        assert f"Decode hparam {name} has no effect on {PROBLEM}" in error

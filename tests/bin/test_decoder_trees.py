@@ -1,0 +1,108 @@
+"""t2t-decoder with a parser: trees come out."""
+
+import json
+
+import keras
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import decoder
+from t2t_repro.decoding import files
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.parsing import trees
+from t2t_repro.registry import get_problem
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+PARSING = "parsing_wsj4k"
+OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+
+
+def decode(*flags):
+    cli.run("t2t-decoder", decoder.__doc__, decoder.define_flags, decoder.main, list(flags))
+
+
+def error_of(capsys, *flags):
+    with pytest.raises(SystemExit) as stop:
+        decode(*flags)
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def parser(tmp_path_factory):
+    """The run of an untrained parser, with its vocabularies."""
+    from t2t_repro import get_hparams, get_problem
+    from t2t_repro.models.build import transformer_for
+    from t2t_repro.training import checkpoints
+
+    path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
+    tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+    (raw / "wsjTrain.trees").write_text(f"{tree}\n" * 3)
+    hparams, problem = get_hparams("transformer_parsing_small", OVERRIDES), get_problem(PARSING)
+    problem.prepare_vocabulary(str(path), str(raw))
+    config = RunConfig(
+        hparams_set="transformer_parsing_small",
+        hparams=hparams,
+        problem=PARSING,
+        data_dir=str(path),
+        version="0",
+    )
+    directory = RunDirectory(path)
+    directory.begin(config, ["t2t-trainer"], [])
+    keras.utils.set_random_seed(1)
+    model = transformer_for(problem, hparams, str(path))
+    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
+    return path
+
+
+def test_a_parser_writes_trees(parser, tmp_path, capsys):
+    arguments = [f"--output_dir={parser}", f"--decode_from_file={parser / 'words'}"]
+    target = tmp_path / "trees"
+    short = "--decode_hparams=beam_size=2,extra_length=9"
+    decode(*arguments, f"--decode_to_file={target}", short)
+    first, empty, second = target.read_text().splitlines()
+    assert empty == ""
+    assert trees.parse(first).words() == "the dog barks .".split()
+    assert trees.parse(second).words() == "the barks dog .".split()
+    counts = json.loads((tmp_path / "trees.repairs.json").read_text())
+    assert counts["sentences"] == 2
+    assert f"Repaired {counts['repaired']} of 2 trees (unclosed " in capsys.readouterr().err
+
+    decode(*arguments, f"--decode_to_file={tmp_path / 'raw'}", f"{short},raw_output=True")
+    lines = (tmp_path / "raw").read_text().splitlines()
+    again = [trees.tree_from_words_and_tags("the dog barks .", lines[0])[0]]
+    assert [str(tree) for tree in again] == [first]
+    assert not (tmp_path / "raw.repairs.json").exists()
+
+    settings = "--decode_hparams=beam_size=3,extra_length=99,well_formed=True"
+    decode(*arguments, f"--decode_to_file={target}", settings)
+    counts = json.loads((tmp_path / "trees.repairs.json").read_text())
+    assert counts["repaired"] == 0
+    tree = trees.parse(target.read_text().splitlines()[0])
+    assert [leaf.label for leaf in tree.leaves()] != [] and len(tree.children) == 1
+
+
+def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser, capsys):
+    error = error_of(
+        capsys, f"--output_dir={parser}", f"--score_file={parser / 'words'}", "--decode_to_file=x",
+        "--decode_hparams=beam_size=4",
+    )  # fmt: skip
+    assert "reads the decode hparams batch_size" in error
+    name = files.output_name(
+        "words", "s", PARSING, DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
+    )
+    assert name == f"words.transformer.s.{PARSING}.beam21.alpha0.3.decodes"
+
+
+def test_what_has_no_effect_on_trees_is_refused(parser, capsys):
+    source = parser / "words"
+    begun = [f"--decode_from_file={source}", f"--partial_targets_file={source}"]
+    settings = "--decode_hparams=well_formed=1"
+    error = error_of(capsys, f"--output_dir={parser}", *begun, settings)
+    assert "Expected no beginnings where the search writes whole trees by itself." in error
+    settings = "--decode_hparams=return_alignments=1"
+    error = error_of(capsys, f"--output_dir={parser}", f"--decode_from_file={source}", settings)
+    assert "return_alignments aligns words, and parsing_wsj4k writes trees." in error
+    error = error_of(capsys, f"--output_dir={parser}", f"--decode_reference={source}")
+    assert "which writes trees. Leave it out, and score them: t2t-score-trees" in error

@@ -1,0 +1,99 @@
+import dataclasses
+import json
+import re
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import evaluator
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints, experiment, metrics
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run directory with two checkpoints of untrained models."""
+    folder = tmp_path_factory.mktemp("run")
+    problem = registry.get_problem(PROBLEM)
+    generate_data(problem, folder / "data", folder)
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test", "num_hidden_layers=1"),
+        problem=PROBLEM,
+        data_dir=str(folder / "data"),
+        version="0",
+    )
+    run = RunDirectory(folder / "run")
+    run.begin(config, ["test"], [])
+    model = experiment.build_model(config, problem)
+    for step in (3, 5):
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+    return run
+
+
+def run(*argv):
+    cli.run("t2t-eval", evaluator.__doc__, evaluator.define_flags, evaluator.main, list(argv))
+
+
+def test_every_metric_as_a_table_and_as_json(trained, capsys):
+    run(f"--output_dir={trained.path}")
+    out = capsys.readouterr().out
+    result = json.loads((trained.path / "eval-dev-5.json").read_text())
+    assert set(result["metrics"]) == {"loss", *metrics.METRICS}
+    assert result["problem"] == PROBLEM and result["step"] == 5
+    for name, value in result["metrics"].items():
+        assert f"{name:24}{value:10.4f}" in out
+    assert f"{PROBLEM}, dev (all), " in out
+    # An untrained model is worse than a guess among the four ids of equal probability.
+    assert result["metrics"]["loss"] > 1.0 and result["metrics"]["accuracy_top5"] == 1.0
+
+
+def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
+    checkpoint = trained.checkpoints_dir / "ckpt-3"
+    run(
+        f"--output_dir={trained.path}",
+        f"--checkpoint_path={checkpoint}",
+        "--eval_steps=1",
+        "--hparams=num_hidden_layers=1",
+    )
+    assert "dev (1 batches)" in capsys.readouterr().out
+    assert json.loads((trained.path / "eval-dev-3.json").read_text())["step"] == 3
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ([], "Expected --output_dir, the directory of a trained run. Received: none."),
+        (["RUN", "--problem=x"], f"Expected --problem={PROBLEM}, with which .*: 'x'"),
+        (["RUN", "--hparams_set=x"], "Expected --hparams_set=transformer_test"),
+        (
+            ["RUN", "--hparams=hidden_size=4"],
+            "Expected no --hparams but those with which .* was made",
+        ),
+        (["RUN", "--eval_use_test_set"], "one of the splits of .*: train, dev. Received: 'test'"),
+        (["RUN", "--checkpoint_path=/nothing"], "Expected a checkpoint in /nothing"),
+        (["RUN", "--data_dir=/nothing"], "t2t-datagen"),
+        (["--output_dir=/nothing"], "Expected a run directory"),
+    ],
+)
+def test_errors_in_one_line(trained, capsys, flags, message):
+    with pytest.raises(SystemExit) as stopped:
+        run(*[flag.replace("RUN", f"--output_dir={trained.path}") for flag in flags])
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert re.search(message, error), error
+
+
+def test_data_of_another_vocabulary_is_refused(trained, tmp_path):
+    config = dataclasses.replace(trained.config(), problem="text2text_tmpdir")
+    vocabulary = tmp_path / registry.get_problem(config.problem).vocab_filename
+    vocabulary.write_text("a\nb\n")
+    text_run = RunDirectory(tmp_path / "run")
+    text_run.begin(config, ["test"], [vocabulary])
+    vocabulary.write_text("b\na\n")
+    with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
+        evaluator.evaluate(text_run, data_dir=str(tmp_path))

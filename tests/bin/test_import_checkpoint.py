@@ -1,0 +1,172 @@
+"""tensor2tensor's checkpoints become runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import import_checkpoint
+from t2t_repro.bin.import_checkpoint import import_checkpoint as import_it
+from t2t_repro.errors import UserError
+from t2t_repro.interop import t2t_checkpoint, tensor2tensor
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints
+
+
+def run_program(*argv):
+    module = import_checkpoint
+    cli.run("t2t-import-checkpoint", module.__doc__, module.define_flags, module.main, list(argv))
+
+
+def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
+    t2t = t2t_run("base_v1")
+    run_program(f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}")
+    run, case = RunDirectory(tmp_path / "run"), golden_case("base_v1")
+    config = run.config()
+    assert config.hparams == case.hparams
+    assert (config.problem, config.data_dir) == (t2t.PROBLEM, str(t2t.folder))
+    assert config.commands[0].split()[1] == "t2t-import-checkpoint"
+    assert (run.path / t2t.VOCABULARY).read_bytes() == (t2t.folder / t2t.VOCABULARY).read_bytes()
+    model = case.model("trained")
+    assert checkpoints.load_weights(model, run.path).step == 7
+    for name, value in tensor2tensor.export_variables(model).items():
+        np.testing.assert_array_equal(value, t2t.variables[name])
+    logits = np.asarray(model(case.batch))
+    np.testing.assert_allclose(logits, case["logits"], atol=2e-5)
+    out = capsys.readouterr().out
+    assert "Imported" in out and "optimizer state and all" in out
+
+
+def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    for step in (7, 9):
+        t2t.write(step)
+        import_it(t2t.folder, tmp_path / "run", say=lambda line: None)
+    found = checkpoints.list_checkpoints(tmp_path / "run")
+    assert [path.name for path in found] == ["ckpt-7", "ckpt-9"]
+    with pytest.raises(UserError, match=r"no checkpoint of step 7 in .*Delete it"):
+        import_it(t2t.folder / "model.ckpt-7", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "step, slots, wanted", [(7, False, True), (0, True, True), (7, True, False)]
+)
+def test_without_optimizer_state(t2t_run, tmp_path, step, slots, wanted, capsys):
+    t2t = t2t_run("base_v1")
+    written = import_it(t2t.write(step, slots=slots), tmp_path / "run", optimizer_state=wanted)
+    assert not checkpoints.has_training_state(written)
+    assert "without optimizer state" in capsys.readouterr().out
+
+
+def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
+    t2t, lines = t2t_run("relative"), []
+    t2t.write(hparams=False, flags=False)
+    import_it(
+        t2t.folder,
+        tmp_path / "run",
+        problem_name=t2t.PROBLEM,
+        hparams_set="transformer_test",
+        hparams="optimizer_adam_beta1=0.9,norm_epsilon=0.5",
+        say=lines.append,
+    )
+    hparams = RunDirectory(tmp_path / "run").config().hparams
+    case = golden_case("relative")
+    assert (hparams.num_heads, hparams.max_relative_position) == (3, 20)
+    assert (hparams.filter_size, hparams.norm_epsilon) == (case.hparams.filter_size, 0.5)
+    assert lines[0].startswith("From the variables' shapes: hidden_size=24, symbol_modality_num")
+
+
+def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    t2t.hparams["attention_dropout"] = 0.25
+    t2t.hparams["moe_k"] = 9
+    import_it(
+        t2t.write(),
+        tmp_path / "run",
+        hparams_set="transformer_big",
+        hparams="relu_dropout=0.5",
+        ignore_hparams=["moe_k"],
+    )
+    config = RunDirectory(tmp_path / "run").config()
+    assert config.hparams_set == "transformer_big"
+    assert (config.hparams.attention_dropout, config.hparams.relu_dropout) == (0.25, 0.5)
+
+
+def test_flags_txt_names_set_and_changes(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    t2t.write(hparams=False)
+    with (t2t.folder / "flags.txt").open("a") as file:
+        file.write("\n--hparams_set=transformer_base_v1\n--hparams=num_heads=3,learning_rate=0.7\n")
+    import_it(t2t.folder, tmp_path / "run")
+    config = RunDirectory(tmp_path / "run").config()
+    assert config.hparams_set == "transformer_base_v1"
+    assert (config.hparams.num_heads, config.hparams.learning_rate) == (3, 0.7)
+
+
+def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path, capsys):
+    t2t = t2t_run("base_v1")
+    t2t.write(hparams=False, flags=False)
+    with pytest.raises(SystemExit) as left:
+        run_program(f"--output_dir={tmp_path / 'run'}")
+    assert left.value.code == 2 and "Expected --checkpoint" in capsys.readouterr().err
+    with pytest.raises(UserError, match="Expected to learn the hparams from hparams.json"):
+        import_it(t2t.folder, tmp_path / "run")
+    base = {"hparams_set": "transformer_base_v1", "hparams": "num_heads=3"}
+    with pytest.raises(UserError, match="Expected --problem, or a flags.txt in"):
+        import_it(t2t.folder, tmp_path / "run", **base)
+    with pytest.raises(
+        UserError, match=r"Unknown problem. Received: 'mine'.*Give --t2t_usr_dir if"
+    ):
+        import_it(t2t.folder, tmp_path / "run", problem_name="mine", **base)
+    with pytest.raises(UserError, match="Unknown hparams set. Received: 'transformer_bass'"):
+        import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_bass")
+    (t2t.folder / t2t.VOCABULARY).unlink()
+    with pytest.raises(UserError, match="Expected the vocabulary vocab.text2text.*Give --data_dir"):
+        import_it(t2t.folder, tmp_path / "run", problem_name=t2t.PROBLEM, **base)
+    with pytest.raises(UserError, match="Expected the vocabulary .* Received: no such file"):
+        import_it(
+            t2t.folder, tmp_path / "run", problem_name=t2t.PROBLEM, data_dir=str(tmp_path), **base
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_of_another_size(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    t2t.write()
+    with (t2t.folder / t2t.VOCABULARY).open("a") as file:
+        file.write("'one more_'\n")
+    with pytest.raises(UserError, match="its tables have 37 rows. Received: 38 inputs, 38 targets"):
+        import_it(t2t.folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_variables_that_do_not_fit_are_all_listed(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    gone = "transformer/body/decoder/layer_1/ffn/conv2/bias"
+    del t2t.variables[gone]
+    t2t.variables["transformer/body/stranger"] = np.zeros(3, "float32")
+    with pytest.raises(UserError) as caught:
+        import_it(t2t.write(), tmp_path / "run")
+    assert f"missing {gone} (24,)" in str(caught.value)
+    assert "extra transformer/body/stranger (3,)" in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, capsys):
+    t2t = t2t_run("base_v1")
+    t2t.hparams["ffn_layer"] = "local_moe"
+    t2t.write()
+    with pytest.raises(SystemExit) as left:
+        run_program(f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
+    assert left.value.code == 2 and "ffn_layer='local_moe'" in capsys.readouterr().err
+    t2t.hparams |= {"ffn_layer": "dense_relu_dense", "self_attention_type": "local_unmasked"}
+    (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams))
+    with pytest.raises(UserError, match="whose decoder there sees the very words"):
+        import_it(t2t.folder, tmp_path / "run")
+    (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams)[:-9])
+    with pytest.raises(UserError, match="tensor2tensor's JSON of hparams"):
+        import_it(t2t.folder, tmp_path / "run")
+    t2t_checkpoint.write(t2t.folder, 8, {"lstm/body/kernel": np.zeros(3, "float32")})
+    with pytest.raises(UserError, match="with variables of lstm. Other models are not supported"):
+        import_it(t2t.folder, tmp_path / "run")

@@ -1,0 +1,237 @@
+"""The program: what it refuses, where it listens, and how it ends."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import types
+import urllib.error
+import urllib.request
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import server
+from t2t_repro.serving import exported
+
+# The program with a model that takes its time: no TensorFlow is loaded.
+SLOW = """
+import sys, time
+from t2t_repro import server
+from t2t_repro.serving import exported
+
+class Slow:
+    name, beam_size, alpha, any_alpha, has_attention, longest = "slow", 1, 0.6, False, False, 99
+
+    def __init__(self, path):
+        pass
+
+    def count_tokens(self, texts):
+        return [1 for text in texts]
+
+    def translate(self, questions):
+        print("translating", flush=True)
+        time.sleep(0.5)
+        return [[exported.Hypothesis(question.text[::-1], -1.0)] for question in questions]
+
+    def attend(self, pairs):
+        raise NotImplementedError
+
+exported.ExportedModel = Slow
+server.console()
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """What the program sets does not outlive a test."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What looks like an export until it is loaded."""
+    (tmp_path / "saved_model.pb").write_bytes(b"no graph")
+    return tmp_path
+
+
+def fails(capsys, *flags):
+    with pytest.raises(SystemExit) as leave:
+        cli.run("t2t-server", server.__doc__, server.define_flags, server.main, list(flags))
+    assert leave.value.code == 2
+    error = capsys.readouterr().err
+    *_, last = error.splitlines()  # above it may stand TensorFlow's own
+    assert last.startswith("t2t-server: error: ") and "Traceback" not in error
+    return last
+
+
+@pytest.mark.parametrize("given", [None, "1"])
+def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
+    """Its kernels would make the memory grow with each shape."""
+    seen = []
+
+    def load(path):
+        seen.append(os.environ.get("TF_ENABLE_ONEDNN_OPTS"))
+        raise SystemExit
+
+    monkeypatch.setattr(exported, "ExportedModel", load)
+    if given:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", given)
+    with pytest.raises(SystemExit):
+        flags = [f"--model={folder}", "--port=0"]
+        cli.run("t2t-server", server.__doc__, server.define_flags, server.main, flags)
+    assert seen == [given or "0"]
+
+
+def test_no_model(capsys):
+    assert "Expected --model, the folder that t2t-exporter wrote. Received: none." in fails(capsys)
+
+
+@pytest.mark.parametrize(
+    "files, given, message",
+    [
+        ([], "nowhere", r"Received: .*nowhere, which does not exist. Write one by t2t-exporter"),
+        (["notes.txt"], "notes.txt", r"Received: the file .*notes.txt. Write one by t2t-exporter"),
+        (["notes.txt"], ".", r"Received: .*, which has no saved_model.pb. Write one"),
+        (["model.bin"], ".", r"Received: .*, a CTranslate2 model. Export the run with --format="),
+        (
+            ["9/saved_model.pb", "10/saved_model.pb", "old/saved_model.pb"],
+            ".",
+            r"which has no saved_model.pb. Give one of the exports in it, such as --model=.*/10\.$",
+        ),
+    ],
+)
+def test_folders_that_are_no_export(files, given, message, tmp_path, capsys):
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    error = fails(capsys, f"--model={tmp_path / given}")
+    assert "Expected --model, the folder of a SavedModel. Received: " in error
+    assert re.search(message, error)
+
+
+def test_an_export_that_cannot_be_loaded(folder, capfd):
+    error = fails(capfd, f"--model={folder}", "--port=0")
+    assert re.search(
+        f"Expected an export by t2t-exporter in {folder}. Received: one that cannot be loaded: "
+        ".*Error: .* Export the run again.",
+        error,
+    )
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--max_queue=63", "Expected --max_queue of at least --max_sentences=64.* Received: 63"),
+        ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
+        ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),
+        ("--port=65536", "--port=65536: 65536 is not an integer in the range .0, 65535."),
+        ("--max_batch_size=0", "--max_batch_size=0: 0 is not a positive integer"),
+        ("--timeout_s=0", "--timeout_s=0: 0.0 is not number >= 0.1"),
+    ],
+)
+def test_flags_that_are_not_right(flag, message, folder, capsys):
+    assert re.search(message, fails(capsys, f"--model={folder}", flag))
+
+
+def test_a_port_that_is_taken(folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = fails(capsys, f"--model={folder}", f"--port={port}")
+    assert f"Received: 127.0.0.1, port {port} (Address already in use). Give another" in error
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client"])
+def test_packages_that_are_not_installed(missing, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, missing, None)
+    error = fails(capsys, "--model=any")
+    assert f"Received: no {missing}. Install them by pip install 't2t_repro[server]'." in error
+
+
+@pytest.mark.parametrize(
+    "address, said",
+    [
+        ("127.0.0.1", ""),
+        ("::1", ""),
+        ("0.0.0.0", "warning: it listens on every address of this machine: whoever reaches that"),
+        ("::", "warning: it listens on every address of this machine"),
+        ("192.0.2.7", "warning: it listens on 192.0.2.7: whoever reaches that may translate"),
+        ("fe80::1%eth0", "warning: it listens on fe80::1%eth0"),
+    ],
+)
+def test_a_warning_where_others_can_ask(address, said, capsys):
+    server.warn_of_reach(address)
+    error = capsys.readouterr().err
+    assert said in error and bool(said) == bool(error)
+
+
+@pytest.fixture
+def program(folder):
+    """Starts the program with a slow model; returns its process and its address."""
+    processes = []
+
+    def start(*flags):
+        command = [sys.executable, "-c", SLOW, f"--model={folder}", "--port=0", *flags]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        for line in process.stdout:
+            if found := re.search(r"Serving slow on (http://.*/) \(Ctrl-C ends it\)", line):
+                return types.SimpleNamespace(process=process, address=found[1])
+        raise AssertionError(process.stderr.read())
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def ask(address, text):
+    body = json.dumps({"inputs": text}).encode()
+    with urllib.request.urlopen(f"{address}translate", body, timeout=30) as answer:
+        return json.load(answer)["translations"][0]["translation"]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
+    started = program()
+    assert started.address.startswith("http://127.0.0.1:")
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(ask(started.address, "abc")))
+    asking.start()
+    assert started.process.stdout.readline() == "translating\n"
+    started.process.send_signal(signum)
+    _, error = started.process.communicate(timeout=30)
+    asking.join()
+    assert answers == ["cba"]
+    assert started.process.returncode == 0
+    assert error == ""
+    with pytest.raises(urllib.error.URLError):
+        ask(started.address, "abc")
+
+
+def test_clients_that_break_off_or_send_no_http(program):
+    started = program("--max_connections=20")
+    host, port = re.search(r"http://(.*):(\d+)/", started.address).groups()
+    broken = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",  # TLS
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{",
+        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000,
+        bytes(range(256)) * 4,
+        b"",
+    ]
+    for data in broken:
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            try:
+                client.sendall(data)
+            except OSError:
+                pass  # the server has heard enough
+    assert ask(started.address, "still here") == "ereh llits"
+    assert started.process.poll() is None

@@ -1,0 +1,212 @@
+"""t2t-show: what a run directory says, at any moment of a run, without loading TensorFlow."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import show
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.views import run_view
+
+SET = "transformer_tiny"
+COMMAND = "t2t-trainer --output_dir=here"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of 40 steps that has made 20, with three checkpoints, as training leaves them."""
+    run = RunDirectory(tmp_path / "run")
+    config = RunConfig(
+        hparams_set=SET,
+        hparams=registry.get_hparams(SET, "train_steps=40,pos=none"),
+        problem="text2text_tmpdir",
+        data_dir="data",
+        version="7",
+        random_seed=3,
+    )
+    run.begin(config, COMMAND.split(), [])
+    losses = {5: 3.0, 10: 2.0, 15: 2.5}
+    for step in range(1, 21):
+        run.append_metrics({"kind": "train", "step": step, "time": 1.0, "loss": 4 - step / 10})
+        if step in losses:
+            scores = {"loss": losses[step], "accuracy": step / 20, "accuracy_top5": "nan"}
+            run.append_metrics({"kind": "eval", "step": step, "split": "test", "loss": 9.0})
+            row = {"kind": "eval", "step": step, "time": 2.0, "split": "dev"}
+            run.append_metrics(row | scores)
+            checkpoint(run, step)
+    return run
+
+
+def checkpoint(run, step, averaged=()):
+    folder = run.checkpoints_dir / f"ckpt-{step}"
+    folder.mkdir(parents=True)
+    arrays = {
+        "shared/embeddings": (7, 3),
+        "encoder/layer_0/ffn/feed_forward/conv1/kernel": (3, 5),
+        "encoder/layer_1/ffn/feed_forward/conv1/bias": (5,),
+        "encoder/layer_prepostprocess/layer_norm/scale": (3,),
+    }
+    with open(folder / "weights.npz", "wb") as file:
+        np.savez(file, **{name: np.zeros(shape, "float32") for name, shape in arrays.items()})
+    files = {"weights.npz": (folder / "weights.npz").stat().st_size}
+    state = {"format": 1, "files": files, "step": step, "averaged": list(averaged)}
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def shown(capsys, *argv):
+    cli.run("t2t-show", show.__doc__, show.define_flags, show.main, list(argv))
+    return capsys.readouterr().out
+
+
+def test_what_it_reads(run):
+    found = run_view.view(run)
+    assert found.changes == {"train_steps": (250000, 40), "pos": ("timing", "none")}
+    assert (found.step, found.train_steps, found.trainer) == (20, 40, "")
+    parts = {"shared": 21, "encoder/ffn": 20, "encoder/last norm": 3}
+    assert found.parameters == parts
+    assert [each.step for each in found.checkpoints] == [5, 10, 15]
+    assert found.checkpoints[1].scores == {"loss": 2.0, "accuracy": 0.5}
+    assert found.best == {"loss": (10, 2.0), "accuracy": (15, 0.75)}
+    assert found.curves["train loss"][:2] == [(1, 3.9), (2, 3.8)]
+    assert found.curves["test loss"] == [(5, 9.0), (10, 9.0), (15, 9.0)]
+
+
+def test_what_it_prints(run, capsys):
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert "step 20 of 40 (50%), stopped, last report" in said
+    assert "pos          'timing' -> 'none'" in said
+    assert "encoder/ffn" in said and "45.5%" in said
+    assert "best dev loss                  2.0000 at step 10" in said
+    lines = [line.split() for line in said.splitlines()]
+    assert ["10", "0.0", "2.0000", "0.5000", "best", "loss"] in lines
+    assert ["15", "0.0", "2.5000", "0.7500", "last,", "best", "accuracy"] in lines
+    assert f"It stopped before step 40. Go on: {COMMAND}" in said
+    assert "The dev loss was best at step 10 (2.0000) and is 2.5000 at step 15" in said
+    assert "t2t-avg-all" in said and "t2t-decoder" in said
+
+
+def test_json_for_programs(run, capsys):
+    found = json.loads(shown(capsys, f"--output_dir={run.path}", "--json"))
+    assert found["best"]["loss"] == [10, 2.0] and found["step"] == 20
+    assert found["checkpoints"][2]["scores"]["accuracy"] == 0.75
+    assert len(found["next"]) == 5
+
+
+def test_while_it_trains(run, capsys):
+    with open(run.metrics_path, "a") as file:
+        file.write('{"kind": "train", "step": 21, "lo')
+    (run.checkpoints_dir / ".incomplete-20").mkdir()
+    (run.checkpoints_dir / ".incomplete-old-ckpt-1").mkdir()
+    (run.checkpoints_dir / "ckpt-18").mkdir()
+    (run.checkpoints_dir / "ckpt-15" / "weights.npz").write_bytes(b"cut short")
+    (run.path / "nonfinite").mkdir()
+    (run.path / "nonfinite" / "batch-9.json").write_text("{}")
+    lock = f"process {os.getpid()} on {socket.gethostname()}, since now"
+    (run.path / "trainer.lock").write_text(lock + "\n")
+    found = run_view.view(run)
+    assert found.trainer == lock and found.being_written == (20,) and found.nonfinite == 1
+    assert [each.whole for each in found.checkpoints] == [True, True, False, False]
+    assert found.parameters["shared"] == 21  # of the newest whole one
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert f"training now ({lock})" in said and "20  is being written" in said
+    assert said.count("NOT WHOLE") == 2 and "tensorboard --logdir" in said
+    assert "1 batches were not finite" in said and "t2t-avg-all" not in said
+
+
+@pytest.mark.parametrize(
+    "lock", ["process 4194999 on {}, since now", "process 1 on elsewhere, since now", "", "half"]
+)
+def test_a_trainer_that_is_gone(run, lock):
+    (run.path / "trainer.lock").write_text(lock.format(socket.gethostname()))
+    assert run_view.view(run).trainer == ""
+
+
+def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
+    new = RunDirectory(tmp_path / "new")
+    new.begin(run.config(), ["t2t-trainer"], [])
+    said = shown(capsys, f"--output_dir={new.path}")
+    assert "Parameters: not known before a checkpoint" in said and "Checkpoints: none" in said
+    assert "There is no checkpoint yet" in said and "Curves" not in said
+    checkpoint(new, 15, averaged=(10, 15))
+    said = shown(capsys, f"--output_dir={new.path}")
+    assert "step 15, an average of 2 checkpoints: 10, 15" in said
+    assert "training does not go on from it" in said
+
+
+def test_a_set_of_somebody_elses(run, tmp_path, capsys):
+    file = run.path / "run.json"
+    file.write_text(file.read_text().replace(SET, "their_show_set"))
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert "their_show_set is not a set that is known here; --t2t_usr_dir names" in said
+    folder = tmp_path / "their_show_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from t2t_repro import registry\n"
+        "@registry.register_hparams\n"
+        f"def their_show_set():\n    return registry.get_hparams('{SET}', 'pos=none')\n"
+    )
+    said = shown(capsys, f"--output_dir={run.path}", f"--t2t_usr_dir={folder}")
+    assert "train_steps  250000 -> 40" in said and "pos " not in said
+
+
+def test_many_checkpoints_and_the_best_that_are_kept(run, capsys):
+    for step in range(21, 41):
+        checkpoint(run, step)
+    best = run.path / "best" / "checkpoints"
+    best.mkdir(parents=True)
+    (best / "ranking.json").write_text(json.dumps({"ranking": [{"step": 10}, {"step": 15}]}))
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert "Checkpoints (23)" in said and "... 11 more ..." in said
+    assert "finished" in said and "best: 10, 15" in said
+    steps = [line.split()[0] for line in said.splitlines() if line.startswith("         ")]
+    assert steps[0] == "5" and steps[-1] == "40" and len(steps) == 12
+
+
+def test_sparkline():
+    assert show.sparkline([]) == ""
+    assert show.sparkline([1, 1]) == "▁▁"
+    assert show.sparkline([0, 7, 3.5], bars="01234567") == "074"
+    assert show.sparkline(range(100), width=4, bars="0123") == "0123"
+
+
+def test_names_are_those_of_training():
+    from t2t_repro.training import checkpoints, metrics
+
+    ours = run_view.STATE, run_view.WEIGHTS, run_view.RANKING
+    assert ours == (checkpoints.STATE, checkpoints.WEIGHTS, checkpoints.RANKING)
+    assert set(run_view.LESS_IS_BETTER) == set(metrics.LESS_IS_BETTER)
+
+
+def test_it_is_quick_and_takes_a_folder_alone(run):
+    ask = [sys.executable, "-X", "importtime", "-m", "t2t_repro.bin.show", str(run.path)]
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0 and "step 20 of 40" in done.stdout
+        if seconds[-1] < 2:
+            break
+    assert min(seconds) < 2
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not modules & {"tensorflow", "keras", "numpy"}
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "Expected a run directory: t2t-show RUN. Received: none."),
+        (["--output_dir=/nothing"], "Expected a run directory with run.json and hparams.json"),
+    ],
+)
+def test_what_it_refuses(argv, message, capsys):
+    with pytest.raises(SystemExit) as left:
+        shown(capsys, *argv)
+    assert left.value.code == 2 and message in capsys.readouterr().err

@@ -1,0 +1,267 @@
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import quickstart, trainer
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import batch_size, checkpoints, devices
+from t2t_repro.training.batch_size import Trial
+from t2t_repro.training.cluster import Cluster
+from t2t_repro.training.devices import Devices
+from t2t_repro.training.progress import Progress
+
+TINY = "num_hidden_layers=1,batch_size=256"
+PROBLEM = "algorithmic_reverse_binary40_test"
+
+
+def run(*argv):
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+
+
+@pytest.fixture
+def flags(tmp_path):
+    return [
+        f"--problem={PROBLEM}",
+        "--hparams_set=transformer_test",
+        f"--hparams={TINY}",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--train_steps=3",
+        "--log_step_count_steps=1",
+    ]
+
+
+def test_it_makes_data_trains_evaluates_and_continues(flags, tmp_path, capsys):
+    run(*flags, "--generate_data", "--local_eval_frequency=2", "--keep_checkpoint_max=1")
+    out = capsys.readouterr().out
+    assert f"{PROBLEM}: vocabulary of 4" in out and "step 3/3 | loss" in out
+    assert "step 2 | dev: loss" in out and "step 3 | dev: loss" in out
+    directory = RunDirectory(tmp_path / "run")
+    names = [path.name for path in checkpoints.list_checkpoints(directory.path)]
+    assert names == ["ckpt-3"]
+    config = directory.config()
+    assert config.hparams.train_steps == 3 and config.problem == PROBLEM
+    run(*[flag.replace("steps=3", "steps=4") for flag in flags], "--schedule=train")
+    out = capsys.readouterr().out
+    assert "Continuing from" in out and "step 4/4" in out and "dev" not in out
+    assert len(directory.config().commands) == 2
+
+
+@pytest.mark.parametrize("missing", ["problem", "hparams_set", "data_dir", "output_dir"])
+def test_what_is_missing_is_named(flags, capsys, missing):
+    with pytest.raises(SystemExit) as stopped:
+        run(*[flag for flag in flags if not flag.startswith(f"--{missing}=")])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"t2t-trainer: error: Expected --{missing}. Received: none. ")
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--schedule=trian", "Unknown schedule. Received: 'trian'. Did you mean 'train'"),
+        ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
+        ("--hparams=hiden_size=3", "Unknown hparam. Received: 'hiden_size'.*'hidden_size'"),
+        ("--problem=algorithmic_revers", "Unknown problem"),
+        ("--train_steps=0", "train_steps"),
+        ("--random_seed=4294967296", "random_seed=4294967296: 4294967296 is not an integer in"),
+        ("--data_dir=/nothing", "t2t-datagen --problem="),
+        ("--worker_gpu=7000", "--worker_gpu between 1 and"),
+        (
+            "--schedule=train --keep_best=1",
+            "a schedule that evaluates.* with --keep_best. Received: t",
+        ),
+        ("--schedule=train --eval_early_stopping_steps=2", "with --eval_early_stopping_steps"),
+        ("--keep_best=1 --best_metric=acuracy", "Unknown metric of --best_metric.*'accuracy'"),
+        (
+            "--eval_early_stopping_steps=2 --eval_early_stopping_metric=bleu",
+            "Unknown metric of --eval_early_stopping_metric. Received: 'bleu'",
+        ),
+        (
+            "--eval_early_stopping_metric_delta=0.2",
+            "Expected --eval_early_stopping_steps with --eval_early_stopping_metric_delta. Rec",
+        ),
+        ("--max_nonfinite_steps=-1", "max_nonfinite_steps"),
+        ("--evalsteps=3", "Unknown flag. Received: '--evalsteps'. Did you mean 'eval_steps'"),
+    ],
+)
+def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
+    if "metric=" in flag or "schedule=train " in flag:  # found once the data are there
+        generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, *flag.split())
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert re.search(message, error), error
+    assert not (tmp_path / "run").exists()
+
+
+def test_registry_help_lists_everything_and_loads_nothing_heavy():
+    code = (
+        "import sys; from t2t_repro import cli, trainer\n"
+        "cli.run('t', '', trainer.define_flags, trainer.main, ['--registry_help'])\n"
+        "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("translate_ende_multi30k", "transformer_base_v1", quickstart.PROBLEM):
+        assert f"  {name}\n" in done.stdout
+
+
+def test_help_names_every_flag(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        run("--help")
+    assert stopped.value.code == 0
+    out = capsys.readouterr().out
+    assert "--local_eval_frequency=" in out and "Save and evaluate every this many steps." in out
+    assert "--[no]generate_data" in out and out.startswith("t2t-trainer: trains and evaluates")
+
+
+def test_the_embedded_default_runs_through(tmp_path, capsys, monkeypatch):
+    """Shrunk; that it learns is for test_experiment and for the command itself."""
+    problem = registry.get_problem(quickstart.PROBLEM)
+    for name, value in {
+        "train_size": 60,
+        "dev_size": 6,
+        "train_length": 4,
+        "dev_length": 4,
+    }.items():
+        monkeypatch.setattr(type(problem), name, value)
+    out = tmp_path / "run"
+    settings = f"--hparams={TINY},hidden_size=16,filter_size=8"
+    run(f"--output_dir={out}", "--train_steps=2", settings)
+    said = capsys.readouterr().out
+    assert said.startswith(f"No --problem and no --data_dir: training {quickstart.HPARAMS_SET} on ")
+    assert said.count("\nreference ") == said.count("\ndecoded ") == 3  # 6 by strides of 2
+    assert "Accuracy per sequence, decoded with beam 4: 0." in said and "of 6 held-out" in said
+    assert f"t2t-decoder --output_dir={out} --decode_interactive" in said
+    assert RunDirectory(out).config().hparams_set == quickstart.HPARAMS_SET
+
+
+def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
+    run(*flags, "--generate_data", "--schedule=train", "--random_seed=5")
+    output_dir = f"--output_dir={tmp_path / 'run'}"
+    run(output_dir, "--train_steps=4", "--schedule=train")
+    out = capsys.readouterr().out
+    assert "(step 3)" in out and "step 4/4" in out
+    with pytest.raises(SystemExit):
+        run(output_dir, "--hparams=hidden_size=32", "--train_steps=5")
+    assert "hidden_size was 16, now 32" in capsys.readouterr().err
+
+
+def test_a_signal_saves_the_step_and_the_same_command_continues(
+    flags, tmp_path, capsys, monkeypatch
+):
+    step = Progress.step
+
+    def then_a_signal(self, number, *arguments, **more):
+        step(self, number, *arguments, **more)
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "step", then_a_signal)
+        with pytest.raises(SystemExit) as stopped:
+            run(*flags, "--generate_data", "--schedule=train")
+    assert stopped.value.code == 143
+    path = checkpoints.latest(tmp_path / "run")
+    at = checkpoints.step_of(path)
+    said = f"stopped by SIGTERM at step {at}, saved as {path}. The same command continues."
+    assert said in capsys.readouterr().err and at in (1, 2)
+    run(*flags, "--generate_data", "--schedule=train")
+    out = capsys.readouterr().out
+    assert f"Continuing from {path} (step {at})." in out and "step 3/3" in out
+
+
+def test_a_signal_while_the_data_are_made(flags, capsys, monkeypatch):
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr(trainer, "generate", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, "--generate_data")
+    assert stopped.value.code == 130
+    said = "t2t-trainer: stopped by SIGINT. The same command continues.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_several_workers_do_not_make_the_data(flags, tmp_path, capsys, monkeypatch):
+    two = Devices(cluster=Cluster(("a:1", "b:1"), 1))
+    monkeypatch.setattr(devices, "choose", lambda worker_gpu: two)
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, "--generate_data")
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert "Expected the data to be there before several workers train on them." in error
+    assert "Received: --generate_data. Make them by t2t-datagen" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):
+    calls = []
+
+    def generate_data(problem, data_dir, tmp_dir, **options):
+        calls.append((problem.name, data_dir, options))
+        raise UserError("enough")
+
+    monkeypatch.setattr("t2t_repro.data.generate.generate_data", generate_data)
+    monkeypatch.setattr("t2t_repro.data.workers.available_cores", lambda: 7)
+    with pytest.raises(SystemExit):
+        run(*flags, "--generate_data")
+    ((name, data_dir, options),) = calls
+    assert (name, data_dir) == (PROBLEM, str(tmp_path / "data"))
+    assert options["num_processes"] == 7
+    load = pickle.loads(pickle.dumps(options["load_problem"]))  # as a process gets it
+    assert load().name == PROBLEM
+
+
+def test_a_second_trainer_is_refused(flags, tmp_path, capsys):
+    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    with RunDirectory(tmp_path / "run").locked(), pytest.raises(SystemExit) as stopped:
+        run(*flags)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert (
+        f"Expected no other trainer in {tmp_path / 'run'}. Received: process {os.getpid()}" in error
+    )
+
+
+def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
+    flags, tmp_path, capsys, monkeypatch
+):
+    asked = []
+
+    def run_trial(command, size, limit_mb, seconds):
+        asked.append((command, size, limit_mb))
+        return Trial(size, size <= 256, 5.0)
+
+    monkeypatch.setattr(batch_size, "run_trial", run_trial)
+    monkeypatch.setattr(sys, "argv", ["t2t-trainer", *flags, "--find_batch_size"])
+    run(*flags, "--find_batch_size", "--memory_limit_mb=700")
+    assert "The largest that fits: --hparams=batch_size=256" in capsys.readouterr().out
+    command, size, limit = asked[0]
+    assert (command[-len(flags) :], size, limit) == (flags, 256, 700)
+    assert (tmp_path / "run" / "batch-size.json").exists()
+    with pytest.raises(SystemExit):
+        run("--find_batch_size")
+    assert "Expected --problem. Received: none" in capsys.readouterr().err
+
+
+def test_a_batch_size_is_tried(flags, tmp_path, capsys):
+    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    run(*flags, "--try_batch_size=300")
+    said = capsys.readouterr().out.splitlines()[-1].removeprefix(batch_size.MARK)
+    values = json.loads(said)
+    assert values["peak_mb"] > 50 and values["step_seconds"] > 0
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,117 @@
+import csv
+import json
+import os
+
+import keras
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import translate_all
+from t2t_repro.registry import get_hparams, get_problem
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints
+
+PROBLEM = "algorithmic_identity_decimal40"
+
+
+@pytest.fixture(scope="module")
+def model():
+    from t2t_repro.models.build import transformer_for
+
+    hparams = get_hparams("transformer_test", "hidden_size=8,filter_size=12,num_hidden_layers=1")
+    keras.utils.set_random_seed(1)
+    return transformer_for(get_problem(PROBLEM), hparams, "")
+
+
+@pytest.fixture
+def run(model, tmp_path):
+    """A run with the checkpoints 5 and 10 of an untrained model; each looks two minutes old."""
+    directory = RunDirectory(tmp_path / "run")
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=model.hparams,
+        problem=PROBLEM,
+        data_dir=str(tmp_path),
+        version="0",
+    )
+    directory.begin(config, ["t2t-trainer"], [])
+    for step in (5, 10):
+        path = checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=step))
+        os.utime(path, (1e9 + step, 1e9 + step))
+    (tmp_path / "in").write_text("3 4 5\n7 1 2 9\n")
+    (tmp_path / "right").write_text("3 4 5\n7 1 2 9\n")
+    return directory
+
+
+def program(run, *flags):
+    flags = [f"--model_dir={run.path}", f"--source={run.path.parent / 'in'}", *flags]
+    doc = translate_all.__doc__
+    cli.run("t2t-translate-all", doc, translate_all.define_flags, translate_all.main, flags)
+
+
+def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
+    out = tmp_path / "out"
+    flags = [f"--translations_dir={out}", f"--reference={tmp_path / 'right'}", "--beam_size=1"]
+    program(run, *flags, "--decode_hparams=extra_length=3")
+    said = capsys.readouterr()
+    for step in (5, 10):
+        file = out / f"{PROBLEM}-{step}"
+        assert len(file.read_text().splitlines()) == 2 and file.stat().st_mtime == 1e9 + step
+        assert f"{file}: " in said.out and f"Translating with {run.path}" in said.err
+    rows = json.loads((out / "scores.json").read_text())
+    assert [row["step"] for row in rows] == [5, 10]
+    with open(out / "scores.csv") as file:
+        table = list(csv.DictReader(file))
+    assert [float(row["sacrebleu"]) for row in table] == [r["sacrebleu"]["score"] for r in rows]
+    assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+    checkpoints.delete(checkpoints.list_checkpoints(run.path)[0])  # as a trainer does
+    program(run, *flags, "--decode_hparams=extra_length=3")
+    said = capsys.readouterr()
+    assert f"{out / PROBLEM}-5 exists already and is not translated again." in said.err
+    assert "Translating" not in said.err
+    assert json.loads((out / "scores.json").read_text()) == rows
+    with pytest.raises(SystemExit):
+        program(run, *flags, "--alpha=0.7")
+    error = capsys.readouterr().err
+    assert "to hold translations made with the same decode_hparams. Received: another" in error
+
+
+def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp_path):
+    said, waits = [], []
+    (checkpoints.list_checkpoints(run.path)[0] / checkpoints.WEIGHTS).write_bytes(b"torn")
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=20))
+
+    found = translate_all.translate_all(
+        run, run.config(), str(tmp_path / "in"), tmp_path / "out", "beam_size=1,extra_length=2",
+        wait_minutes=0.5, say=said.append, sleep=sleep,
+    )  # fmt: skip
+    steps = [(file.step, scores) for file, scores in found]
+    assert steps == [(10, None), (20, None)]
+    assert len(waits) == 5  # two until the checkpoint, and half a minute more
+    assert any(text.startswith("Passing over ckpt-5, which is gone or not whole.") for text in said)
+
+
+def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tmp_path, capsys):
+    for flags, message in [
+        (["--min_steps=11"], "Received: none from step 11 on. Give --wait_minutes to wait."),
+        (["--decoder_command=qsub {params}"], "Expected no --decoder_command: this process loads"),
+        (["--problem=algorithmic_sort_problem"], f"Expected --problem={PROBLEM}, with which"),
+        (["--source="], "Expected --source. Received: none."),
+        (["--reference=nowhere"], "No such file: 'nowhere'."),
+        (["--decode_hparams=shards=2"], "Decode hparam shards has no effect on t2t-translate-all"),
+        (["--t2t_usr_dir=nowhere"], "nowhere"),
+    ]:
+        with pytest.raises(SystemExit) as stop:
+            program(run, f"--translations_dir={tmp_path / 'out'}", *flags)
+        assert stop.value.code == 2 and message in capsys.readouterr().err
+    text = (run.path / "run.json").read_text().replace(PROBLEM, "parsing_wsj4k")
+    (run.path / "run.json").write_text(text)
+    with pytest.raises(SystemExit):
+        program(run, f"--translations_dir={tmp_path / 'out'}")
+    error = capsys.readouterr().err
+    assert "Expected a run that translates. Received: " in error and "of parsing_wsj4k" in error

@@ -1,0 +1,161 @@
+"""Downloads from a server of the test's own: whole, resumed, wrong, impossible."""
+
+import hashlib
+import http.server
+import json
+import threading
+
+import pytest
+
+from t2t_repro.corpora import downloads
+from t2t_repro.errors import UserError
+
+CONTENT = bytes(range(256)) * 4000  # more than three blocks
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves `content` under every path; `stop_after` bytes of an answer it breaks off."""
+
+    content = CONTENT
+    headers_sent = {"ETag": '"1"'}
+    stop_after = None
+    ranges_asked: list = []
+
+    def do_GET(self):
+        asked = self.headers["Range"]
+        type(self).ranges_asked.append(asked)
+        start = int(asked[len("bytes=") : -1]) if asked else 0
+        if start and self.headers["If-Range"] != self.headers_sent.get("ETag"):
+            start = 0
+        if start >= len(self.content) > 0:
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(self.content)}")
+            self.end_headers()
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(self.content) - start))
+        for name, value in self.headers_sent.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(self.content[start:][: self.stop_after])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """The class of the server's answers, to be changed, and its URL."""
+    monkeypatch.setenv("no_proxy", "*")
+    answers = type("Answers", (Server,), {"ranges_asked": []})
+    running = http.server.HTTPServer(("127.0.0.1", 0), answers)
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+    thread.start()
+    answers.url = f"http://127.0.0.1:{running.server_port}/file.gz"
+    yield answers
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_when_it_is_whole_with_a_record(tmp_path, server, capsys):
+    path = tmp_path / "new" / "file.gz"
+    downloads.download(server.url, path, DIGEST)
+    assert path.read_bytes() == CONTENT
+    assert names(path.parent) == ["file.gz", "file.gz.download.json"]
+    record = json.loads((path.parent / "file.gz.download.json").read_text())
+    assert record == {"url": server.url, "bytes": len(CONTENT), "sha256": DIGEST}
+    assert f"Downloading {server.url} to {path.parent}" in capsys.readouterr().err
+
+
+def test_a_download_goes_on_where_it_stopped(tmp_path, server):
+    path = tmp_path / "file.gz"
+    server.stop_after = 300_007
+    expected = (
+        f"Cannot download {server.url} to {path}. Received: 300,007 of 1,024,000 bytes, then the "
+        f"end. Get it by hand and put it into {tmp_path} as file.gz. Or repeat the command: it "
+        "goes on from 300,007 bytes."
+    )
+    with pytest.raises(UserError) as error:
+        downloads.download(server.url, path)
+    assert str(error.value) == expected and not path.exists()
+    server.stop_after = None
+    downloads.download(server.url, path, DIGEST)
+    assert path.read_bytes() == CONTENT and server.ranges_asked == [None, "bytes=300007-"]
+    assert names(tmp_path) == ["file.gz", "file.gz.download.json"]
+
+
+@pytest.mark.parametrize("headers", [{"ETag": '"2"'}, {}, {"ETag": 'W/"1"'}])
+def test_a_part_of_another_file_is_not_gone_on_from(tmp_path, server, headers):
+    """The file has changed, or nothing says that it has not."""
+    path = tmp_path / "file.gz"
+    if not headers.get("ETag") == '"2"':
+        server.headers_sent = headers
+    server.content, server.stop_after = b"old" * 1000, 100
+    with pytest.raises(UserError, match="100 of 3,000 bytes") as error:
+        downloads.download(server.url, path)
+    assert ("goes on from 100 bytes" in str(error.value)) == (headers.get("ETag") == '"2"')
+    server.content, server.stop_after, server.headers_sent = CONTENT, None, headers
+    downloads.download(server.url, path, DIGEST)
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("extra", [b"", b"more than there is"])
+def test_a_part_that_is_all_or_more_than_all(tmp_path, server, extra):
+    """As after a kill before the last renaming."""
+    path = tmp_path / "file.gz"
+    (tmp_path / "file.gz.incomplete").write_bytes(CONTENT + extra)
+    state = {"url": server.url, "validator": '"1"'}
+    (tmp_path / "file.gz.incomplete.json").write_text(json.dumps(state))
+    downloads.download(server.url, path, DIGEST)
+    assert path.read_bytes() == CONTENT and len(server.ranges_asked) == (2 if extra else 1)
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_kept(tmp_path, server):
+    expected = f"Expected {server.url} to have SHA-256 abc. Received: {DIGEST}. Get it by hand"
+    with pytest.raises(UserError, match=expected):
+        downloads.download(server.url, tmp_path / "file.gz", "abc")
+    assert names(tmp_path) == []
+
+
+def test_a_web_page_is_not_the_file(tmp_path, server):
+    server.headers_sent = {"Content-Type": "text/html; charset=utf-8"}
+    with pytest.raises(UserError, match="Received: a web page. Open .* as file.gz"):
+        downloads.download(server.url, tmp_path / "file.gz")
+    assert names(tmp_path) == []
+
+
+def test_without_a_server_the_error_names_url_file_and_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    url, path = "http://127.0.0.1:1/f.tgz", tmp_path / "f.tgz"
+    expected = f"Cannot download {url} to {path}. .*refused.*by hand and put it into {tmp_path} as"
+    with pytest.raises(UserError, match=expected):
+        downloads.download(url, path)
+    assert names(tmp_path) == []
+
+
+def test_a_file_that_has_changed_since_is_refused(tmp_path, server):
+    path = tmp_path / "file.gz"
+    downloads.download(server.url, path)
+    downloads.verify(path)
+    path.write_bytes(CONTENT[:-1])
+    expected = "as it was downloaded: 1024000 bytes.*Received: 1023999.*Delete it and file.gz.down"
+    with pytest.raises(UserError, match=expected):
+        downloads.verify(path)
+
+
+def test_a_file_put_there_by_hand_is_used_with_a_warning(tmp_path, capsys):
+    path = tmp_path / "file.gz"
+    path.write_bytes(CONTENT)
+    downloads.verify(path)
+    downloads.verify(path, DIGEST)
+    assert capsys.readouterr().err == ""
+    downloads.verify(path, "abc")
+    assert "is not the published file, which has SHA-256 abc" in capsys.readouterr().err
+    (tmp_path / "file.gz.download.json").write_text("broken")
+    downloads.verify(path)

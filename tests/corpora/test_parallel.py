@@ -1,0 +1,218 @@
+"""Raw corpora as tensor2tensor's translation problems name them."""
+
+import gzip
+import tarfile
+import zipfile
+
+import pytest
+
+from t2t_repro.corpora import parallel as corpora
+from t2t_repro.errors import UserError
+from t2t_repro.text.subword import SubwordTextEncoder
+
+
+def compiled(tmp_path, datasets, name="out", **options):
+    base = corpora.compile_data(str(tmp_path), datasets, name, **options)
+    return [open(base + end, encoding="utf-8").read() for end in (".lang1", ".lang2")]
+
+
+def archive(tmp_path, name, files):
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    with tarfile.open(tmp_path / name, "w:gz") as tar:
+        for file in files:
+            tar.add(tmp_path / file, file)
+            (tmp_path / file).unlink()
+
+
+def test_plain_files_an_archive_and_gz_one_after_the_other(tmp_path):
+    (tmp_path / "a.en").write_text(" one \n\ntwo\n")
+    (tmp_path / "a.de").write_text("eins\nleer\nzwei\n")
+    archive(tmp_path, "b.tgz", {"b.en": "three\n", "b.de": "drei\n"})
+    for language, text in (("en", "four\n"), ("de", "vier\n")):
+        (tmp_path / f"c.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    datasets = [
+        ["a.tgz", ("a.en", "a.de")],
+        [str(tmp_path / "b.tgz"), ("b.en", "b.de")],
+        ["c", ("c.en.gz", "c.de.gz")],
+    ]
+    assert compiled(tmp_path, datasets) == ["one\ntwo\nthree\nfour\n", "eins\nzwei\ndrei\nvier\n"]
+    assert compiled(tmp_path, "never read") == compiled(tmp_path, [])  # they are there already
+
+
+def test_sgm_keeps_the_segments(tmp_path):
+    text = '<srcset setid="x">\n<doc>\n<p>\n<seg id="1">{}</seg>\n</p>\n</doc>\n</srcset>\n'
+    (tmp_path / "a.sgm").write_text(text.format("one"))
+    (tmp_path / "b.sgm").write_text(text.format("eins"))
+    assert compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]]) == ["one\n", "eins\n"]
+
+
+def test_sgm_pairs_segments_wherever_they_stand(tmp_path):
+    (tmp_path / "a.sgm").write_text('<srcset>\n<seg id="1">one</seg>\n<seg id="2"></seg>\n')
+    (tmp_path / "b.sgm").write_text('<seg id="1">eins</seg>\n<p>\n<seg id="2">zwei</seg>\n')
+    assert compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]]) == ["one\n", "eins\n"]
+    (tmp_path / "b.sgm").write_text('<seg id="1">eins</seg>\n')
+    with pytest.raises(UserError, match="as many <seg> lines in .*a.sgm as in .*b.sgm.*2 and 1"):
+        compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]], "again")
+
+
+TMX = """<?xml version="1.0"?>
+ <tu>
+  <tuv xml:lang="en"> not a line of its own <seg>left out</seg></tuv>
+   <seg>Tom &amp;amp; Jerry &amp; co. said &quot;no&quot; &amp;quot;.</seg>
+   <seg>Er & apos; sagte & lt;nein&gt;.</seg>
+<seg>no blank before</seg>
+   <seg></seg>
+   <seg>leer</seg>
+"""
+
+
+@pytest.mark.parametrize("name", ["a.tmx", "a.tmx.gz"])
+def test_tmx_as_tensor2tensor_reads_it(tmp_path, name):
+    """T2T 1.15.7 gives this pair for these lines."""
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    (tmp_path / name).write_bytes(pack(TMX.encode()))
+    expected = ['Tom & Jerry & co. said "no" ".\n', "Er ' sagte <nein>.\n"]
+    assert compiled(tmp_path, [["http://host/" + name, ("tmx", name)]]) == expected
+    (tmp_path / name).write_bytes(pack(TMX.encode() + b"  <seg>alone</seg>\n"))
+    with pytest.raises(UserError, match="a.tmx.* to have a partner. Received: 'alone' at the end"):
+        compiled(tmp_path, [["x", ("tmx", name)]], "odd")
+
+
+def test_kinds_of_files_are_cleaned_where_that_is_asked_for(tmp_path):
+    dirty, good = "no sentence", "A whole sentence."
+    (tmp_path / "a.en").write_text(f"{dirty}\n{good}\n")
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    (tmp_path / "a.tsv").write_text(f"{dirty}\tdrei\n{good}\tvier\n")
+    (tmp_path / "a.tmx").write_text(
+        "".join(f" <seg>{text}</seg>\n" for text in (dirty, "fünf", good, "sechs"))
+    )
+    datasets = [["x", ("a.en", "a.de")], ["x", ("tsv", 0, 1, "*.tsv")], ["x", ("tmx", "a.tmx")]]
+    everything = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
+    for kinds, left_out in (
+        ([], []),
+        (["txt"], ["eins"]),
+        (["tsv", "tmx"], ["drei", "fünf"]),
+        (["txt", "tsv", "tmx"], ["eins", "drei", "fünf"]),
+    ):
+        result = compiled(tmp_path, datasets, "-".join(kinds), datatypes_to_clean=kinds)
+        assert result[1].split() == [text for text in everything if text not in left_out]
+
+
+def test_tsv_columns_of_files_in_an_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        zipped.writestr("part1.tsv", "id\tzwei\ttwo\nshort\n")
+    datasets = [["a.zip", ("tsv", 2, 1, "part*.tsv")]]
+    assert compiled(tmp_path, datasets) == ["two\n", "zwei\n"]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "options", "message"),
+    [
+        ([["x", ("tsv", 0, 1, "*.tsv")]], {}, "Expected files '.*tsv' in .* or in x. Received"),
+        ([["x", ("a.en", "a.de")]], {}, "Expected a.en .or a.en.gz. in"),
+        ([["x", ("tmx", "a.tmx")]], {}, "Expected a.tmx .or a.tmx.gz. in"),
+        ([], {"datatypes_to_clean": ["text"]}, "datatypes_to_clean of txt, tsv and tmx.*'text'"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path, datasets, options, message):
+    with pytest.raises(UserError, match=message):
+        compiled(tmp_path, datasets, **options)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):
+    archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\ndrei\n"})
+    expected = "as many lines in .*a.en as in .*a.de. Received: .*a.de has 3 lines, .*a.en has 2"
+    for _ in range(2):
+        with pytest.raises(UserError, match=expected):
+            compiled(tmp_path, [["a.tgz", ("a.en", "a.de")]])
+        assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize(
+    ("target", "clean"),
+    [("\neins\n", None), ("Ein Haus steht dort .\neins\n", ["txt"])],  # cleaned: tokenized ones go
+)
+def test_no_pair_at_all_leaves_nothing_behind(tmp_path, target, clean):
+    (tmp_path / "a.en").write_text("A house stands there .\n\n")
+    (tmp_path / "a.de").write_text(target)
+    datasets = [["x", ("a.en", "a.de")]]
+    for _ in range(2):
+        with pytest.raises(UserError, match="pairs for .*out.lang1 and .lang2. Received: none in"):
+            compiled(tmp_path, datasets, datatypes_to_clean=clean)
+        assert not list(tmp_path.glob("out*"))
+
+
+def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
+    """One killed while it unpacked, and one while it wrote."""
+    archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n"})
+    (tmp_path / "a.de.incomplete").write_text("ei")
+    (tmp_path / "out.lang1").write_text("one\ntwo\n")
+    (tmp_path / "out.lang2.incomplete").write_text("eins\n")
+    assert compiled(tmp_path, [["a.tgz", ("a.en", "a.de")]]) == ["one\ntwo\n", "eins\nzwei\n"]
+    base = str(tmp_path / "out")
+    assert corpora.count_compiled(base) == 2
+    (tmp_path / "out.lang2").write_text("eins\nzw")  # tensor2tensor writes under the final name
+    with pytest.raises(UserError, match="out.lang2 to end with a whole line.*half of line 2"):
+        corpora.count_compiled(base)
+    (tmp_path / "out.lang2").write_text("eins\n")
+    with pytest.raises(UserError, match="in .*out.lang1 as in .*out.lang2. Received: 2 and 1"):
+        corpora.count_compiled(base)
+
+
+def test_a_broken_archive_is_named(tmp_path):
+    (tmp_path / "a.tgz").write_bytes(b"half")
+    with pytest.raises(UserError, match="a.tgz to be a whole archive.*Delete it and try again"):
+        compiled(tmp_path, [["http://host/a.tgz", ("a.en", "a.de")]])
+    archive(tmp_path, "a.tgz", {"other": "x"})
+    with pytest.raises(UserError, match="Expected a.en .or a.en.gz. in"):
+        compiled(tmp_path, [["http://host/a.tgz", ("a.en", "a.de")]])
+
+
+def test_without_a_network_the_error_says_what_to_put_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    url = "http://127.0.0.1:1/dir/a.tgz"
+    expected = f"Cannot download {url} to .*by hand and put it into {tmp_path} as a.tgz"
+    with pytest.raises(UserError, match=expected):
+        compiled(tmp_path, [[url, ("a.en", "a.de")]])
+
+
+def test_iterators(tmp_path):
+    (tmp_path / "a").write_text("x\ty\tz\nno tab\n")
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"1\n2\n"))
+    tabs = list(corpora.text2text_txt_tab_iterator(tmp_path / "a"))
+    assert tabs == [{"inputs": "x", "targets": "y\tz"}]
+    pairs = list(corpora.text2text_txt_iterator(tmp_path / "a", tmp_path / "b"))
+    assert pairs[1] == {"inputs": "no tab", "targets": "2"}
+    (tmp_path / "c").write_text("1\n")
+    with pytest.raises(UserError, match="Expected as many lines"):
+        list(corpora.text2text_txt_iterator(tmp_path / "a", tmp_path / "c"))
+
+
+def test_maybe_download_copies_once(tmp_path):
+    (tmp_path / "source").write_text("first")
+    path = corpora.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
+    (tmp_path / "source").write_text("second")
+    assert path == corpora.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
+    assert open(path).read() == "first"
+    with pytest.raises(UserError, match="Cannot download ftp://"):
+        corpora.maybe_download(tmp_path, "other", "ftp://localhost:1/other")
+
+
+def test_lines_for_the_vocabulary_come_from_all_over_a_file(tmp_path):
+    """As tensor2tensor's: every (size / budget / 2 + 1)-th line, until the budget is used."""
+    (tmp_path / "a").write_text("".join(f"{i:09d}\n" for i in range(100)))
+    lines = list(corpora.generate_lines_for_vocab(str(tmp_path), [["x", ["a"]]], 100))
+    assert lines == [f"{i:09d}" for i in range(5, 73, 6)]
+    with pytest.raises(UserError, match="sources to be text files. Received: .'tmx', 'a'"):
+        list(corpora.generate_lines_for_vocab(str(tmp_path), [["x", ("tmx", "a")]]))
+
+
+def test_vocabularies_are_built_once(tmp_path):
+    (tmp_path / "a").write_text("some words and some more words\n" * 30)
+    arguments = (str(tmp_path), str(tmp_path), "vocab", 60, [["x", ["a"]]])
+    encoder = corpora.get_or_generate_vocab(*arguments)
+    assert isinstance(encoder, SubwordTextEncoder) and (tmp_path / "vocab").exists()
+    (tmp_path / "a").unlink()
+    assert corpora.get_or_generate_vocab(*arguments).vocab_size == encoder.vocab_size

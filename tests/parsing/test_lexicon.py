@@ -1,0 +1,32 @@
+from t2t_repro.parsing import lexicon, trees
+
+
+def test_tags_of_leaves():
+    assert trees.leaf_tags("S NP PRP /NP VP VBZ /VP / . /S") == ["PRP", "VBZ", "/", "."]
+    assert trees.leaf_tags("") == []
+
+
+def test_frequent_words_have_what_they_had_and_rare_ones_the_open_classes_too(tmp_path):
+    book = lexicon.Lexicon()
+    for _ in range(lexicon.RARE):
+        book.add("the dog barks .", "S NP DT NN /NP VP VBZ /VP . /S")
+    book.add("the the", "NP NNP DT /NP")
+    for number in range(lexicon.OPEN):
+        book.add(f"x{number}", "NP NN /NP")
+    book.add("ouch x0", "INTJ UH NN /INTJ")
+    assert book.entries() == {
+        "<UNK>": ["NN"],
+        ".": ["."],
+        "barks": ["VBZ"],
+        "dog": ["NN"],
+        "ouch": ["NN", "UH"],
+        "the": ["DT", "NNP"],
+    }
+    book.write(tmp_path / "a")
+    assert (tmp_path / "a").read_text().splitlines()[4:] == ["ouch NN UH", "the DT NNP"]
+
+
+def test_few_words_open_every_class():
+    book = lexicon.Lexicon()
+    book.add("a b", "S DT NN /S")
+    assert book.entries() == {"<UNK>": ["DT", "NN"]}

@@ -1,0 +1,135 @@
+import json
+import pathlib
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.parsing import parseval, trees
+
+GOLDEN = json.loads(
+    (pathlib.Path(__file__).parents[1] / "golden" / "text" / "parseval.json").read_text("utf-8")
+)
+GOLD = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))"
+
+
+@pytest.fixture(scope="module")
+def result():
+    return parseval.score(GOLDEN["gold"], GOLDEN["predicted"])
+
+
+def test_every_sentence_equals_evalb(result):
+    assert len(result["sentences"]) == len(GOLDEN["sentences"]) == 300
+    for ours, evalb in zip(result["sentences"], GOLDEN["sentences"], strict=True):
+        assert {key: round(ours[key], 2) for key in evalb} == evalb
+
+
+@pytest.mark.parametrize(("ours", "evalb"), [("all", "All"), ("len<=40", "len<=40")])
+def test_the_summary_equals_evalb(result, ours, evalb):
+    names = {
+        "sentences": "Number of sentence",
+        "error_sentences": "Number of Error sentence",
+        "skipped_sentences": "Number of Skip  sentence",
+        "valid_sentences": "Number of Valid sentence",
+        "recall": "Bracketing Recall",
+        "precision": "Bracketing Precision",
+        "f1": "Bracketing FMeasure",
+        "exact_match": "Complete match",
+        "average_crossing": "Average crossing",
+        "no_crossing": "No crossing",
+        "two_or_less_crossing": "2 or less crossing",
+        "tagging_accuracy": "Tagging accuracy",
+    }
+    assert set(names.values()) == set(GOLDEN["summary"][evalb])
+    for name, evalb_name in names.items():
+        assert round(result[ours][name], 2) == GOLDEN["summary"][evalb][evalb_name], name
+
+
+# What EVALB, built from its C source, prints for these: length status recall precision matched
+# gold test crossing words tags.
+@pytest.mark.parametrize(
+    ("gold", "predicted", "evalb"),
+    [
+        # a perfect one; TOP, punctuation and what stands behind - or = do not count
+        (GOLD, "(TOP (S-1 (NP-SBJ (PRP It)) (VP=2 (VBZ works)) (. .)))", "3 0 100 100 3 3 3 0 2 2"),
+        # an empty label counts, as it does in EVALB
+        (GOLD, GOLD.replace("TOP", ""), "3 0 100 75 3 3 4 0 2 2"),
+        # ADVP and PRT are the same, traces are neither words nor length
+        (
+            "(TOP (VP (VB go) (PRT (RP on)) (NP (-NONE- *))))",
+            "(TOP (VP (VB go) (ADVP (RB on))))",
+            "2 0 100 100 2 2 2 0 2 1",
+        ),
+        # the same span twice
+        ("(TOP (NP (NP (NN a))))", "(TOP (NP (NN a)))", "1 0 50 100 1 2 1 0 1 1"),
+        # crossing brackets, counted in the prediction
+        (
+            "(TOP (S (X (A a) (B b)) (C c)))",
+            "(TOP (S (A a) (Y (B b) (C c))))",
+            "3 0 50 50 1 2 2 1 3 3",
+        ),
+        # another word; one word too many; none at all
+        (GOLD, GOLD.replace("works", "work"), "3 1 0 0 0 0 0 0 0 0"),
+        (GOLD, GOLD.replace("(. .)", "(SYM .)"), "3 1 0 0 0 0 0 0 0 0"),
+        (GOLD, "(())", "3 2 0 0 0 0 0 0 0 0"),
+        (GOLD, "", "3 2 0 0 0 0 0 0 0 0"),
+        (GOLD, "(TOP (. .))", "3 2 0 0 0 0 0 0 0 0"),
+    ],
+)
+def test_special_cases_equal_evalb(gold, predicted, evalb):
+    (row,) = parseval.score([gold], [predicted])["sentences"]
+    keys = "length status recall precision matched gold_brackets test_brackets crossing words "
+    keys += "correct_tags"
+    assert [row[key] for key in keys.split()] == [float(value) for value in evalb.split()]
+    assert bool(row["reason"]) == (row["status"] != parseval.VALID)
+
+
+def test_reasons():
+    rows = parseval.score([GOLD] * 3, [GOLD.replace("works", "work"), "(TOP (A a))", ""])[
+        "sentences"
+    ]
+    assert [row["reason"] for row in rows] == [
+        "the word 'works' in gold is 'work' predicted",
+        "2 words in gold, 1 predicted (punctuation left out)",
+        "no words predicted",
+    ]
+
+
+def test_errors_are_left_out_of_every_score():
+    result = parseval.score([GOLD, GOLD], [GOLD, "(TOP (X (A a)))"])["all"]
+    assert (result["f1"], result["exact_match"], result["tagging_accuracy"]) == (100, 100, 100)
+    assert (result["sentences"], result["valid_sentences"], result["error_sentences"]) == (2, 1, 1)
+
+
+def test_nothing_valid_scores_zero():
+    result = parseval.score([GOLD], [""], cutoff=2)
+    assert result["all"]["f1"] == result["all"]["exact_match"] == 0
+    assert result["len<=2"]["sentences"] == 0
+
+
+def test_matched_nodes_tells_what_either_tree_lacks():
+    gold, predicted = (
+        trees.parse(text) for text in (GOLD, "(TOP (S (NP (NP (PRP It))) (PP (VBZ works)) (. .)))")
+    )
+    in_gold, in_predicted = parseval.matched_nodes(gold, predicted)
+    label = {id(node): node.label for tree in (gold, predicted) for node, _ in tree.walk()}
+    assert [(label[k], v) for k, v in in_gold.items()] == [("NP", True), ("VP", False), ("S", True)]
+    assert [(label[k], v) for k, v in in_predicted.items()] == [
+        ("NP", True),
+        ("NP", False),
+        ("PP", False),
+        ("S", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "message"),
+    [
+        ([GOLD], [], "Received: 0 in predicted trees and 1 in gold trees"),
+        ([], [], "Expected at least one tree. Received: none in gold trees"),
+        ([GOLD, GOLD], [GOLD, "(TOP (S"], "predicted trees, line 2: expected as many"),
+        (["(A a))"], [GOLD], "gold trees, line 1: expected as many"),
+    ],
+)
+def test_wrong_input(gold, predicted, message):
+    with pytest.raises(UserError, match=message):
+        parseval.score(gold, predicted)

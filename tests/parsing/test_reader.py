@@ -1,0 +1,32 @@
+import json
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.parsing.reader import TreeReader, tree_constraint
+from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
+
+
+def test_trees_are_read_and_repairs_counted():
+    reader = TreeReader()
+    assert reader.read("It works", "S NP PRP /NP VP VBZ /VP /S") == (
+        "(TOP (S (NP (PRP It)) (VP (VBZ works))))"
+    )
+    assert reader.read("It works", "S NP PRP VBZ /VP") == "(TOP (S (NP (PRP It) (VBZ works))))"
+    reader.read("It works", "", count=False)
+    kinds = {"unclosed": 2, "unopened": 1, "missing_leaves": 0, "extra_leaves": 0, "empty": 0}
+    assert json.loads(reader.as_json()) == {"sentences": 2, "repaired": 1, "repairs": kinds}
+    assert str(reader).startswith("Repaired 1 of 2 trees (unclosed 2, unopened 1, missing leaves 0")
+
+
+def test_a_constraint_of_a_vocabulary_and_a_lexicon(tmp_path):
+    (tmp_path / "lexicon").write_text("<UNK> NN\n, ,\n")
+    encoder = TokenTextEncoder(None, vocab_list=["<UNK>", "S", "/S", "NN", ","])
+    facts = tree_constraint(encoder, tmp_path / "lexicon").facts(["a , b"])
+    assert facts[0, 0] == facts[0, 2] != facts[0, 1]
+    assert len(set(tree_constraint(encoder).facts(["a , b"])[0])) == 1
+
+
+def test_tags_in_pieces_have_no_constraint():
+    with pytest.raises(UserError, match="well_formed with a problem whose tags are whole tokens"):
+        tree_constraint(ByteTextEncoder())

@@ -1,0 +1,193 @@
+import json
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t_repro.errors import UserError
+from t2t_repro.parsing import parseval, trees
+
+GOLDEN = json.loads(
+    (pathlib.Path(__file__).parents[1] / "golden" / "text" / "trees.json").read_text("utf-8")
+)
+TREE = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))"
+TAGS = "S NP PRP /NP VP VBZ /VP . /S"
+
+
+def test_linearises_every_tree_as_t2t():
+    assert len(GOLDEN) == 200
+    for row in GOLDEN:
+        assert trees.words_and_tags_from_wsj_tree(row["tree"]) == (row["words"], row["tags"])
+
+
+def test_every_tree_comes_back_without_a_repair():
+    for row in GOLDEN:
+        tree, repairs = trees.tree_from_words_and_tags(row["words"], row["tags"])
+        assert (str(tree), repairs) == (row["tree"], trees.Repairs())
+
+
+def test_a_tree_reads_and_writes_itself():
+    tree = trees.parse("( (S (NP-SBJ (-NONE- *)) (VP (VB Go))) )")
+    assert tree.label == "" and tree.children[0].children[0].label == "NP-SBJ"
+    assert tree.words() == ["*", "Go"]
+    assert str(tree) == "( (S (NP-SBJ (-NONE- *)) (VP (VB Go))))"
+    assert str(trees.Tree("NN", word="a(b)")) == "(NN a-LRB-b-RRB-)"
+
+
+def test_depth_is_not_limited_by_the_stack():
+    depth = 5000
+    tree, repairs = trees.tree_from_words_and_tags("a", ["S"] * depth + ["NN"])
+    assert repairs == trees.Repairs(unclosed=depth)
+    assert trees.parse(str(tree)).words() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(TOP (S (NN a))", r"f, line 7: expected as many \) as \(, but 1 more \) are missing"),
+        (
+            "(TOP (NN a)))",
+            r"f, line 7: expected as many \( as \), but one \) too many .* column 13",
+        ),
+        ("(NP the (NN dog))", "f, line 7: expected either one word or brackets inside a bracket"),
+        ("(NP (NN dog) the)", "f, line 7: expected either one word or brackets inside a bracket"),
+        ("(NP the dog)", "f, line 7: expected either one word or brackets inside a bracket"),
+        ("word", "f, line 7: expected a word to stand inside a bracket"),
+        ("(NN a) (NN b)", "f, line 7: expected one tree, with nothing behind it"),
+        ("  ", "f, line 7: expected a bracketed tree. Received: '  '"),
+        ("(TOP (NP) (NN a))", r"f, line 7: expected a word or brackets in every .* \(NP\)"),
+    ],
+)
+def test_a_wrong_tree_is_an_error_with_file_and_line(text, message):
+    with pytest.raises(UserError, match=message):
+        trees.words_and_tags_from_wsj_tree(text, "f, line 7")
+
+
+@pytest.mark.parametrize(
+    ("tags", "tree", "repairs"),
+    [
+        (TAGS, TREE, {}),
+        # an end is missing: closed with what encloses it, or with the sentence
+        (
+            "S NP PRP VP VBZ /VP . /S",
+            "(TOP (S (NP (PRP It) (VP (VBZ works)) (. .))))",
+            {"unclosed": 1},
+        ),
+        ("S NP PRP /NP VP VBZ /VP .", TREE, {"unclosed": 1}),
+        (
+            "S NP PRP /NP VP VBZ /S .",
+            "(TOP (S (NP (PRP It)) (VP (VBZ works))) (. .))",
+            {"unclosed": 1},
+        ),
+        # an end of nothing: left out
+        ("S NP PRP /NP /PP VP VBZ /VP /NN . /S", TREE, {"unopened": 2}),
+        # leaves too many, too few: found by the full stop
+        (TAGS.replace("VBZ", "VBZ RB"), TREE, {"extra_leaves": 1}),
+        (
+            TAGS.replace("VP VBZ /VP", ""),
+            "(TOP (S (NP (PRP It)) (NN works) (. .)))",
+            {"missing_leaves": 1},
+        ),
+        (
+            "S NP PRP /NP VP VBZ /VP /S",
+            "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))",
+            {"missing_leaves": 1},
+        ),
+        ("", "(TOP (NN It) (NN works) (. .))", {"missing_leaves": 3}),
+        # phrases without a word
+        (TAGS.replace("VP", "ADVP /ADVP VP", 1), TREE, {"empty": 1}),
+        (TAGS.replace("VP", "ADVP S /S /ADVP VP", 1), TREE, {"empty": 2}),
+    ],
+)
+def test_repairs(tags, tree, repairs):
+    made, counted = trees.tree_from_words_and_tags("It works .", tags)
+    assert (str(made), counted) == (tree, trees.Repairs(**repairs))
+    assert counted.total == sum(repairs.values())
+
+
+def test_given_parts_of_speech_label_the_leaves_and_align_them():
+    tags = "S NP DT NN NN /NP VP VBD /VP /S"
+    tree, repairs = trees.tree_from_words_and_tags("the dog barked", tags, "DT NN VBD")
+    assert str(tree) == "(TOP (S (NP (DT the) (NN dog)) (VP (VBD barked))))"
+    assert repairs == trees.Repairs(extra_leaves=1)
+    tree, _ = trees.tree_from_words_and_tags("x", "NP NN /NP", ["CD"])
+    assert str(tree) == "(TOP (NP (CD x)))"
+
+
+def test_a_missing_word_joins_the_smallest_phrase_its_neighbours_share():
+    tags = "S NP NP DT /NP PP IN /PP /NP VP VBD /VP /S"
+    tree, _ = trees.tree_from_words_and_tags("the dog of gave", tags, "DT NN IN VBD")
+    assert "(NP (NP (DT the)) (NN dog) (PP (IN of)))" in str(tree)
+
+
+def test_other_treebanks_bring_their_own_phrase_labels():
+    tree, repairs = trees.tree_from_words_and_tags("a", "CNP-SB NN /CNP-SB", phrase_labels={"CNP"})
+    assert (str(tree), repairs.total) == ("(TOP (CNP-SB (NN a)))", 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "parts_of_speech", "message"),
+    [
+        ("a b", "NN NN", ["NN"], "one part of speech for each word. Received: 1 for 2 words"),
+        (["a b"], "NN", None, "words and tags without blanks. Received: 'a b'"),
+        (["a"], ["NN", ""], None, "words and tags without blanks. Received: ''"),
+    ],
+)
+def test_wrong_words_and_tags(words, tags, parts_of_speech, message):
+    with pytest.raises(UserError, match=message):
+        trees.tree_from_words_and_tags(words, tags, parts_of_speech)
+
+
+WORDS = st.lists(
+    st.sampled_from(["a", "dog", ",", ".", "(", ")", "''", "/NP", "NP", "ü"]), max_size=9
+)
+ANY_TAGS = st.lists(
+    st.sampled_from(
+        ["S", "NP", "VP", "/S", "/NP", "/VP", "NN", ",", ".", "/NN", "/", "((", "NP-SBJ"]
+    ),
+    max_size=25,
+)
+
+
+@given(WORDS, ANY_TAGS, st.booleans())
+def test_any_tags_give_a_balanced_tree_over_the_very_words(words, tags, with_parts_of_speech):
+    parts_of_speech = ["NN" for _ in words] if with_parts_of_speech else None
+    tree, repairs = trees.tree_from_words_and_tags(words, tags, parts_of_speech)
+    assert tree.words() == words
+    again = trees.parse(str(tree))
+    assert again.words() == [w.replace("(", "-LRB-").replace(")", "-RRB-") for w in words]
+    assert str(again) == str(tree)
+    assert all(node is tree or node.word or node.children for node, _ in tree.walk())
+    leaves = sum(not t.startswith("/") and t not in ("S", "NP", "VP", "NP-SBJ") for t in tags)
+    leaves += tags.count("/")
+    assert len(words) == leaves + repairs.missing_leaves - repairs.extra_leaves
+
+
+def nested(children):
+    labels = st.sampled_from(sorted(trees.PHRASE_LABELS))
+    return st.builds(trees.Tree, labels, st.lists(children, min_size=1, max_size=3))
+
+
+LEAF = st.builds(trees.Tree, st.sampled_from(["NN", ",", "-NONE-"]), word=st.sampled_from("abc,"))
+
+
+@given(st.builds(trees.Tree, st.just("TOP"), st.lists(st.recursive(LEAF, nested), min_size=1)))
+def test_there_and_back(tree):
+    words, tags = trees.words_and_tags_from_wsj_tree(str(tree))
+    back, repairs = trees.tree_from_words_and_tags(words, tags)
+    assert (str(back), repairs.total) == (str(tree), 0)
+
+
+def test_dropped_tags_cost_little():
+    """A tag in twenty lost, evenly: the repaired trees keep more than 80% of the brackets."""
+    gold, predicted = [], []
+    for row in GOLDEN:
+        kept = [tag for i, tag in enumerate(row["tags"].split()) if i % 20 != 7]
+        tags_of_words = [leaf.label for leaf in trees.parse(row["tree"]).leaves()]
+        tree, _ = trees.tree_from_words_and_tags(row["words"], kept, tags_of_words)
+        gold.append(row["tree"])
+        predicted.append(str(tree))
+    result = parseval.score(gold, predicted)["all"]
+    assert result["error_sentences"] == 0
+    assert result["f1"] > 80

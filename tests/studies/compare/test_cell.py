@@ -1,0 +1,185 @@
+"""Cells that are really trained, on four steps of digits; and the report made of them."""
+
+import csv
+import dataclasses
+import html
+import html.parser
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data.generate import generate_data
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.studies.compare import cell as comparison_cell
+from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import pictures as comparison_pictures
+from t2t_repro.studies.compare import report as comparison_report
+from t2t_repro.studies.compare import results as comparison_results
+from t2t_repro.studies.compare.grid import Cell, Plan
+from t2t_repro.training import checkpoints, distribution
+from t2t_repro.views import pictures
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+POST, PRE = "none/dan", "n/da"
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    generate_data(registry.get_problem(PROBLEM), data_dir, data_dir)
+    return Plan(
+        problem=PROBLEM,
+        data_dir=str(data_dir),
+        hparams_set="transformer_test",
+        hparams="batch_size=256,num_heads=1,learning_rate_constant=0.5",
+        depths=(1,),
+        warmups=(0,),
+        sequences=(POST, PRE),
+        seeds=1,
+        train_steps=4,
+        evaluations=2,
+        eval_steps=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(plan, tmp_path_factory):
+    """The folder of a comparison whose first cell has ended; the second holds the same numbers."""
+    output_dir = tmp_path_factory.mktemp("comparison")
+    post, pre = plan.cells()
+    comparison_cell.run(plan, post, output_dir, ["t2t-compare", "--seeds=1"])
+    copy(output_dir, post, pre)
+    return output_dir
+
+
+def copy(output_dir, source, target):
+    folder = grid.run_of(output_dir, target).path
+    shutil.copytree(grid.run_of(output_dir, source).path, folder)
+    file = folder / grid.RESULT_FILE
+    values = json.loads(file.read_text()) | {"cell": dataclasses.asdict(target)}
+    file.write_text(json.dumps(values))
+
+
+def test_a_cell_is_a_run_directory_with_its_last_checkpoint(plan, finished):
+    run = grid.run_of(finished, plan.cells()[0])
+    assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-4"]
+    config = run.config()
+    assert config.commands[0].endswith("t2t-compare --seeds=1")
+    assert config.hparams == grid.hparams_of(plan, plan.cells()[0])
+
+
+def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
+    problem, found = registry.get_problem(PROBLEM), []
+    for sequences, seed in ((POST, 0), (PRE, 0), (PRE, 1)):
+        config = RunConfig(
+            hparams_set=plan.hparams_set,
+            hparams=grid.hparams_of(plan, Cell(1, 0, sequences, seed)),
+            problem=PROBLEM,
+            data_dir=plan.data_dir,
+            version="0",
+            random_seed=seed,
+        )
+        found.append(comparison_cell._first_batches(config, problem, 50))  # more than an epoch
+    post, pre, other = map(comparison_cell._fingerprint, found)
+    assert post == pre != other
+    assert comparison_cell._fingerprint(found[0][::-1]) != post
+
+
+def test_what_was_measured(plan, finished):
+    result = comparison_results.load_cell(finished, plan.cells()[0])
+    assert [step for step, _ in result.train] == [1, 2, 3, 4]
+    assert [step for step, _ in result.dev] == [2, 4]
+    assert list(result.gradients) == list(result.activations) == [0, 2, 4]
+    assert len(result.gradients[0]) == 1 + 2 + 3
+    assert result.initial_loss == pytest.approx(result.train[0][1], rel=0.2)
+    # Digits and the end mark, in a vocabulary of four; each digit half of the time.
+    assert np.log(2) < result.unigram_loss < np.log(4)
+    assert result.dev_loss == pytest.approx(result.dev[-1][1], rel=0.2)
+    assert len(result.sentences["loss"]) == len(result.sentences["tokens"]) > 20
+    assert result.hypotheses is None and result.parameters > 1000
+
+
+def test_the_report_has_everything_in_one_page(plan, finished):
+    report = comparison_report.write(plan, finished, "t2t-compare --seeds=1")
+    page = report.html.read_text()
+    markdown = report.markdown.read_text()
+    for text in (*report.summary, "t2t-compare --seeds=1", "transformer_base_v1 (post-norm)"):
+        assert html.escape(text) in page and text in markdown
+    names = [path.name for path in finished.glob("*.png")]
+    assert len(names) == 7  # with one depth there is nothing against depth
+    assert all((finished / name).stat().st_size < pictures.LIMIT for name in names)
+    assert all(f"({name})" in markdown for name in names)
+    assert page.count("data:image/png;base64,") == len(names)
+
+    class Links(html.parser.HTMLParser):
+        found: list = []
+
+        def handle_starttag(self, tag, attrs):
+            self.found += [
+                v for k, v in attrs if k in ("src", "href") and not v.startswith("data:")
+            ]
+
+    Links().feed(page)
+    assert Links.found == []
+    rows = list(csv.DictReader(report.results.open()))
+    assert [row["sequences"] for row in rows] == [POST, PRE]
+    results = comparison_results.load(plan, finished)
+    for row, result in zip(rows, results.values(), strict=True):
+        assert float(row["dev_loss"]) == pytest.approx(result.dev_loss, rel=1e-5)
+        assert row["bleu"] == row["diverged_at"] == ""
+        assert f"| {result.dev_loss:.3f} |" in markdown
+    for name, lines in (("curves.csv", 2 * (4 + 2)), ("norms.csv", 2 * 3 * (6 + 5))):
+        assert len(list(csv.DictReader((finished / name).open()))) == lines
+    (pair,) = csv.DictReader((finished / "comparisons.csv").open())
+    assert (pair["first"], pair["second"], pair["loss"]) == (POST, PRE, "0")
+    assert "the numbers support no difference" in report.summary[0]
+
+
+def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
+    def fails_at_the_fourth(model, *_):
+        losses = iter([1.5, 1.4, 1.3])
+
+        def step(batch, observe=None):
+            if (loss := next(losses, None)) is None:
+                raise distribution.NotFinite(float("nan"))
+            if observe is not None:
+                observe(np.ones(len(model.trainable_variables)))
+            return loss
+
+        return step
+
+    monkeypatch.setattr(distribution, "step_function", fails_at_the_fourth)
+    cell = Cell(1, 0, POST, 0)
+    comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
+    result = comparison_results.load_cell(tmp_path, cell)
+    assert (result.status, result.diverged_at) == ("not finite", 4)
+    assert result.sentences is None
+    assert list(result.gradients) == list(result.activations) == [0]  # the next was the fourth
+    results = {cell: result}
+    said = comparison_results.summary(plan, results, [])
+    assert said[1].startswith("Diverged: 1 of 1 cells of none/dan (depth 1 with warm-up 0), 0 of 0")
+
+
+def test_other_errors_of_a_run_are_errors(plan, tmp_path):
+    cell = Cell(1, 0, POST, 0)
+    run = grid.run_of(tmp_path, cell)
+    run.path.mkdir(parents=True)
+    (run.path / "run.json").write_text(json.dumps({"problem": PROBLEM}))
+    with pytest.raises(UserError, match="Expected a run directory"):
+        comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
+    assert not (run.path / grid.RESULT_FILE).exists()
+
+
+def test_a_moving_mean_and_the_range_of_seeds():
+    curve = [(i, float(i % 2)) for i in range(100)]
+    assert comparison_pictures.smoothed(curve)[50] == (50, pytest.approx(0.4))  # of 0 1 0 1 0
+    assert comparison_pictures.smoothed(curve[:5]) == curve[:5]
+    steps, values = comparison_pictures.mean_and_range([[(1, 2.0), (3, 4.0)], [(1, 6.0)]])
+    assert steps == [1, 3]
+    assert values.tolist() == [[4.0, 4.0], [2.0, 4.0], [6.0, 4.0]]
+    assert comparison_report.fitted_exponent([(2, 8.0), (8, 4.0)]) == pytest.approx(-0.5)
+    assert comparison_report.fitted_exponent([(2, 8.0)]) is None

@@ -1,0 +1,163 @@
+"""The grid of t2t-compare: what differs between its cells, and what is refused."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare.grid import Cell, Plan
+from t2t_repro.training import checkpoints, learning_rate
+
+GIVEN = {
+    "problem": "algorithmic_reverse_binary40_test",
+    "data_dir": "/data",
+    "hparams_set": "transformer_base_v1",
+    "depths": (2,),
+    "warmups": (0, 500, 4000),
+    "sequences": ("none/dan", "n/da"),
+    "seeds": 2,
+    "train_steps": 70,
+}
+
+
+def plan_of(**changes) -> Plan:
+    return Plan(**GIVEN | changes)
+
+
+def test_the_grid_has_every_cell_once_and_each_has_a_name():
+    cells = plan_of(depths=(2, 6)).cells()
+    assert len(set(cells)) == len(cells) == 2 * 3 * 2 * 2
+    assert len({cell.name for cell in cells}) == len(cells)
+    assert cells[0].name == "depth-2_warmup-0_none-dan_seed-0"
+    assert str(cells[-1]) == "depth 6, warm-up 4,000, n/da, seed 1"
+    assert plan_of(depths=(6, 2)).settings()[:2] == [(6, 0), (6, 500)]
+
+
+def test_between_sequences_only_the_two_strings_differ():
+    plan = plan_of()
+    post, pre = (
+        dataclasses.asdict(grid.hparams_of(plan, Cell(2, 500, name, 0))) for name in plan.sequences
+    )
+    differs = {name: (post[name], pre[name]) for name in post if post[name] != pre[name]}
+    assert differs == {
+        "layer_preprocess_sequence": ("none", "n"),
+        "layer_postprocess_sequence": ("dan", "da"),
+    }
+    v1, v2 = (
+        dataclasses.asdict(registry.get_hparams(f"transformer_base_{v}")) for v in ("v1", "v2")
+    )
+    assert {name for name in v1 if v1[name] != v2[name]} > set(differs)  # what the report warns of
+
+
+def test_kernels_and_dropout_seeds_are_the_same_for_both():
+    plan = plan_of(hparams="hidden_size=12,filter_size=20,num_heads=2,relu_dropout=0.1")
+    models = []
+    for name in plan.sequences:
+        keras.utils.set_random_seed(1)
+        hparams = grid.hparams_of(plan, Cell(2, 0, name, 1))
+        models.append(
+            Transformer.from_hparams(hparams, inputs_vocab_size=31, targets_vocab_size=31)
+        )
+    post, pre = (checkpoints.named_weights(model) for model in models)
+    kernels = {name for name in post if len(post[name].shape) > 1}
+    assert kernels == {name for name in pre if len(pre[name].shape) > 1}
+    for name in kernels:
+        np.testing.assert_array_equal(np.array(post[name]), np.array(pre[name]))
+    seeds = [
+        [np.array(v).tolist() for v in model.variables if "seed" in v.path] for model in models
+    ]
+    assert seeds[0] == seeds[1] and len(seeds[0]) > 4
+    # One norm more at the end of each stack: a scale and a bias of 12 each.
+    assert models[1].count_params() - models[0].count_params() == 2 * 2 * 12
+
+
+def test_warmup_0_is_the_sets_own_peak_from_the_first_step():
+    plan = plan_of()
+    rates = {
+        w: learning_rate.schedule(grid.hparams_of(plan, Cell(2, w, "n/da", 0)))
+        for w in plan.warmups
+    }
+    peak = float(rates[4000](4000))
+    assert float(rates[0](0)) == float(rates[0](3999)) == pytest.approx(peak)
+    assert float(rates[0](16000)) == float(rates[4000](16000)) == pytest.approx(peak / 2)
+    assert float(rates[500](500)) == pytest.approx(peak * 8**0.5)
+
+
+def test_noam_becomes_named_factors_of_the_same_rate():
+    plan = plan_of(learning_rate_constant=1.0)
+    base = registry.get_hparams("transformer_base_v1")
+    noam = learning_rate.schedule(base)
+    for given in (plan, plan_of()):
+        named = learning_rate.schedule(grid.hparams_of(given, Cell(2, 4000, "n/da", 0)))
+        for step in (1, 77, 4000, 9000):
+            assert float(named(step)) == pytest.approx(float(noam(step - 1)), rel=1e-5)
+    tripled = grid.hparams_of(plan_of(learning_rate_constant=3.0), Cell(2, 0, "n/da", 0))
+    assert tripled.learning_rate_constant == 3.0
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("none/dan", "at least two different pairs"),
+        ("n/da,n/da", "at least two different pairs"),
+        ("", "at least two different pairs"),
+        ("none-dan,n/da", "PREPROCESS/POSTPROCESS, such as none/dan or n/da. Received: 'none-dan'"),
+        ("n/d/a,n/da", "Received: 'n/d/a'"),
+        ("/da,n/da", "Received: '/da'"),
+    ],
+)
+def test_sequences_that_are_no_pairs_are_refused(text, message):
+    with pytest.raises(UserError, match=message):
+        grid.parse_sequences(text)
+
+
+def test_numbers_are_read_and_words_refused():
+    assert grid.parse_numbers("depths", "2, 6,12") == (2, 6, 12)
+    assert grid.parse_numbers("depths", "") == ()
+    with pytest.raises(UserError, match="--depths to be whole numbers.*Received: '2,six'"):
+        grid.parse_numbers("depths", "2,six")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"sequences": ("none/dan", "n/dax")}, "letters of 'adn'.*Received: 'dax'"),
+        ({"sequences": ("none/dan", "na/da")}, "without 'a'.*Received: 'na'"),
+        ({"depths": (2, 0)}, "--depths to be different numbers, each at least 1. Received: '2,0'"),
+        ({"depths": (2, 2)}, "--depths to be different numbers"),
+        ({"warmups": (-1,)}, "--warmup to be different numbers, each at least 0. Received: '-1'"),
+        ({"hparams": "num_hidden_layers=3"}, "without num_hidden_layers.*--depths sets it"),
+        ({"hparams": "train_steps=3"}, "without train_steps.*--train_steps sets it"),
+        ({"hparams": "layer_postprocess_sequence=da"}, "--sequences sets it"),
+        ({"hparams": "hiden_size=3"}, "Unknown hparam.*'hidden_size'"),
+        (
+            {"hparams": "learning_rate_schedule=constant"},
+            "has the factor linear_warmup, or T2T's noam. Received: 'constant' of transformer_base",
+        ),
+        (
+            {
+                "hparams": "learning_rate_schedule=linear_warmup*rsqrt_decay",
+                "learning_rate_constant": 2.0,
+            },
+            "hparam learning_rate_constant has no effect",
+        ),
+    ],
+)
+def test_what_makes_no_grid_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        plan_of(**changes)
+
+
+def test_a_comparison_goes_on_with_other_axes_and_not_with_other_settings(tmp_path):
+    grid.begin(plan_of(), tmp_path)
+    grid.begin(plan_of(depths=(2, 6), seeds=5, data_dir="/moved"), tmp_path)
+    with pytest.raises(UserError, match="--train_steps was 70, now 71; --bleu_sentences was 0"):
+        grid.begin(plan_of(train_steps=71, bleu_sentences=9), tmp_path)
+    (tmp_path / grid.PLAN_FILE).write_text("[")
+    with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
+        grid.begin(plan_of(), tmp_path)

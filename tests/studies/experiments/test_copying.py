@@ -1,0 +1,66 @@
+"""Sentences to copy, a model that may begin anew, and the time that is left."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.studies.experiments import copying
+
+SYMBOLS = 6
+
+
+def test_sentences_are_copied_end_and_padding_included():
+    batch = copying.draw_batch(np.random.default_rng(3), 200, (2, 5), SYMBOLS)
+    ids = batch["inputs"]
+    assert batch["targets"] is ids and ids.shape == (200, 6) and ids.dtype == np.int32
+    ends = np.argmax(ids == 1, axis=1)
+    assert set(ends) == {2, 3, 4, 5}  # as long as asked, the shortest and the longest included
+    for row, end in zip(ids, ends, strict=True):
+        assert set(row[:end]) <= set(range(2, 2 + SYMBOLS)) and not row[end + 1 :].any()
+    assert set(ids[ids > 1]) == set(range(2, 2 + SYMBOLS))
+
+
+def test_a_model_learns_and_begins_anew():
+    hparams = dataclasses.replace(
+        registry.get_hparams("transformer_quickstart"),
+        num_hidden_layers=1,
+        hidden_size=16,
+        filter_size=8,
+    )
+    learner = copying.Learner(lambda: copying.transformer(hparams, SYMBOLS))
+    batch = copying.draw_batch(np.random.default_rng(3), 7, (3, 3), SYMBOLS)
+
+    def losses(seed, rate):
+        learner.begin(seed)
+        return [learner.learn(batch, rate) for _ in range(9)]
+
+    first, still = losses(5, 0.01), losses(5, 0.0)
+    assert first[-1] < first[0] - 0.3
+    assert still == pytest.approx([first[0]] * 9, rel=1e-5)  # a rate of 0
+    assert losses(5, 0.01) == pytest.approx(first, rel=1e-5)  # nothing is left of the past
+    assert losses(6, 0.01)[0] != first[0]
+    found = learner.evaluate(batch)
+    assert {"loss", "accuracy", "accuracy_per_sequence"} <= found.keys()
+    assert 0 < found["loss"] < 3 and 0 <= found["accuracy"] <= 1
+
+
+def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
+    now = iter([100.0, 130.0, 132.0, 134.0, 137.0, 138.0])
+    monkeypatch.setattr(copying.time, "monotonic", lambda: next(now))
+    said = []
+    countdown = copying.Countdown(said.append, 20)
+    for _ in range(4):
+        countdown.step("one")
+    countdown.step("another", 16)  # the last is always said
+    # the 30 s of the first, which compiled the model, do not count
+    assert said == [
+        "one, step 1 of 20",
+        "one, step 4 of 20, about 40 s left",
+        "another, step 20 of 20, about 0 s left",
+    ]
+
+
+def test_a_spread_is_mean_least_and_greatest():
+    assert copying.spread([0.5, 1.0, 0.75]) == "0.75 (0.50 to 1.00)"

@@ -1,0 +1,51 @@
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.studies.paper import hardware
+
+
+def test_count_and_name():
+    found = hardware.parse("8xP100")
+    assert (found.count, found.device.name, found.device.rate) == (8, "P100", 9.5)
+    assert str(hardware.parse("h200")) == "1xH200"
+
+
+def test_hours_of_the_papers_base_model():
+    # 12 hours of 8 P100 at their sustained rate are the paper's 3.3e18
+    eight = hardware.parse("8xP100")
+    assert eight.hours(3.2832e18, 1.0) == pytest.approx(12)
+    assert eight.hours(3.2832e18, 0.5) == pytest.approx(24)
+
+
+def test_the_rate_is_the_peak_where_no_sustained_one_is_known():
+    assert hardware.DEVICES["H200"].sustained is None
+    assert hardware.DEVICES["H200"].rate == 989
+    assert all(d.sustained <= d.peak for d in hardware.DEVICES.values() if d.sustained)
+
+
+def test_this_machine_is_measured(monkeypatch):
+    monkeypatch.setattr(hardware, "measure_rate", lambda: 5.4e11)
+    found = hardware.parse("2xthis")
+    assert (found.count, found.device.name, found.device.rate) == (2, "this", pytest.approx(0.54))
+
+
+def test_the_measured_rate_is_one_of_a_real_machine():
+    assert 1e8 < hardware.measure_rate(size=256, repetitions=2) < 1e15
+
+
+@pytest.mark.parametrize("text", ["", "8 P100", "0xP100", "8x", "-1xP100", "8xP100,1xH200"])
+def test_another_form_is_refused(text):
+    with pytest.raises(UserError, match="as COUNTxNAME, such as 8xP100 .* Received: "):
+        hardware.parse(text)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(UserError, match="Unknown hardware. Received: 'H20'. .*'H200'"):
+        hardware.parse("8xH20")
+
+
+def test_links_of_another_bandwidth():
+    eight = hardware.parse("8xP100")
+    assert hardware.with_bandwidth(eight, None) == eight
+    slow = hardware.with_bandwidth(eight, 1.5).device
+    assert (slow.within, slow.between, slow.rate) == (1.5, 1.5, 9.5)

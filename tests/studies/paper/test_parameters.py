@@ -1,0 +1,90 @@
+import dataclasses
+import math
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.studies.paper import parameters, published
+from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
+
+VOCABULARY = 97
+PRINTED = [row for row in published.TABLE3 if row.million_parameters]
+
+
+def built(hparams, vocab_size):
+    model = Transformer.from_hparams(
+        hparams, inputs_vocab_size=vocab_size, targets_vocab_size=vocab_size
+    )
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)
+
+
+def small(name, **changes):
+    """A set with every width divided by 16, and half of the layers."""
+    hparams = registry.get_hparams(name)
+    names = ("hidden_size", "filter_size", "attention_key_channels", "max_length")
+    sizes = {name: getattr(hparams, name) // 16 for name in names}
+    sizes["num_hidden_layers"] = hparams.num_hidden_layers // 2
+    return dataclasses.replace(hparams, **(sizes | changes))
+
+
+SETS = [f"paper_table3_{name}" for name in ("a_h32", "b_dk16", "c_n2", "c_dff1024", "big")]
+SETS += ["paper_table3_e_learned_positions", "paper_parsing_wsj", "transformer_base"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_count_is_that_of_the_built_model(name):
+    hparams = small(name)
+    assert parameters.count(hparams, VOCABULARY).total == built(hparams, VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_encoder_layers": 1, "num_decoder_layers": 3},
+        {"shared_embedding_and_softmax_weights": False, "shared_embedding": True},
+        {"vocab_divisor": 10, "attention_value_channels": 24},
+        {"self_attention_type": "dot_product_relative", "max_relative_position": 5},
+        {"attention_score": "multiplicative", "attention_key_channels": 24},
+        {"attention_score": "additive"},
+        {"norm_type": "none", "use_target_space_embedding": False, "pos": "none"},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_the_count_of_other_models(changes):
+    hparams = small("transformer_base", **({"num_hidden_layers": 1} | changes))
+    assert parameters.count(hparams, VOCABULARY).total == built(hparams, VOCABULARY)
+
+
+def test_the_base_model_in_full_size():
+    hparams = registry.get_hparams("paper_table3_base")
+    assert parameters.count(hparams, 37_000).total == built(hparams, 37_000) == 63_062_016
+
+
+@pytest.mark.parametrize("row", PRINTED[:-1], ids=lambda row: row.hparams_set)
+def test_each_row_is_the_papers_to_the_million_with_what_t2t_had_in_2017(row):
+    hparams = registry.get_hparams(row.hparams_set)
+    assert round(parameters_in_2017(hparams) / 1e6) == row.million_parameters
+    low, high = vocabularies_of(row)
+    assert low <= 40_960 <= high
+    assert not low <= 37_000 <= high
+
+
+def test_big_alone_differs_from_the_paper():
+    row = PRINTED[-1]
+    hparams = registry.get_hparams(row.hparams_set)
+    assert row.million_parameters == 213
+    assert round(parameters_in_2017(hparams) / 1e6) == 218
+    assert round(parameters.count(hparams, 37_000).total / 1e6) == 214
+    assert vocabularies_of(row) == (35_264, 36_240)
+
+
+def test_rows_without_a_printed_count_have_bases_parameters_but_for_learned_positions():
+    counts = {
+        row.hparams_set: parameters.count(registry.get_hparams(row.hparams_set), 37_000).total
+        for row in published.TABLE3
+        if row.million_parameters is None
+    }
+    learned = counts.pop("paper_table3_e_learned_positions")
+    assert set(counts.values()) == {63_062_016}
+    assert learned == 63_062_016 + 2 * 256 * 512

@@ -1,0 +1,97 @@
+import json
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import bleu as bleu_program
+from t2t_repro.bin import score_trees
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.studies.paper import run_scores
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run directory of 7 steps, as t2t-trainer leaves it."""
+    config = RunConfig(
+        hparams_set="transformer_base_v1",
+        hparams=registry.get_hparams("transformer_base_v1"),
+        problem="translate_ende_wmt32k",
+        data_dir="data",
+        version="0",
+    )
+    run = RunDirectory(tmp_path / "run")
+    run.begin(config, ["t2t-trainer"], [])
+    for step in (3, 7):
+        run.append_metrics({"step": step})
+    return run
+
+
+def score_bleu(tmp_path, file):
+    (tmp_path / "out").write_text("Ein Haus steht am Rand der Stadt .\n")
+    argv = [f"--translation={tmp_path / 'out'}", f"--reference={tmp_path / 'out'}"]
+    argv.append(f"--json_file={file}")
+    cli.run("t2t-bleu", None, bleu_program.define_flags, bleu_program.main, argv)
+
+
+def test_a_run_with_the_file_that_t2t_bleu_writes(run, tmp_path):
+    score_bleu(tmp_path, run.path / "bleu.json")
+    (score,) = run_scores.read(f" {run.path} ,")
+    assert (score.path, score.problem) == (str(run.path), "translate_ende_wmt32k")
+    assert (score.hparams_set, score.step, score.f1) == ("transformer_base_v1", 7, None)
+    assert score.bleu["sacrebleu"]["score"] == pytest.approx(100)
+
+
+def test_a_run_with_the_file_that_t2t_score_trees_writes_elsewhere(run, tmp_path):
+    trees, out = tmp_path / "trees", tmp_path / "f1-of-run.json"
+    trees.write_text("(TOP (S (NP (NN Rain)) (VP (VBZ falls))))\n")
+    argv = [f"--gold={trees}", f"--predicted={trees}", f"--json_file={out}"]
+    cli.run("t2t-score-trees", None, score_trees.define_flags, score_trees.main, argv)
+    (score,) = run_scores.read(f"{run.path}={out}")
+    assert (score.bleu, score.f1["all"]["f1"]) == (None, 100)
+
+
+def test_no_runs():
+    assert run_scores.read("") == []
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(UserError, match="Expected a run directory .* Received: "):
+        run_scores.read(str(tmp_path))
+
+
+def test_a_run_without_a_score_says_which_commands_make_one(run):
+    with pytest.raises(UserError) as error:
+        run_scores.read(str(run.path))
+    assert "Received: neither. Make one: t2t-decoder --output_dir=" in str(error.value)
+    assert f"t2t-bleu --translation=OUT --reference=REFERENCE --json_file={run.path}/bleu.json" in (
+        str(error.value)
+    )
+    assert "t2t-score-trees --gold=TREES --predicted_tags=OUT --json_file=" in str(error.value)
+
+
+def test_a_file_that_is_not_there(run):
+    with pytest.raises(UserError, match="Received: 'none.json' for .*, which does not exist."):
+        run_scores.read(f"{run.path}=none.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[1]", "{}", '{"sacrebleu": 3}', '{"sacrebleu": {"score": 1}}', '{"all": {}}'),
+        *('{"sacrebleu": {"score": "x"}}', '{"all": {"f1": "x"}}', "\xff"),
+        '{"sacrebleu": {"score": 1}, "compound_split": {"score": 2}}',  # and no signature
+    ],
+)
+def test_a_file_that_holds_no_score(run, tmp_path, text):
+    path = tmp_path / "score.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match="Expected in .*score.json what t2t-bleu .* Received: "):
+        run_scores.read(f"{run.path}={path}")
+
+
+def test_the_scores_of_many_files_are_not_taken_for_one(run, tmp_path):
+    path = tmp_path / "steps.json"
+    path.write_text(json.dumps([{"step": 1, "sacrebleu": {"score": 3.0}}]))
+    with pytest.raises(UserError, match="t2t-bleu --translation or t2t-score-trees writes"):
+        run_scores.read(f"{run.path}={path}")

@@ -1,0 +1,129 @@
+"""The attention that is drawn is the model's own, which is tensor2tensor's; what heads do."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.views import attention
+
+
+class Words:
+    """Words w2 to w36."""
+
+    def encode(self, text):
+        return [int(word.removeprefix("w")) for word in text.split()]
+
+    def decode_list(self, ids):
+        return [f"w{i}" for i in ids]
+
+    def decode(self, ids):
+        return " ".join(self.decode_list(ids))
+
+
+ENCODERS = {"inputs": Words(), "targets": Words()}
+
+
+@pytest.fixture(scope="module")
+def model(golden_case):
+    return golden_case("base_v1").model("trained", max_length=0)
+
+
+@pytest.mark.parametrize("case", ["base_v1", "relative", "deep_encoder_shallow_decoder"])
+def test_it_is_tensor2tensors(golden_case, case):
+    golden = golden_case(case)
+    for row in range(len(golden["inputs"])):
+        inputs, targets = ([i for i in golden[side][row] if i] for side in ("inputs", "targets"))
+        found = attention.maps(golden.model(), ENCODERS, inputs, targets)
+        assert [each.kind for each in found] == [kind for kind, _, _ in attention.KINDS]
+        for each, (_, _, scope) in zip(found, attention.KINDS, strict=True):
+            for layer, ours in enumerate(each.weights):
+                scopes = [
+                    name
+                    for name in golden.group("attention")
+                    if f"/{scope.format(layer)}/multihead_attention" in name
+                ]
+                (theirs,) = (golden[f"attention:{name}"] for name in scopes)
+                queries, keys = len(each.queries), len(each.keys)
+                np.testing.assert_allclose(ours, theirs[row, :, :queries, :keys], atol=1e-5)
+
+
+def test_words_that_look_and_words_that_are_looked_at(model):
+    found = {each.kind: each for each in attention.maps(model, ENCODERS, [5, 9, 1], [7, 8, 3, 1])}
+    assert found["encoder"].queries == found["encoder"].keys == ["w5", "w9", "<EOS>"]
+    written = ["w7", "w8", "w3", "<EOS>"]
+    assert found["decoder"].queries == found["encoder-decoder"].queries == written
+    assert found["decoder"].keys == ["<start>", "w7", "w8", "w3"]
+    assert found["encoder-decoder"].keys == ["w5", "w9", "<EOS>"]
+
+
+def test_without_a_target_it_is_the_models_own_translation(model, golden_case):
+    golden = golden_case("base_v1")
+    settings = DecodeHParams.parse("beam_size=1,extra_length=8")
+    for inputs, ids in zip(golden["inputs"][:2], golden["greedy_ids"][:2], strict=True):
+        theirs = ids.ravel().tolist()
+        source = [i for i in inputs.tolist() if i > 1]
+        found = attention.sentence_ids(model, ENCODERS, Words().decode(source), None, settings)
+        assert found == ([*source, 1], theirs[: theirs.index(1) + 1])
+    assert attention.sentence_ids(model, ENCODERS, "w5", "w7 w8", settings) == ([5, 1], [7, 8, 1])
+
+
+def test_what_single_heads_look_at():
+    size = 5
+    places = {"previous": -1, "same": 0, "next": 1}
+    weights = [np.eye(size, k=offset) for offset in places.values()]
+    weights += [np.eye(size)[[0] * size], np.eye(size)[[-1] * size]]
+    mixed = np.full((size, size), 1 / size)
+    for row in (*weights, mixed):
+        row[row.sum(-1) == 0] = 1 / size  # the first word has none before it
+    words = ["a", "b", "c", "d", "<EOS>"]
+    weights = np.stack([[*weights, mixed]]).astype("float32")
+    found = attention.heads(attention.Maps("encoder", "", words, words, weights))
+    assert [head.looks_at for head in found] == [*places, "first", "end", ""]
+    assert [(head.layer, head.head) for head in found] == [(0, i) for i in range(6)]
+    assert found[-1].entropy == pytest.approx(np.log2(size))
+    assert found[1].entropy == 0 and found[0].entropy == pytest.approx(np.log2(size) / size)
+    assert found[0].previous == found[2].next == found[4].end == 1
+    (of_decoder,) = attention.heads(
+        attention.Maps("decoder", "", words, words, np.eye(size, dtype="float32")[None, None])
+    )
+    assert (of_decoder.next, of_decoder.end, of_decoder.looks_at) == (None, None, "same")
+    rows = list(csv.DictReader(io.StringIO(attention.heads_csv([*found, of_decoder]))))
+    assert [row["looks_at"] for row in rows[:3]] == [*places]
+    assert rows[-1]["next"] == "" and float(rows[-1]["same"]) == 1
+    assert float(rows[0]["entropy"]) == pytest.approx(found[0].entropy, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "source, target, message",
+    [
+        (" ", None, 'Expected --source="a sentence". Received: no word.'),
+        ("dog", None, "Expected --source in words that the vocabulary can encode. .*'dog'"),
+        ("w5", "dog", "Expected --target in words that the vocabulary can encode. .*'dog'"),
+        ("w5 " * 256, None, "--source of at most 256 tokens.*a page shows no more. .*: 257"),
+        ("w5", "w6 " * 300, "--target of at most 256 tokens.*: 301"),
+    ],
+)
+def test_a_sentence_that_cannot_be_drawn(model, source, target, message):
+    with pytest.raises(UserError, match=message):
+        attention.sentence_ids(model, ENCODERS, source, target)
+
+
+def test_a_sentence_longer_than_the_model_was_made_for(golden_case):
+    learned = golden_case("learned_positions").model()
+    most = learned.learned_positions
+    assert most < attention.LONGEST
+    with pytest.raises(UserError, match=f"at most {most} tokens.*the model was made for no more"):
+        attention.sentence_ids(learned, ENCODERS, "w5 " * most, None)
+    trained = golden_case("base_v1").model(max_length=6)
+    inputs, _ = attention.sentence_ids(trained, ENCODERS, "w5 " * 5, "w6")
+    assert len(inputs) == 6
+    with pytest.raises(UserError, match="at most 6 tokens, .*the model was made for no more"):
+        attention.sentence_ids(trained, ENCODERS, "w5 " * 6, "w6")
+    untrained = golden_case("base_v1").model(max_length=6)
+    long = DecodeHParams.parse("beam_size=1")
+    with pytest.raises(UserError, match="Expected the model's own translation of at most 6 tokens"):
+        attention.sentence_ids(untrained, ENCODERS, "w5", None, long)

@@ -1,0 +1,62 @@
+"""Pictures: small, of one style, whole or not there, without matplotlib's global state."""
+
+import base64
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from t2t_repro.views import pictures
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def pixels(content: bytes) -> tuple[int, int]:
+    return struct.unpack(">II", content[16:24])
+
+
+def test_one_pair_of_axes_comes_alone_and_more_in_reading_order():
+    _, alone = pictures.figure(title="A title")
+    drawn, several = pictures.figure(3, 2, width=2.0, height=1.5)
+    alone.plot([1, 2])
+    assert alone.lines[0].get_color() == pictures.COLORS[0]
+    assert [axes.get_subplotspec().num1 for axes in several] == list(range(6))
+    assert tuple(drawn.get_size_inches()) == (6.0, 3.0)
+
+
+def test_a_picture_is_a_png_and_the_same_bytes_each_time(tmp_path):
+    drawn, axes = pictures.figure(title="Loss")
+    axes.plot([3, 1, 2], label="post-norm")
+    pictures.save(drawn, tmp_path / "new" / "loss.png")
+    written = (tmp_path / "new" / "loss.png").read_bytes()
+    assert written.startswith(SIGNATURE) and written == pictures.png(drawn)
+    assert pixels(written) == (720, 518)
+    assert base64.b64decode(pictures.data_uri(written).removeprefix("data:image/png;base64,")) == (
+        written
+    )
+
+
+def test_noise_becomes_coarser_until_it_is_small():
+    drawn, axes = pictures.figure(grid=False, width=6.0)
+    axes.imshow(np.random.default_rng(1).random((300, 500)), aspect="auto")
+    content = pictures.png(drawn)
+    assert len(content) <= pictures.LIMIT
+    assert pixels(content)[0] < 6 * 144
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_script_without_a_font_is_no_warning():
+    drawn, axes = pictures.figure()
+    axes.set_title("\u6587")
+    assert pictures.png(drawn).startswith(SIGNATURE)
+
+
+def test_neither_pyplot_nor_a_display_is_needed():
+    ask = (
+        "import sys; from t2t_repro.views import pictures; assert 'matplotlib' not in "
+        "sys.modules; drawn, axes = pictures.figure(); pictures.png(drawn); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", ask], check=True, timeout=60)

@@ -1,0 +1,94 @@
+"""The samples that a run writes for TensorBoard: translations and attention, at their steps."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro import registry
+from t2t_repro.data.generate import generate_data
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints, experiment
+from t2t_repro.training.loop import Plan
+from t2t_repro.views import pictures, samples
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+HPARAMS = "num_hidden_layers=1,num_heads=2,batch_size=200,max_length=60"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of four steps: one with reports and samples at every second, one with neither."""
+    folder = tmp_path_factory.mktemp("samples")
+    problem = registry.get_problem(PROBLEM)
+    generate_data(problem, folder / "data", folder)
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test", f"{HPARAMS},train_steps=4"),
+        problem=PROBLEM,
+        data_dir=str(folder / "data"),
+        version="0",
+    )
+    made = {}
+    for name, every in (("with", 2), ("without", 0)):
+        whole = experiment.Experiment(
+            run=RunDirectory(folder / name),
+            config=config,
+            problem=problem,
+            plan=Plan(train_steps=4, log_step_count_steps=2 if every else 100),
+            eval_steps=1,
+            make_samples=lambda model, split: samples.make(model, problem, config, split),
+            samples_every=every,
+        )
+        whole.continuous_train_and_eval() if every else whole.train()
+        made[name] = whole
+    return made
+
+
+def summaries(folder):
+    return [
+        (event.step, value)
+        for file in folder.glob("events.out.tfevents*")
+        for event in tf.compat.v1.train.summary_iterator(str(file))
+        for value in event.summary.value
+    ]
+
+
+def test_translations_and_attention(runs):
+    found = summaries(runs["with"].run.path / "samples")
+    kinds = ["encoder", "encoder-decoder", "decoder"]
+    names = ["translations", *(f"attention/{kind}" for kind in kinds)]
+    assert [(step, value.tag) for step, value in found] == [(s, n) for s in (2, 4) for n in names]
+    text = found[0][1].tensor.string_val[0].decode()
+    lines = text.splitlines()
+    assert lines[0] == "| source | reference | translation |"
+    assert len(lines) == 2 + samples.COUNT
+    source, reference = (cell.split() for cell in lines[2].split("|")[1:3])
+    assert source == reference[::-1] and set(source) <= {"0", "1"}
+    png = found[1][1].tensor.string_val[2]
+    assert png.startswith(b"\x89PNG") and len(png) < pictures.LIMIT
+
+
+def test_looking_changes_nothing(runs):
+    ends = [
+        checkpoints.read_arrays(each.run.checkpoints_dir / "ckpt-4" / name)
+        for name in (checkpoints.WEIGHTS, checkpoints.TRAINING)
+        for each in runs.values()
+    ]
+    for one, other in (ends[:2], ends[2:]):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], name)
+
+
+def test_a_run_has_everything_for_tensorboard(runs):
+    whole = runs["with"]
+    (last,) = (row for row in whole.run.read_metrics() if row.get("step") == 4 and "padding" in row)
+    assert 0 <= last["padding"] < 1 and last["gradient_norm"] > 0
+    hparams = whole.config.hparams
+    assert hparams.label_smoothing == 0 or last["plain_loss"] != last["loss"]
+    tags = {value.tag for _, value in summaries(whole.run.path)}
+    assert {"loss", "plain_loss", "gradient_norm", "weight_norm", "padding"} <= tags
+    assert {"tokens_per_second", "learning_rate", "_hparams_/experiment"} <= tags
+    assert "gradient_norm/decoder/layer_0/encdec_attention" in tags
+    assert {"loss", "accuracy"} <= {value.tag for _, value in summaries(whole.run.path / "eval")}
+    assert not (runs["without"].run.path / "samples").exists()
