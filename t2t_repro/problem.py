@@ -48,7 +48,9 @@ class OutputType:
     """What the targets are, and so what t2t-decoder writes."""
 
     TEXT = "text"
-    TREE = "tree"  # linearised tags (parsing/trees.py); trees over the words of the source are written
+    TREE = (
+        "tree"  # linearised tags (parsing/trees.py); trees over the words of the source are written
+    )
 
 
 class Problem:

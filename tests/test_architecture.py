@@ -63,7 +63,8 @@ LINES = 400
 
 
 def floor(unit: str) -> int:
-    return next(i for i, units in enumerate(FLOORS) if unit in units)
+    """The height of a unit; what has no floor, such as the public door, lies above all."""
+    return next((i for i, units in enumerate(FLOORS) if unit in units), len(FLOORS))
 
 
 def allowed(source: str, target: str) -> bool:

@@ -21,7 +21,7 @@ from t2t_repro.serving import exported
 # The program with a model that takes its time: no TensorFlow is loaded.
 SLOW = """
 import sys, time
-from t2t_repro import server
+from t2t_repro.bin import server
 from t2t_repro.serving import exported
 
 class Slow:

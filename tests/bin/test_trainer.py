@@ -108,7 +108,7 @@ def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
 
 def test_registry_help_lists_everything_and_loads_nothing_heavy():
     code = (
-        "import sys; from t2t_repro import cli, trainer\n"
+        "import sys; from t2t_repro import cli; from t2t_repro.bin import trainer\n"
         "cli.run('t', '', trainer.define_flags, trainer.main, ['--registry_help'])\n"
         "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
     )

@@ -26,7 +26,7 @@ class NoTensorFlow:
             raise ImportError(f"{name} is not here")
 
 sys.meta_path.insert(0, NoTensorFlow())
-from t2t_repro import decoder, trainer
+from t2t_repro.bin import decoder, trainer
 
 def run(console, *flags):
     sys.argv = ["t2t", *flags]
