@@ -3,9 +3,9 @@
   python benchmarks/train_step.py --hparams_set=transformer_base_v1 --batch=32 --src=32 --tgt=32
 
 The step is what t2t-trainer runs: forward, loss, backward, optimizer. Its floating-point operations
-are counted from its matrix products (t2t_repro/studies/paper/flops.py); the machine's own rate is that of
-products of 4096 x 4096 matrices, taken in turn with the steps. Prints one line of JSON. --lockstep:
-see measuring.py.
+are counted from its matrix products (t2t_repro/studies/paper/flops.py); the machine's own rate is
+that of products of 4096 x 4096 matrices, taken in turn with the steps. Prints one line of JSON.
+--lockstep: see measuring.py.
 """
 
 import json

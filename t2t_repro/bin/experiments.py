@@ -28,8 +28,8 @@ from absl import flags
 from t2t_repro import cli, errors
 from t2t_repro.errors import UserError
 
-# The parts of each experiment: t2t_repro/studies/experiments/PART.py, whose run(progress) returns an
-# experiment_result.Result, and whose files are called PART.
+# The parts of each experiment: t2t_repro/studies/experiments/PART.py, whose run(progress) returns a
+# result.Result, and whose files are called PART.
 EXPERIMENTS = {
     "positions": ("positions", "extrapolation"),
     "attention_scores": ("attention_scores",),

@@ -63,7 +63,8 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
         "decoder": [*run, f"--score_file={tmp_path}/pairs", f"--decode_to_file={tmp_path}/out"],
     }
     program = "import sys, runpy\n" + "\n".join(
-        f"sys.argv = {[name, *flags]!r}; runpy.run_module('t2t_repro.bin.{name}', run_name='__main__')"
+        f"sys.argv = {[name, *flags]!r}; "
+        f"runpy.run_module('t2t_repro.bin.{name}', run_name='__main__')"
         for name, flags in commands.items()
     )
     root = pathlib.Path(__file__).parents[2]

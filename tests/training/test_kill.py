@@ -62,8 +62,8 @@ class Forked:
 def main(folder):
     import tensorflow  # noqa: F401
 
-    import t2t_repro.data.pipeline
     import t2t_repro.bin.trainer
+    import t2t_repro.data.pipeline
     import t2t_repro.training.experiment  # noqa: F401
 
     spec = importlib.util.spec_from_file_location("kill", ROOT / "benchmarks" / "kill_resume.py")
