@@ -1,8 +1,9 @@
-"""The paper's own settings: tables 2 to 4 of https://arxiv.org/abs/1706.03762. The names are ours.
+"""The paper's own settings: https://arxiv.org/abs/1706.03762. The names are ours.
 
 T2T's published set `transformer_base_v1` agrees with the paper's base model; every set here is it
-with what the row of the table changes. A batch there was about 25,000 source and 25,000 target
-tokens on 8 GPUs: batch_size is a replica's share of it, padding included, so train on 8 replicas.
+with what its row of a table changes. The rows of tables 2 and 3 are in rows.py. A batch there was
+about 25,000 source and 25,000 target tokens on 8 GPUs: batch_size is a replica's share of it,
+padding included, so train on 8 replicas.
 """
 
 from dataclasses import replace
@@ -17,139 +18,6 @@ from .base import transformer_base_v1
 def transformer_base_paper() -> HParams:
     """The paper's base model: v1, for 100,000 steps."""
     return replace(transformer_base_v1(), train_steps=100_000)
-
-
-@register_hparams
-def paper_table3_base() -> HParams:
-    """Table 3, base: dropout 0.1, label smoothing 0.1, 4000 warmup steps, 100,000 steps."""
-    return transformer_base_paper()
-
-
-@register_hparams
-def paper_table3_a_h1() -> HParams:
-    """Table 3, row (A): 1 head of size 512."""
-    return replace(paper_table3_base(), num_heads=1)
-
-
-@register_hparams
-def paper_table3_a_h4() -> HParams:
-    """Table 3, row (A): 4 heads of size 128."""
-    return replace(paper_table3_base(), num_heads=4)
-
-
-@register_hparams
-def paper_table3_a_h16() -> HParams:
-    """Table 3, row (A): 16 heads of size 32."""
-    return replace(paper_table3_base(), num_heads=16)
-
-
-@register_hparams
-def paper_table3_a_h32() -> HParams:
-    """Table 3, row (A): 32 heads of size 16."""
-    return replace(paper_table3_base(), num_heads=32)
-
-
-@register_hparams
-def paper_table3_b_dk16() -> HParams:
-    """Table 3, row (B): keys of size 16 a head."""
-    return replace(paper_table3_base(), attention_key_channels=8 * 16)
-
-
-@register_hparams
-def paper_table3_b_dk32() -> HParams:
-    """Table 3, row (B): keys of size 32 a head."""
-    return replace(paper_table3_base(), attention_key_channels=8 * 32)
-
-
-@register_hparams
-def paper_table3_c_n2() -> HParams:
-    """Table 3, row (C): 2 layers."""
-    return replace(paper_table3_base(), num_hidden_layers=2)
-
-
-@register_hparams
-def paper_table3_c_n4() -> HParams:
-    """Table 3, row (C): 4 layers."""
-    return replace(paper_table3_base(), num_hidden_layers=4)
-
-
-@register_hparams
-def paper_table3_c_n8() -> HParams:
-    """Table 3, row (C): 8 layers."""
-    return replace(paper_table3_base(), num_hidden_layers=8)
-
-
-@register_hparams
-def paper_table3_c_dmodel256() -> HParams:
-    """Table 3, row (C): width 256, heads of size 32."""
-    return replace(paper_table3_base(), hidden_size=256)
-
-
-@register_hparams
-def paper_table3_c_dmodel1024() -> HParams:
-    """Table 3, row (C): width 1024, heads of size 128."""
-    return replace(paper_table3_base(), hidden_size=1024)
-
-
-@register_hparams
-def paper_table3_c_dff1024() -> HParams:
-    """Table 3, row (C): filter size 1024."""
-    return replace(paper_table3_base(), filter_size=1024)
-
-
-@register_hparams
-def paper_table3_c_dff4096() -> HParams:
-    """Table 3, row (C): filter size 4096."""
-    return replace(paper_table3_base(), filter_size=4096)
-
-
-@register_hparams
-def paper_table3_d_dropout0() -> HParams:
-    """Table 3, row (D): no dropout."""
-    return replace(paper_table3_base(), layer_prepostprocess_dropout=0.0)
-
-
-@register_hparams
-def paper_table3_d_dropout2() -> HParams:
-    """Table 3, row (D): dropout 0.2."""
-    return replace(paper_table3_base(), layer_prepostprocess_dropout=0.2)
-
-
-@register_hparams
-def paper_table3_d_smoothing0() -> HParams:
-    """Table 3, row (D): no label smoothing."""
-    return replace(paper_table3_base(), label_smoothing=0.0)
-
-
-@register_hparams
-def paper_table3_d_smoothing2() -> HParams:
-    """Table 3, row (D): label smoothing 0.2."""
-    return replace(paper_table3_base(), label_smoothing=0.2)
-
-
-@register_hparams
-def paper_table3_e_learned_positions() -> HParams:
-    """Table 3, row (E): learned positions instead of sinusoids."""
-    return replace(paper_table3_base(), pos="emb")
-
-
-@register_hparams
-def paper_table3_big() -> HParams:
-    """Table 3, big: width 1024, filter size 4096, 16 heads, dropout 0.3, 300,000 steps."""
-    return replace(
-        paper_table3_base(),
-        hidden_size=1024,
-        filter_size=4096,
-        num_heads=16,
-        layer_prepostprocess_dropout=0.3,
-        train_steps=300_000,
-    )
-
-
-@register_hparams
-def paper_table2_big_enfr() -> HParams:
-    """Table 2, the big model for En-Fr: as for En-De, with dropout 0.1 (section 6.1)."""
-    return replace(paper_table3_big(), layer_prepostprocess_dropout=0.1)
 
 
 @register_hparams
