@@ -1,8 +1,8 @@
 """Experiment: table 1 on this machine: time and memory over length n and width d, with exponents.
 
 The kinds that t2t-paper measures (studies/paper/layer_costs.py), at greater lengths and widths;
-beside them the model's own restricted self-attention (self_attention_type=local_mask_right), and the
-separable convolution, whose cost (paper, section 4: k n d + n d^2) is no single power.
+beside them the model's own restricted self-attention (self_attention_type=local_mask_right), and
+the separable convolution, whose cost (paper, section 4: k n d + n d^2) is no single power.
 
 Memory is by how much the peak of a process of its own rises when the compiled layer runs, at the
 lengths one after another: the peak only rises, and so does what the layers need.
