@@ -52,7 +52,7 @@ TENSORFLOW_FILES = {
 # calls what t2t-exporter wrote.
 TENSORFLOW_WHEN_IT_RUNS = {
     "t2t_repro/layers/replicas.py",
-    "t2t_repro/layers/dropout.py",
+    "t2t_repro/layers/kernels.py",
     "t2t_repro/decoding/program.py",
     "t2t_repro/serving/exported.py",
     "t2t_repro/training/optimizers.py",

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import keras
 from keras import initializers, ops
 
-from t2t_repro.layers import attention_score
+from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import ByParts, mark_parts
 from t2t_repro.layers.mask import EVERYWHERE, Mask
-from t2t_repro.layers.product import product
 
 NO_WEIGHTS = (0,)
 MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
@@ -78,7 +77,8 @@ class Attention(keras.layers.Layer):
 
     def project(self, x, kernel, training=False):
         """(B, T, D) x (D, C) -> (B, T, C)."""
-        return product(x, ops.cast(kernel, x.dtype), training)
+        multiply = kernels.product if training else ops.matmul
+        return multiply(x, ops.cast(kernel, x.dtype))
 
     def project_apart(self, x, kernel, cuts: Sequence[int], training: bool) -> list:
         """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel."""

@@ -11,6 +11,7 @@ import math
 import keras
 from keras import ops
 
+from t2t_repro.layers import kernels
 from t2t_repro.layers.attention import (
     MASKED,
     NO_WEIGHTS,
@@ -233,6 +234,9 @@ class _InBlocks(WeightlessAttention):
 
     def attend_sequence(self, queries, keys, values, mask, training=False):
         """Returns ((B, T, D), no weights)."""
+        if kernels.PLAIN:
+            outputs, _ = super().attend_sequence(queries, keys, values, mask, training)
+            return outputs, ops.zeros(NO_WEIGHTS)
         mixed = blockwise_attention(
             queries, keys, values, mask, self.score, key_block=self.chunk_size
         )

@@ -4,32 +4,18 @@ from collections.abc import Sequence
 
 import keras
 
-_STEPS = 2**16  # a rate is a whole number of these parts, at most 8e-6 from the one asked for
+from t2t_repro.layers import kernels
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class Dropout(keras.layers.Dropout):
-    """Keras's Dropout; under TensorFlow it draws 16 bits for each value, not 32, in half the time.
-
-    What is kept is scaled by the rate as it is drawn, so that the expectation stays exact.
-    """
+    """Keras's Dropout, drawn by `kernels.dropout`."""
 
     def call(self, inputs, training=False):
         """Returns `inputs`, in training with `rate` of them 0 and the others scaled up."""
-        dropped = round(self.rate * _STEPS)
-        if not training or keras.backend.backend() != "tensorflow" or dropped in (0, _STEPS):
-            return super().call(inputs, training=training)
-        import tensorflow as tf
-
-        shape = tf.shape(inputs)
-        if self.noise_shape is not None:
-            shape = tf.stack([shape[i] if n is None else n for i, n in enumerate(self.noise_shape)])
-        size = tf.reduce_prod(shape)
-        seed = tf.cast(tf.math.floormod(self.seed_generator.next(), tf.int32.max - 1), tf.int32)
-        bits = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.uint32)
-        bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]  # (n,) -> (n, 2) -> (2 n,)
-        kept = tf.reshape(bits, shape) >= tf.constant(dropped, tf.uint16)
-        return inputs * (tf.cast(kept, inputs.dtype) * (_STEPS / (_STEPS - dropped)))
+        if not training or not self.rate:
+            return inputs
+        return kernels.dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
 
 
 def dropout_layer(

@@ -5,8 +5,20 @@ from collections.abc import Sequence
 import keras
 from keras import initializers, ops
 
+from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.product import Dense
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
+class Dense(keras.layers.Dense):
+    """Keras's Dense; in training by `kernels.product`."""
+
+    def call(self, inputs, training=False):
+        """Maps (..., K) to (..., N)."""
+        if not training:
+            return super().call(inputs)
+        y = kernels.product(inputs, ops.cast(self.kernel, inputs.dtype))
+        return self.activation(ops.add(y, ops.cast(self.bias, y.dtype)))
 
 
 @keras.saving.register_keras_serializable("t2t_repro")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import keras
 from keras import ops
 
+from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.product import sum_over_rows
 
 
 def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
@@ -38,46 +38,12 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x, training=False):
         scale, bias = ops.cast(self.scale, "float32"), ops.cast(self.bias, "float32")
-        normalize = _normalized_in_training if training else _normalized
-        return ops.cast(
-            normalize(ops.cast(x, "float32"), scale, bias, self.epsilon), self.compute_dtype
-        )
+        normalize = kernels.layer_norm if training else kernels.plain_layer_norm
+        y = normalize(ops.cast(x, "float32"), scale, bias, self.epsilon)
+        return ops.cast(y, self.compute_dtype)
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon}
-
-
-def _normalized(x, scale, bias, epsilon: float):
-    """Returns the layer normalization of float32 (..., D)."""
-    centred = x - ops.mean(x, axis=-1, keepdims=True)
-    variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-    return centred * (scale * ops.rsqrt(variance + epsilon)) + bias
-
-
-def _normalized_in_training(x, scale, bias, epsilon: float):
-    """Returns what _normalized does.
-
-    The gradient is written out: autodiff would pass half as often again over x.
-    """
-
-    @ops.custom_gradient
-    def normalize(x, scale, bias):
-        centred = x - ops.mean(x, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-        deviation = ops.rsqrt(variance + epsilon)
-        unit = centred * deviation
-
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            of_scale, of_bias = sum_over_rows(upstream * unit), sum_over_rows(upstream)
-            of_unit = upstream * scale
-            along = ops.mean(of_unit * unit, axis=-1, keepdims=True)
-            of_unit = of_unit - ops.mean(of_unit, axis=-1, keepdims=True)
-            return (of_unit - unit * along) * deviation, of_scale, of_bias
-
-        return unit * scale + bias, gradient
-
-    return normalize(x, scale, bias)
 
 
 @keras.saving.register_keras_serializable("t2t_repro")

@@ -13,6 +13,7 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import unknown
+from t2t_repro.layers import kernels
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
 
@@ -163,8 +164,8 @@ class Adam(_Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         slots = [variable, self._momentums[index], self._velocities[index]]
-        plain = self.accumulate_steps == 1 and not self.decoupled_decay
-        if plain and keras.config.backend() == "tensorflow":
+        alone = self.accumulate_steps == 1 and not self.decoupled_decay
+        if alone and keras.config.backend() == "tensorflow" and not kernels.PLAIN:
             self._update_in_one_pass(gradient, learning_rate, *slots)
             return
         old = [ops.convert_to_tensor(slot) for slot in slots]

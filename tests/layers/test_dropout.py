@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import Dropout, dropout_layer
 
 ONES = np.ones((41, 7, 101), "float32")
@@ -47,3 +48,11 @@ def test_nothing_is_dropped_outside_training_and_the_config_goes_round():
 def test_mixed_precision_keeps_the_dtype():
     layer = Dropout(0.25, dtype="mixed_bfloat16")
     assert layer(ONES, training=True).dtype == "bfloat16"
+
+
+def test_the_kernel_drops_as_much_as_its_plain_form_and_scales_as_it():
+    for form in kernels.FORMS["dropout"]:
+        drawn = np.asarray(form(ONES, 0.3, (None, 1, None), keras.random.SeedGenerator(4)))
+        np.testing.assert_array_equal(drawn, np.broadcast_to(drawn[:, :1], drawn.shape))
+        np.testing.assert_allclose(np.unique(drawn), [0, 1 / 0.7], rtol=1e-4)
+        assert (drawn == 0).mean() == pytest.approx(0.3, abs=0.02)

@@ -8,6 +8,7 @@ import pytest
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.layers import kernels
 from t2t_repro.training import learning_rate, optimizers
 
 STEPS = 7
@@ -157,6 +158,13 @@ MULTISTEP = dict(optimizer="multistep_adam", optimizer_multistep_accumulate_step
 def test_adam(changes):
     hp = make_hparams(**changes)
     values, steps = make_problem()
+    assert_same(run_ours(hp, values, steps), naive_adam(hp, values, steps), values)
+
+
+def test_adam_without_the_kernel_that_updates_in_one_pass(monkeypatch):
+    monkeypatch.setattr(kernels, "PLAIN", True)
+    values, steps = make_problem()
+    hp = make_hparams(optimizer="adam")
     assert_same(run_ours(hp, values, steps), naive_adam(hp, values, steps), values)
 
 

@@ -1,0 +1,96 @@
+"""Every kernel that is written by hand is its plain form, and so is every gradient of it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.layers import kernels
+from t2t_repro.layers.feed_forward import Dense
+
+D, M, V = 7, 5, 11
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("float32")
+
+
+LABELS = np.array([3, 0, 10, 1, 3], "int32")
+INPUTS = {  # a kernel's name: what is differentiated by, and the other arguments
+    "product": [
+        ((normal(2, 3, depth), normal(depth, 13)), ()) for depth in (D, kernels._NARROW + 1)
+    ],
+    "sum_over_rows": [((normal(2, 3, D),), ())],
+    "layer_norm": [((normal(2, 3, D), normal(D) + 2, normal(D + 2)[:D]), (1e-6,))],
+    "cross_entropy": [((normal(M, V) * 3,), (LABELS, s)) for s in (0.0, 0.2)],
+    "linear_cross_entropy": [((normal(M, D), normal(V, D)), (LABELS, s)) for s in (0.0, 0.2)],
+}
+
+
+def test_no_kernel_is_left_out():
+    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout"}  # see test_dropout.py
+
+
+@pytest.mark.parametrize(
+    "name, inputs", [(name, inputs) for name, several in INPUTS.items() for inputs in several]
+)
+def test_values_and_gradients_are_those_of_the_plain_form(name, inputs):
+    by, others = [tf.constant(x) for x in inputs[0]], inputs[1]
+    results = []
+    for form in kernels.FORMS[name]:
+        with tf.GradientTape() as tape:
+            tape.watch(by)
+            y = form(*by, *others)
+            loss = tf.reduce_sum(y * normal(*y.shape))
+        results.append([y, *tape.gradient(loss, by)])
+    for expected, got in zip(*results, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_dense_trains_as_keras_dense():
+    x = tf.constant(normal(2, 3, D))
+    ours, theirs = Dense(5, activation="relu"), keras.layers.Dense(5, activation="relu")
+    for layer in (ours, theirs):
+        layer.build(x.shape)
+    ours.bias.assign(normal(5))
+    theirs.set_weights(ours.get_weights())
+    gradients = []
+    for layer in (ours, theirs):
+        with tf.GradientTape() as tape:
+            y = layer(x, training=True)
+            loss = tf.reduce_sum(y * y)
+        gradients.append([y, *tape.gradient(loss, layer.trainable_variables)])
+    for mine, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
+
+
+PLAIN = """
+import sys
+import numpy as np
+sys.path.insert(0, {tests!r})
+from conftest import DROPOUT_OFF, GoldenCase
+from t2t_repro.layers import kernels
+from t2t_repro.training import optimizers
+
+assert kernels.product is kernels.plain_product and kernels.dropout is kernels.plain_dropout
+for name, changes in (("base_v1", {{}}), ("base", {{"attention_chunk_size": 3}})):
+    golden = GoldenCase(name)
+    model = golden.model(**DROPOUT_OFF, **changes)
+    np.testing.assert_allclose(model(golden.batch), golden["logits"], atol=2e-5)
+    model.compile(optimizer=optimizers.from_hparams(model.hparams))
+    now = [model.train_on_batch(golden.batch, return_dict=True)["loss"] for _ in range(20)]
+    np.testing.assert_allclose(now, golden["train_loss"], rtol=3e-4)
+    again = golden.model()
+    assert np.isfinite(float(again.train_loss(golden.batch)))
+"""
+
+
+def test_the_golden_numbers_without_kernels():
+    program = PLAIN.format(tests=str(pathlib.Path(__file__).parents[1]))
+    environment = os.environ | {"T2T_REPRO_PLAIN": "1"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
