@@ -7,6 +7,7 @@ as `dict[str, int]`. Nothing is converted: a step "7" or 7.0 is no integer.
 import functools
 import os
 import pathlib
+import typing
 from typing import Any, TypeVar
 
 from t2t_repro.errors import UserError
@@ -40,7 +41,7 @@ def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
     import pydantic  # slow to load, and --help needs none
 
     try:
-        return _adapter(kind).validate_json(text, strict=True)
+        return _adapter(typing.cast(Any, kind)).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
     message = f"{_complaint(first, name)} {mend}".rstrip()
