@@ -1,12 +1,13 @@
 """Files that are whole or not there: written beside their name and renamed when complete."""
 
 import contextlib
+import csv
 import errno
 import fcntl
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_repro.errors import UserError
@@ -88,6 +89,35 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
     """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
     with writing(path) as file:
         file.write(text)
+
+
+def write_csv(
+    path: str | os.PathLike,
+    rows: Sequence[Mapping[str, Any] | Sequence[Any]],
+    floats: str = "",
+    end: str = "\n",
+) -> None:
+    """Writes a table as UTF-8, a line of names first; the file appears when it is whole.
+
+    Args:
+        path: the file.
+        rows: {name: value} of the same names; or lists, of which the first has the names. None
+            becomes an empty field.
+        floats: how to format a float, such as ".6g"; "": with all its digits.
+        end: that of a line.
+
+    Raises:
+        ValueError: on a row with another name than the first.
+    """
+    names: Sequence = list(rows[0]) if rows else []
+    with writing(path) as file:
+        table = csv.DictWriter(file, names, lineterminator=end)
+        table.writeheader()
+        for row in rows if rows and isinstance(rows[0], Mapping) else rows[1:]:
+            named = row if isinstance(row, Mapping) else dict(zip(names, row, strict=True))
+            table.writerow(
+                {k: format(v, floats) if isinstance(v, float) else v for k, v in named.items()}
+            )
 
 
 @contextlib.contextmanager

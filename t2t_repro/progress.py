@@ -1,35 +1,159 @@
-"""How far a long piece of work is, on stderr: a bar, the rate, the time left."""
+"""How far long work is: a bar with the rate and the time left on a terminal; at the end a line.
+
+    with progress.report("Reading FILE", total=4_000_000) as advance:
+        advance(1_500_000)
+
+    for sample in progress.track(samples, "train", total=29_000, unit="samples"):
+        ...
+
+The bar is on stderr. Where stderr is no terminal, the line at the end is all.
+"""
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
-Advance = Callable[[int], None]
+BYTES = "bytes"
+_REFRESH = 0.1  # seconds between two movements of a bar
+_Item = TypeVar("_Item")
+
+
+class Advance:
+    """What `report` yields: called with how much was done since, and with what comes next."""
+
+    def __init__(self, show: Callable[[int, str], None] | None):
+        self.count = 0
+        self._show = show
+        self._note = ""
+        self._shown = 0.0
+
+    def __call__(self, count: int = 1, note: str = "") -> None:
+        self.count += count
+        if self._show is None:
+            return
+        self._note = note or self._note
+        now = time.monotonic()
+        if note or now - self._shown >= _REFRESH:
+            self._shown = now
+            self._show(self.count, self._note)
 
 
 @contextlib.contextmanager
-def byte_bar(doing: str, total: int | None, done: int = 0) -> Iterator[Advance]:
-    """Says what is done and gives a function to call with the bytes that were done since.
-
-    Where stderr is no terminal, the line that says what is done is all.
+def report(
+    doing: str,
+    total: int | None = None,
+    unit: str = BYTES,
+    *,
+    done: int = 0,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[Advance]:
+    """Shows how far the block is, and says at its end how much was done in what time.
 
     Args:
-        doing: such as "Downloading URL to PATH"; printed as a line of its own.
-        total: the number of bytes; None: unknown.
-        done: those of an earlier run.
+        doing: such as "Reading FILE"; "": the line at the end begins with how much was done.
+        total: how much there is to do; None: unknown.
+        unit: what is counted, such as "sentences"; "": nothing that one would name.
+        done: what an earlier run did, of `total`.
+        say: receives the line at the end; None: stderr.
     """
-    print(doing, file=sys.stderr, flush=True)
+    start = time.monotonic()
+    with _bar(doing, total, unit, done) as show:
+        advance = Advance(show)
+        yield advance
+    seconds = time.monotonic() - start
+    text = took(seconds)
+    if unit:
+        rate = _rate(advance.count / max(seconds, 1e-9), unit)
+        text = f"{_amount(advance.count, unit)} in {text}, {rate}"
+    text = f"{doing}: {text}" if doing else text
+    if say is None:
+        print(text, file=sys.stderr, flush=True)
+    else:
+        say(text)
+
+
+def track(
+    items: Iterable[_Item], doing: str, total: int | None = None, unit: str = "samples"
+) -> Iterator[_Item]:
+    """Yields the items, each of which counts 1 in the report of them all."""
+    with report(doing, total, unit) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+def duration(seconds: float) -> str:
+    """Returns "2h 05m", "3m 07s" or "12s"."""
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
+    return f"{seconds // 60}m {seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"
+
+
+def took(seconds: float) -> str:
+    """Returns as `duration`, but "9.5 s" below a minute."""
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+
+
+def _amount(count: float, unit: str) -> str:
+    return f"{count / 1e6:,.1f} MB" if unit == BYTES else f"{count:,} {unit}"
+
+
+def _rate(rate: float, unit: str) -> str:
+    return f"{_amount(rate, unit) if unit == BYTES else f'{rate:,.1f}'} a second"
+
+
+_shown: Any = None  # the display of the outermost report; the reports within are rows of it
+
+
+@contextlib.contextmanager
+def _bar(
+    doing: str, total: int | None, unit: str, done: int
+) -> Iterator[Callable[[int, str], None] | None]:
+    """Yields what moves a new row of the display; None where stderr is no terminal."""
+    global _shown
     if not sys.stderr.isatty():
-        yield lambda count: None
+        yield None
         return
+    outer = _shown
+    with contextlib.nullcontext(outer) if outer else _display() as display:
+        _shown = display
+        row = display.add_task(doing, total=total, completed=done, unit=unit, note="")
+
+        def show(count: int, note: str) -> None:
+            display.update(row, completed=done + count, note=note, refresh=True)
+
+        try:
+            yield show
+        finally:
+            if outer:
+                display.remove_task(row)
+            _shown = outer
+
+
+def _display() -> Any:
     from rich import console, progress  # slow to load, and needed by few
 
-    columns = (
+    class Amount(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> str:
+            unit, done = task.fields["unit"], task.completed
+            if not unit:
+                return ""
+            text = _amount(done, unit)
+            if task.total is not None:
+                text = f"{_amount(done, unit).split()[0]} of {_amount(task.total, unit)}"
+            return f"{text}, {_rate(task.speed, unit)}" if task.speed else text
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
-        progress.DownloadColumn(),
-        progress.TransferSpeedColumn(),
+        Amount(),
         progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[note]}", markup=False),
+        console=console.Console(stderr=True),
+        refresh_per_second=2,  # beside every movement
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # else what is printed would not reach its file
     )
-    with progress.Progress(*columns, console=console.Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(doing, total=total, completed=done)
-        yield lambda count: bars.advance(task, count)

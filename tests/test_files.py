@@ -34,6 +34,20 @@ def test_a_failure_leaves_the_file_that_was_there(tmp_path):
     assert names(tmp_path) == ["file"]
 
 
+def test_a_table_of_named_values_or_of_lists(tmp_path):
+    path = tmp_path / "s.csv"
+    files.write_csv(path, [{"id": 1, "reason": "ä, b", "x": 0.1 + 0.2}], end="\r\n")
+    written = 'id,reason,x\r\n1,"ä, b",0.30000000000000004\r\n'.encode()
+    assert path.read_bytes() == written
+    with pytest.raises(ValueError, match="other"):
+        files.write_csv(path, [{"id": 2}, {"other": 3}])
+    assert path.read_bytes() == written and names(tmp_path) == ["s.csv"]
+    files.write_csv(path, [["a", 5], [None, 1 / 3], ["x\ny", float("inf")]], ".6g")
+    assert path.read_bytes() == b'a,5\n,0.333333\n"x\ny",inf\n'
+    files.write_csv(path, [])
+    assert path.read_bytes() == b"\n"
+
+
 def test_a_folder_in_its_place_is_found_at_once(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError, match="folder"), files.writing(tmp_path / "folder"):

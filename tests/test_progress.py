@@ -1,21 +1,87 @@
+import contextlib
 import io
+import re
 
 import pytest
 
-from t2t_repro.progress import byte_bar
+from t2t_repro import progress
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_line_always_and_a_bar_on_a_terminal(monkeypatch, terminal):
-    stderr = io.StringIO()
-    stderr.isatty = lambda: terminal
-    monkeypatch.setattr("sys.stderr", stderr)
+def stream(terminal):
+    made = io.StringIO()
+    made.isatty = lambda: terminal
+    return made
+
+
+@pytest.fixture(params=[False, True], ids=["elsewhere", "terminal"])
+def stderr(request, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "100")
-    with byte_bar("Reading FILE", 4_000_000, 1_000_000) as advance:
-        advance(1_500_000)
+    monkeypatch.setenv("COLUMNS", "120")
+    return stream(request.param)
+
+
+def test_a_bar_on_a_terminal_and_a_line_at_the_end(stderr):
+    with contextlib.redirect_stderr(stderr):
+        with progress.report("Reading FILE", 4_000_000, done=1_000_000) as advance:
+            advance(1_500_000)
     said = stderr.getvalue()
-    assert said.startswith("Reading FILE\n")
-    assert ("2.5/4.0 MB" in said) == terminal
-    if not terminal:
-        assert said == "Reading FILE\n"
+    assert ("2.5 of 4.0 MB" in said) == stderr.isatty()
+    line = r"Reading FILE: 1\.5 MB in 0\.\d s, [\d,.]+ MB a second\n"
+    assert re.search(line + "$", said)
+    assert stderr.isatty() or re.fullmatch(line, said)
+
+
+def test_items_are_counted_and_a_report_may_lie_within_another(stderr):
+    letters = []
+    with contextlib.redirect_stderr(stderr):
+        for letter in progress.track(iter("abc"), "letters", unit="letters"):
+            with progress.report("within", 7, "parts") as advance:
+                advance(5, note=f"next: {letter}")
+            letters.append(letter)
+    assert letters == list("abc")
+    said = stderr.getvalue()
+    assert len(re.findall(r"within: 5 parts in 0\.\d s, [\d,.]+ a second\n", said)) == 3
+    assert re.search(r"letters: 3 letters in 0\.\d s, [\d,.]+ a second\n$", said)
+    for shown in ("5 of 7 parts", "next: a", "1 letters"):
+        assert (shown in said) == stderr.isatty()
+    assert progress._shown is None
+
+
+def test_work_that_fails_says_nothing_at_its_end(stderr):
+    with contextlib.redirect_stderr(stderr), pytest.raises(KeyError):
+        with progress.report("Reading FILE", unit="lines"):
+            raise KeyError
+    assert "lines in" not in stderr.getvalue()
+    assert progress._shown is None
+
+
+def test_the_line_goes_where_it_is_wanted(monkeypatch):
+    now, said = [1000.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.report("book.en", 3000, "sentences", done=600, say=said.append) as advance:
+        for now[0] in (1012.5, 1600.0):
+            advance(1200)
+    assert said == ["book.en: 2,400 sentences in 10m 00s, 4.0 a second"]
+
+
+@pytest.mark.parametrize("file", [True, False])
+def test_what_is_printed_meanwhile_reaches_its_file(stderr, file):
+    stdout = stream(not file)
+    with contextlib.redirect_stderr(stderr), contextlib.redirect_stdout(stdout):
+        with progress.report("Reading FILE"):
+            print("a line")
+    assert (stdout.getvalue() == "a line\n") == (file or not stderr.isatty())
+    assert "a line" in stdout.getvalue() + stderr.getvalue()
+
+
+@pytest.mark.parametrize(
+    "seconds, text, took",
+    [
+        (0.4, "0s", "0.4 s"),
+        (59.6, "1m 00s", "59.6 s"),
+        (187, "3m 07s", "3m 07s"),
+        (7501, "2h 05m", "2h 05m"),
+    ],
+)
+def test_durations(seconds, text, took):
+    assert (progress.duration(seconds), progress.took(seconds)) == (text, took)

@@ -11,28 +11,27 @@ results.csv, curves.csv, norms.csv, comparisons.csv and the pictures. A run that
 result. Stopped or killed, the same command goes on; with longer axes it adds their cells.
 """
 
+import functools
 import glob
-import multiprocessing
-import multiprocessing.connection
 import os
 import pathlib
 import shlex
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
 from absl import flags
 
-from t2t_repro import cli, registry
-from t2t_repro.errors import Interrupted, UserError
+from t2t_repro import cli, processes, progress, registry
+from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
+from t2t_repro.progress import duration
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.compare import grid
 from t2t_repro.studies.compare.grid import Cell, Plan
 
 LOG_FILE = "compare.log"  # in a cell's run directory
-_POLL = 1.0  # seconds between two looks at a running cell
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -152,28 +151,43 @@ def run_cells(
     Raises:
         UserError: if the first one does not end, as the others would not either.
     """
-    from t2t_repro.training.progress import duration
-
     cells = plan.cells()
     todo = [cell for cell in cells if not _is_finished(output_dir, cell)]
     if len(todo) < len(cells):
         print(f"{len(cells) - len(todo)} of {len(cells)} cells are finished already.", flush=True)
     faults: dict[Cell, str] = {}
-    progress = _Progress(todo)
-    for number, cell in enumerate(todo, start=1 + len(cells) - len(todo)):
-        where = f"[{number}/{len(cells)}] {cell}"
-        started = time.monotonic()
-        reason = ""
-        if not _is_finished(output_dir, cell):  # by another t2t-compare, meanwhile
-            reason = _run_cell(plan, cell, output_dir, command, usr_dir, progress.shower(where))
-        progress.done(cell)
-        took = duration(time.monotonic() - started)
-        if reason and number == 1:
-            raise UserError(reason)
-        if reason:
-            faults[cell] = reason
-        progress.say(f"{where}: {reason or _ending(output_dir, cell)} | {took}{progress.left()}")
+    costs, done, began = sum(map(_cost, todo)), 0, time.monotonic()
+    with progress.report("cells", costs, unit="") as advance:
+        for number, cell in enumerate(todo, start=1 + len(cells) - len(todo)):
+            where = f"[{number}/{len(cells)}] {cell}"
+            started = time.monotonic()
+            reason = ""
+            if not _is_finished(output_dir, cell):  # by another t2t-compare, meanwhile
+                show = functools.partial(_show, advance, where, plan.train_steps)
+                reason = _run_cell(plan, cell, output_dir, command, usr_dir, show)
+            if reason and number == 1:
+                raise UserError(reason)
+            if reason:
+                faults[cell] = reason
+            advance(_cost(cell))
+            done += _cost(cell)
+            now = time.monotonic()
+            left = (now - began) * (costs - done) / done
+            said = f"{where}: {reason or _ending(output_dir, cell)} | {duration(now - started)}"
+            print(said + (f" | {duration(left)} left" if done < costs else ""), flush=True)
     return faults
+
+
+def _cost(cell: Cell) -> int:
+    """Returns what a cell costs: its layers and, as much as two, the rest."""
+    return cell.depth + 2
+
+
+def _show(advance: progress.Advance, where: str, steps: int, run: RunDirectory) -> None:
+    """Shows how far a cell's run is."""
+    rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
+    if rows:
+        advance(0, f"{where}: step {rows[-1]['step']}/{steps}, loss {rows[-1]['loss']:.3f}")
 
 
 def _is_finished(output_dir: pathlib.Path, cell: Cell) -> bool:
@@ -188,110 +202,36 @@ def _ending(output_dir: pathlib.Path, cell: Cell) -> str:
 
 
 def _run_cell(plan, cell, output_dir, command, usr_dir, show) -> str:
-    """Runs a cell in a new process; returns why it did not end, or ""."""
+    """Runs a cell in a process of its own; returns why it did not end, or ""."""
     run = grid.run_of(output_dir, cell)
     run.path.mkdir(parents=True, exist_ok=True)
     log = run.path / LOG_FILE
-    # Spawned, not forked: each process loads TensorFlow for itself, and gives all memory back.
-    process = multiprocessing.get_context("spawn").Process(
-        target=_work, args=(plan, cell, output_dir, command, usr_dir, log)
-    )
-    process.start()
-    try:
-        while process.is_alive():
-            process.join(_POLL)
-            show(run, plan.train_steps)
-    except Interrupted as stop:
-        if stop.signum == signal.SIGTERM:  # Ctrl-C reaches both
-            process.terminate()
-        process.join()
-        raise
-    if process.exitcode == 0:
+
+    def watch(pid: int) -> bool:
+        show(run)
+        return True
+
+    work = (plan, cell, output_dir, command, usr_dir)
+    ended = processes.run(_work, *work, log=log, watch=watch)
+    if ended.code == 0:
         return ""
-    if process.exitcode == -signal.SIGKILL:
+    if ended.code == -signal.SIGKILL:
         return "killed, as the system does where there is no memory."
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return (lines or [f"exit code {process.exitcode}, {log} is empty."])[-1]
+    return ended.last_line() or f"exit code {ended.code}, {log} is empty."
 
 
-def _work(plan, cell, output_dir, command, usr_dir, log: pathlib.Path) -> None:
-    """The work of a cell's process: it writes to its log, and ends with its parent."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    sentinel = parent.sentinel
-
-    def watch() -> None:
-        multiprocessing.connection.wait([sentinel])
-        os._exit(1)  # as a kill: the next start goes on from the newest checkpoint
-
-    threading.Thread(target=watch, daemon=True).start()
-    with open(log, "ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+def _work(plan, cell, output_dir, command, usr_dir) -> None:
+    """The work of a cell's process."""
     from t2t_repro.training import signals
 
-    try:
-        with signals.watching():
-            if usr_dir:
-                from t2t_repro.interop import usr_dir as package
+    with signals.watching():
+        if usr_dir:
+            from t2t_repro.interop import usr_dir as package
 
-                package.load(usr_dir)
-            from t2t_repro.studies.compare import cell as comparison_cell
+            package.load(usr_dir)
+        from t2t_repro.studies.compare import cell as comparison_cell
 
-            comparison_cell.run(plan, cell, output_dir, command)
-    except (UserError, OSError) as error:
-        print(f"{error}", flush=True)
-        sys.exit(2)
-    except Interrupted as stop:
-        print(stop, flush=True)
-        sys.exit(stop.exit_code)
-
-
-class _Progress:
-    """Says which cell runs, where it stands, and how long the rest will take.
-
-    Args:
-        todo: the cells that are to run. One costs its layers and, as much as two, the rest.
-    """
-
-    def __init__(self, todo: Sequence[Cell]):
-        self._left = sum(self._cost(cell) for cell in todo)
-        self._done = 0
-        self._began = time.monotonic()
-        self._terminal = sys.stdout.isatty()
-
-    @staticmethod
-    def _cost(cell: Cell) -> int:
-        return cell.depth + 2
-
-    def done(self, cell: Cell) -> None:
-        """Counts a cell as done."""
-        self._done += self._cost(cell)
-        self._left -= self._cost(cell)
-
-    def left(self) -> str:
-        """Returns " | 12m 05s left", or "" at the end and before there is something to go by."""
-        from t2t_repro.training.progress import duration
-
-        if not self._done or not self._left:
-            return ""
-        seconds = (time.monotonic() - self._began) * self._left / self._done
-        return f" | {duration(seconds)} left"
-
-    def shower(self, where: str):
-        """Returns a function that shows, in a terminal, how far a run is."""
-
-        def show(run, steps: int) -> None:
-            rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
-            if self._terminal and rows:
-                text = f"{where}: step {rows[-1]['step']}/{steps}, loss {rows[-1]['loss']:.3f}"
-                print(f"\r\x1b[K{text}{self.left()}", end="", flush=True)
-
-        return show
-
-    def say(self, text: str) -> None:
-        """Prints a line of its own."""
-        print(f"{chr(13)}\x1b[K{text}" if self._terminal else text, flush=True)
+        comparison_cell.run(plan, cell, output_dir, command)
 
 
 def console() -> None:

@@ -13,11 +13,10 @@ import functools
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 
@@ -93,7 +92,7 @@ def main(args: flags.FlagValues) -> None:
             num_processes=args.num_concurrent_processes or available_cores(),
             beam=beam,
             load_problem=functools.partial(load_problem, name, args.t2t_usr_dir),
-            track=show_progress,
+            track=progress.track,
             report=lambda line: print(line, file=sys.stderr),
         )
         print_summary(summary)
@@ -136,34 +135,6 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
             "which leave none. --only_list --problem='*' lists all problems."
         )
     return names
-
-
-def show_progress(samples: Iterable, description: str, total: int | None) -> Iterator:
-    """Yields `samples` under a progress bar on stderr: how many a second, and the time left."""
-    from rich import console, progress
-
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        _rate_column(),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(*columns, console=console.Console(stderr=True)) as bar:
-        yield from bar.track(samples, total=total, description=description)
-
-
-def _rate_column():
-    from rich import progress
-
-    class Rate(progress.ProgressColumn):
-        """Samples a second."""
-
-        def render(self, task):
-            speed = task.finished_speed or task.speed
-            return f"{speed:,.0f}/s" if speed else ""
-
-    return Rate()
 
 
 def print_summary(summary: dict) -> None:

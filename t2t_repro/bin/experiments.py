@@ -20,12 +20,11 @@ import importlib
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli, errors
+from t2t_repro import cli, errors, progress
 from t2t_repro.errors import UserError
 
 # The parts of each experiment: t2t_repro/studies/experiments/PART.py, whose run(progress) returns a
@@ -63,15 +62,10 @@ def main(args: flags.FlagValues) -> None:
     folder = Path(args.output_dir).expanduser()
     check_room(folder)  # before the work, if there is none
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    start = time.perf_counter()
-
-    def progress(text: str) -> None:
-        seconds = time.perf_counter() - start
-        print(f"{args.name}, {seconds:.0f} s: {text}", file=sys.stderr, flush=True)
-
     for part in EXPERIMENTS[args.name]:
         module = importlib.import_module(f"t2t_repro.studies.experiments.{part}")
-        result = module.run(progress)
+        with progress.report(part, unit="") as advance:
+            result = module.run(lambda text: advance(note=text))
         print("\n".join(result.sentences), flush=True)
         written = result.write(folder, part)
         for path in written:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, progress
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.studies.paper import hardware as machines
@@ -98,9 +98,8 @@ def make(
     """Returns the tables that --tables calls `name`."""
     if name == "1":
         print("Measuring the layers of table 1, about half a minute ...", file=sys.stderr)
-        tables = paper_tables.table1(_show_progress)
-        _show_progress("")
-        return tables
+        with progress.report("table 1", unit="") as advance:
+            return paper_tables.table1(lambda text: advance(note=text))
     if name == "2":
         return paper_tables.table2(runs)
     if name == "3":
@@ -120,11 +119,6 @@ def write(tables: Sequence[Table], output_dir: str) -> list[Path]:
     text = "\n".join(["# The paper's tables, and ours\n", *(table.markdown() for table in tables)])
     write_text_atomic(folder / "paper.md", text)
     return [folder / "paper.json", folder / "paper.md"]
-
-
-def _show_progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def console() -> None:

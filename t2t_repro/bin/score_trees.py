@@ -8,7 +8,6 @@ The linearised tags that a model decodes (raw_output=True), as trees over the go
 Sentences whose words differ from the gold tree's are errors: counted, but left out of the scores.
 """
 
-import csv
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic, writing
+from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.parsing import parseval, trees
 from t2t_repro.text import raw
 
@@ -193,14 +192,6 @@ def _drawing(tree: trees.Tree, matched: dict[int, bool], colour: str, mark: str)
     return drawing
 
 
-def write_csv(path: str | Path, rows: Sequence[dict]) -> None:
-    """Writes one line for each sentence."""
-    with writing(path) as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def define_flags(f: flags.FlagValues) -> None:
     for name, text in {
         "gold": "The gold trees, one a line.",
@@ -253,7 +244,7 @@ def main(args: flags.FlagValues) -> None:
         text = json.dumps(result, indent=2, ensure_ascii=False)
         write_text_atomic(args.json_file, text + "\n")
     if args.csv_file is not None:
-        write_csv(args.csv_file, result["sentences"])
+        write_csv(args.csv_file, result["sentences"], end="\r\n")
     print_worst(result, gold_trees, predicted_trees, args.worst)
     print_summary(result)
 

@@ -295,6 +295,7 @@ def early_stopping(args: flags.FlagValues, split: str):
 
 def generate(args: flags.FlagValues) -> None:
     """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
+    from t2t_repro import progress
     from t2t_repro.bin import datagen
     from t2t_repro.data.generate import generate_data
     from t2t_repro.data.workers import available_cores
@@ -306,7 +307,7 @@ def generate(args: flags.FlagValues) -> None:
         options=cli.raw_file_options(args),
         num_processes=available_cores(),
         load_problem=functools.partial(datagen.load_problem, args.problem, args.t2t_usr_dir),
-        track=datagen.show_progress,
+        track=progress.track,
         report=lambda line: print(line, file=sys.stderr),
     )
     datagen.print_summary(report)

@@ -12,9 +12,7 @@ the trainer has removed in the meantime, or that is not whole, is named and pass
 """
 
 import contextlib
-import csv
 import hashlib
-import io
 import json
 import os
 import pathlib
@@ -28,7 +26,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.bin import bleu
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.problem import OutputType
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
@@ -247,11 +245,8 @@ def write_scores(folder: pathlib.Path, results: list[tuple[bleu.StepFile, Any]])
     ]
     write_text_atomic(folder / "scores.json", json.dumps(rows, indent=1) + "\n")
     names = [name for name, value in rows[0].items() if isinstance(value, dict)]
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["step", *names])
-    writer.writerows([row["step"], *(row[name]["score"] for name in names)] for row in rows)
-    write_text_atomic(folder / "scores.csv", table.getvalue())
+    table = [[row["step"], *(row[name]["score"] for name in names)] for row in rows]
+    write_csv(folder / "scores.csv", [["step", *names], *table])
     figure, axes = pictures.figure(title=folder.name)
     steps = [row["step"] for row in rows]
     for name, label in (("sacrebleu", "sacreBLEU, cased"), ("t2t_uncased", "t2t-bleu, uncased")):

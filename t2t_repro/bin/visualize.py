@@ -21,7 +21,7 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic, writing
+from t2t_repro.files import write_csv, write_text_atomic, writing
 
 _READ_BY = {  # what is drawn, and the flags that only it reads
     "source": ("target", "decode_hparams"),
@@ -110,15 +110,16 @@ def attention(args: flags.FlagValues, folder: Path) -> list[Path]:
     }
     texts = {
         "heads.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n",
-        "heads.csv": attention.heads_csv(heads),
         "attention.html": attention_page.page(maps, heads, f"What {run.path.name} looks at"),
     }
     for name, text in texts.items():
         write_text_atomic(folder / name, text)
+    write_csv(folder / "heads.csv", attention.rows(heads))
     print(f"{args.source}\n{written}")
     for each in maps:
         print(f"{each.title}: {_summary(each.kind, heads)}")
-    return [folder / name for name in (*files, "attention.npz", *texts)]
+    names = (*files, "attention.npz", "heads.json", "heads.csv", "attention.html")
+    return [folder / name for name in names]
 
 
 def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
@@ -141,7 +142,7 @@ def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
             )
         signals = {"sinusoids": report.sinusoids(args.length or report.LENGTH, hparams.hidden_size)}
     pictures.save(report.picture(signals), folder / "positions.png")
-    write_text_atomic(folder / "positions.csv", report.as_csv(signals))
+    write_csv(folder / "positions.csv", report.rows(signals), ".6f")
     return [folder / "positions.png", folder / "positions.csv"]
 
 
@@ -159,7 +160,7 @@ def schedules(names: str, last_step: int | None, folder: Path) -> list[Path]:
     at = report.steps(sets, last_step)
     rates = report.rates(sets, at)
     pictures.save(report.picture(at, rates), folder / "schedules.png")
-    write_text_atomic(folder / "schedules.csv", report.as_csv(at, rates))
+    write_csv(folder / "schedules.csv", report.rows(at, rates), ".8g")
     for name, values in rates.items():
         top = int(values.argmax())
         print(f"{name}: {values[top]:.3e} at step {at[top]}, {values[-1]:.3e} at step {at[-1]}")

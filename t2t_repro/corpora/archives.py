@@ -16,9 +16,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from t2t_repro import progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, naming
-from t2t_repro.progress import Advance, byte_bar
+from t2t_repro.progress import Advance
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 _OPENERS: dict[bytes, Callable[..., Any]] = {
@@ -113,7 +114,7 @@ def _inside(path: pathlib.Path, member: _Member) -> str:
 
 def _members(path: pathlib.Path) -> Iterator[_Member]:
     """Yields the members; each must be opened before the next is asked for. Reads to the end."""
-    with byte_bar(f"Reading {path}", path.stat().st_size) as advance:
+    with progress.report(f"Reading {path}", path.stat().st_size) as advance:
         if path.suffix == ".zip":
             yield from _zip_members(path, advance)
         else:

@@ -11,9 +11,9 @@ import pathlib
 import sys
 from typing import Any
 
+from t2t_repro import progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic
-from t2t_repro.progress import byte_bar
 
 _BLOCK = 1 << 18
 _TIMEOUT = 30  # seconds without a byte
@@ -102,7 +102,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     import urllib.error  # slow to load, and needed by few
     import urllib.request
 
-    done = _kept(url, partial)
+    done, name = _kept(url, partial), partial.name.removesuffix(INCOMPLETE)
     headers = {"User-Agent": "t2t_repro", "Accept-Encoding": "identity"}
     if done:
         headers |= {"Range": f"bytes={done}-", "If-Range": _read_json(_state(partial))["validator"]}
@@ -121,7 +121,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
         if response.headers.get_content_type() == "text/html" and partial.stem[-5:] != ".html":
             raise UserError(
                 f"Expected a file at {url}. Received: a web page. Open the URL in a browser, and "
-                f"put the file into {partial.parent} as {partial.name.removesuffix(INCOMPLETE)}."
+                f"put the file into {partial.parent} as {name}."
             )
         start = done if getattr(response, "status", None) == 206 else 0
         length = response.headers.get("Content-Length")
@@ -130,8 +130,8 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
             partial.unlink(missing_ok=True)  # before the state that would not be its own
         state = {"url": url, "validator": _validator(response.headers)}
         write_text_atomic(_state(partial), json.dumps(state) + "\n")
-        doing = f"Downloading {url} to {partial.parent}"
-        with open(partial, "ab") as stream, byte_bar(doing, total, start) as advance:
+        print(f"Downloading {url} to {partial.parent}", file=sys.stderr, flush=True)
+        with open(partial, "ab") as stream, progress.report(name, total, done=start) as advance:
             while block := response.read(_BLOCK):
                 stream.write(block)
                 advance(len(block))

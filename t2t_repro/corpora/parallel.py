@@ -10,11 +10,11 @@ import tarfile
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
+from t2t_repro import progress
 from t2t_repro.corpora import archives, downloads
 from t2t_repro.corpora.cleaner_en_xx import Pair, clean_en_xx_pairs
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
-from t2t_repro.progress import byte_bar
 from t2t_repro.text import raw, vocabulary
 from t2t_repro.text.encoders import RESERVED_TOKENS
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -57,7 +57,6 @@ _TMX_ENTITIES = [
         ("& ?gt;", ">"),
     )
 ]
-_WATCHED_PAIRS = 10000  # between two movements of the progress bar
 
 
 def txt_line_iterator(path: str | os.PathLike) -> Iterator[str]:
@@ -308,13 +307,9 @@ def _watched(paths: Sequence[pathlib.Path], pairs: Iterable[Pair]) -> Iterator[P
     """Yields the pairs under a progress bar, in which a character counts for a byte."""
     packed = any(path.suffix == ".gz" for path in paths)
     total = None if packed else sum(path.stat().st_size for path in paths)
-    with byte_bar(f"Reading {' and '.join(map(str, paths))}", total) as advance:
-        size = 0
-        for number, pair in enumerate(pairs):
-            size += len(pair[0]) + len(pair[1]) + 2
-            if number % _WATCHED_PAIRS == 0:
-                advance(size)
-                size = 0
+    with progress.report(f"Reading {' and '.join(map(str, paths))}", total) as advance:
+        for pair in pairs:
+            advance(len(pair[0]) + len(pair[1]) + 2)
             yield pair
 
 

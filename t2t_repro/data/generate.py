@@ -26,7 +26,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import alone_in, write_text_atomic
 from t2t_repro.problem import Problem, Sample, Split, Text2TextProblem
 
-Track = Callable[[Iterable, str, int | None], Iterable]
+Track = Callable[[Iterable, str, int | None, str], Iterable]
 Group = dict[str, list[str]]  # {split: paths} of the files that are made together
 
 _SECONDS = 5.0  # between two entries of the journal while samples are encoded
@@ -45,7 +45,7 @@ def generate_data(
     num_processes: int = 1,
     load_problem: blocks.LoadProblem | None = None,
     beam: Beam | None = None,
-    track: Track = lambda samples, description, total: samples,
+    track: Track = lambda items, doing, total, unit: items,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict:
     """Writes the files of every split that is not there yet, and returns the summary of all.
@@ -67,7 +67,7 @@ def generate_data(
         load_problem: gives the problem to another process (pickled); None: by its name, from the
             registry.
         beam: where to run it instead of on `num_processes`; see beam.py.
-        track: wraps the samples of each stage to show progress.
+        track: such as `progress.track`: passes the samples of each stage on, and shows progress.
         report: receives a line for everything that is decided on the way.
 
     Raises:
@@ -109,7 +109,9 @@ def generate_data(
                             counter, load_problem, data_dir, tmp_dir
                         )
                     problem.prepare_vocabulary(
-                        data_dir, tmp_dir, lambda texts, total: track(texts, "vocabulary", total)
+                        data_dir,
+                        tmp_dir,
+                        lambda texts, total: track(texts, "vocabulary", total, "texts"),
                     )
                     entry.settings = settings()
                 maker = _Maker(problem, data_dir, tmp_dir, entry, workers, load_problem)
@@ -170,7 +172,7 @@ class _Maker:
         statistics = blocks.Statistics(**entry.statistics)
         last = time.monotonic()
         samples, encode = self._samples(_source(self._problem, group))
-        samples = track(itertools.islice(samples, max_cases or None), name, total)
+        samples = track(itertools.islice(samples, max_cases or None), name, total, "samples")
         with blocks.Spill(paths, entry.sizes) as spill:
             for made in self._make(samples, encode, len(paths)):
                 spill.write(made.frames)
@@ -192,7 +194,7 @@ class _Maker:
         todo = [path for path in paths if not os.path.exists(path)]
         finish = blocks.FinishFile(seed if shuffle else None, self._problem)
         done = self._workers.map(finish, todo)
-        for _ in track(done, f"{name} files", len(todo)) if shuffle else done:
+        for _ in track(done, f"{name} files", len(todo), "files") if shuffle else done:
             pass
         for path in paths:  # of a file that had its name already when the run was killed
             pathlib.Path(path + blocks.UNSHUFFLED).unlink(missing_ok=True)

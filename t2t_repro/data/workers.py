@@ -1,22 +1,15 @@
-"""Processes that work on blocks of samples. The results come in order, however many they are.
-
-The processes are started anew ("spawn"), never forked: a fork copies the locks of TensorFlow's
-threads as they stand. A program that uses them from its own file must begin under
-`if __name__ == "__main__":`, because each process imports that file.
-"""
+"""Processes that work on blocks of samples. The results come in order, however many they are."""
 
 import collections
 import concurrent.futures
 import concurrent.futures.process
 import itertools
-import multiprocessing
-import multiprocessing.connection
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from t2t_repro import processes
 from t2t_repro.errors import UserError
 
 _AHEAD = 2  # blocks given to each process before the first result is needed
@@ -102,7 +95,7 @@ class Workers:
     def _started(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                self._processes, multiprocessing.get_context("spawn"), _begin
+                self._processes, processes.SPAWN, _begin
             )
         return self._pool
 
@@ -113,15 +106,7 @@ _FUNCTIONS: dict[int, Callable] = {}  # in a process: {job: its function}
 def _begin() -> None:
     """Runs first in each process: Ctrl-C is the parent's, and without it there is no work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    sentinel = parent.sentinel
-
-    def watch() -> None:
-        multiprocessing.connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    processes.end_with_parent()
 
 
 def _work(job: int, function: Callable, block: Any) -> Any:

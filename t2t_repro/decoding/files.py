@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import signal
-import time
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro import __version__
+from t2t_repro import __version__, progress
 from t2t_repro.decoding.journal import growing
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import (
@@ -56,7 +55,7 @@ def translate_file(
         source: UTF-8 text, plain or `.gz`, a sentence a line.
         target: gets one line for each line of `source`; it appears when all is done.
         json_file: gets, for each line, an object with every hypothesis and its exact scores.
-        report: receives the progress.
+        report: receives messages, and at the end how many sentences in what time.
         prefixes: a file with what each translation begins with; an empty line leaves it open.
         as_json: `target` gets what `json_file` would get.
 
@@ -88,24 +87,23 @@ def translate_file(
             report(f"Going on behind line {files.lines:,} of {total:,}")
             if reader:
                 reader.restore(files.state)
-        progress = Progress(total, report, begun=files.lines)
         lines = islice(raw.lines(source), files.lines, stop)
         begun = None if prefixes is None else islice(raw.lines(prefixes), files.lines, stop)
         try:
-            for window, results in translator.translate_windows(
-                lines, progress, files.lines, begun
-            ):
-                text = "".join(translator.format(beams) + "\n" for beams in results)
-                pairs = zip(window, results, strict=True)
-                details = "".join(_as_json(*pair) + "\n" for pair in pairs)
-                texts = [details if as_json else text] + [details] * (json_file is not None)
-                files.add(texts, len(window), reader and vars(reader))
+            with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
+                for window, results in translator.translate_windows(
+                    lines, advance, files.lines, begun
+                ):
+                    text = "".join(translator.format(beams) + "\n" for beams in results)
+                    pairs = zip(window, results, strict=True)
+                    details = "".join(_as_json(*pair) + "\n" for pair in pairs)
+                    texts = [details if as_json else text] + [details] * (json_file is not None)
+                    files.add(texts, len(window), reader and vars(reader))
         except KeyboardInterrupt as stopped:
             if not files.lines:
                 raise
             where = f" behind line {files.lines:,} of {total:,}"
             raise Interrupted(signal.SIGINT, where) from stopped
-    progress.done()
     return total
 
 
@@ -154,20 +152,20 @@ def translate_examples(
         translator: does the work.
         examples: {"inputs": ids, "targets": ids}, each ending with 1.
         target: the file of the outputs.
-        report: receives the progress.
+        report: receives messages, and at the end how many sentences in what time.
 
     Returns:
         The number of examples.
     """
     most = translator.settings.num_samples
     examples = list(islice(examples, most if most >= 0 else None))
-    progress = Progress(len(examples), report)
     base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
     sentences = [
         translator.cut(list(example["inputs"]), f"Example {number}")
         for number, example in enumerate(examples, start=1)
     ]
-    results = translator.translate_ids(sentences, progress)
+    with progress.report("", len(examples), "sentences", say=report) as advance:
+        results = translator.translate_ids(sentences, advance)
     with (
         writing(target) as outputs,
         writing(f"{base}.inputs") as inputs,
@@ -182,34 +180,7 @@ def translate_examples(
                 for file, name in ((inputs, "inputs"), (targets, "targets")):
                     ids = [i for i in example[name] if i != EOS_ID]
                     file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
-    progress.done()
     return len(examples)
-
-
-class Progress:
-    """Says now and then how far a job is, how fast, and how long it will take."""
-
-    def __init__(self, total: int, report: Report, seconds: float = 10.0, begun: int = 0):
-        self.total, self.report, self.seconds = total, report, seconds
-        self.count = self.begun = begun  # what is not counted in the rate
-        self.start = self.last = time.monotonic()
-
-    def __call__(self, count: int) -> None:
-        self.count += count
-        now = time.monotonic()
-        if now - self.last >= self.seconds:
-            self.last = now
-            rate = (self.count - self.begun) / (now - self.start)
-            left = (self.total - self.count) / rate
-            self.report(
-                f"{self.count:,} of {self.total:,} sentences, {rate:.1f} a second, "
-                f"{left:.0f} s left"
-            )
-
-    def done(self) -> None:
-        """Report the whole."""
-        took, done = time.monotonic() - self.start, self.total - self.begun
-        self.report(f"{done:,} sentences in {took:.1f} s, {done / max(took, 1e-9):.1f} a second")
 
 
 def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from t2t_repro.decoding.files import Progress
+from t2t_repro import progress
 from t2t_repro.decoding.pairs import Pair, Score, Scorer
 from t2t_repro.decoding.translate import WINDOW, Report
 from t2t_repro.errors import UserError
@@ -43,7 +43,7 @@ def score_file(
         json_file: gets, for each pair, an object with its texts and scores.
         batch_size: as `Scorer`'s.
         t2t_exact: write the mean alone, as tensor2tensor does.
-        report: receives the progress.
+        report: receives, at the end, how many sentences were scored in what time.
 
     Returns:
         The sum over all pairs.
@@ -56,21 +56,20 @@ def score_file(
     total = sum(1 for _ in raw.lines(source))
     if not total:
         raise UserError(f"Expected pairs of sentences in {source}. Received: an empty file.")
-    progress = Progress(total, report)
     log_prob, tokens = 0.0, 0
     with contextlib.ExitStack() as files:
+        advance = files.enter_context(progress.report("", total, "sentences", say=report))
         output = files.enter_context(writing(target))
         details = files.enter_context(writing(json_file)) if json_file else None
         texts = _texts(source)
         while window := list(islice(texts, WINDOW)):
             pairs = [_encoded(text, encoders, model, where) for where, text in window]
-            for (_, text), score in zip(window, scorer.score_pairs(pairs, progress), strict=True):
+            for (_, text), score in zip(window, scorer.score_pairs(pairs, advance), strict=True):
                 log_prob, tokens = log_prob + score.log_prob, tokens + score.tokens
                 beside = "" if t2t_exact else f"\t{-score.log_prob:.6f}"
                 output.write(f"{score.mean:.6f}{beside}\n")
                 if details:
                     details.write(_as_json(text, score) + "\n")
-    progress.done()
     return Score(log_prob, tokens)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
 
 
@@ -123,11 +124,3 @@ class NoProgress(Progress):
 
     def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
         pass
-
-
-def duration(seconds: float) -> str:
-    """Returns "2h 05m", "3m 07s" or "12s"."""
-    seconds = round(seconds)
-    if seconds >= 3600:
-        return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
-    return f"{seconds // 60}m {seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"

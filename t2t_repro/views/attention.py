@@ -5,9 +5,7 @@ visualization/visualization.py, AttentionVisualizer, gathers the same and labels
 self-attention by the words being written; here its columns are the words that it reads.
 """
 
-import csv
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -168,16 +166,12 @@ def entropy(weights: np.ndarray) -> np.ndarray:
     return -np.sum(weights * logarithm, axis=-1)
 
 
-def heads_csv(found: Sequence[Head]) -> str:
-    """Returns one line for each head, under a line of names."""
-    file = io.StringIO()
-    names = [field.name for field in dataclasses.fields(Head)]
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
-    for head in found:
-        values = dataclasses.asdict(head).items()
-        writer.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in values})
-    return file.getvalue()
+def rows(heads: Sequence[Head]) -> list[dict[str, Any]]:
+    """Returns the rows of a table of heads, with six digits behind the point."""
+    return [
+        {k: round(v, 6) if isinstance(v, float) else v for k, v in dataclasses.asdict(head).items()}
+        for head in heads
+    ]
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:

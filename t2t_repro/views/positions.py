@@ -1,7 +1,5 @@
 """Position signals and learned positions as pictures: what tells a model where a word stands."""
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,16 +71,13 @@ def picture(signals: dict[str, np.ndarray]) -> "Figure":
     return figure
 
 
-def as_csv(signals: dict[str, np.ndarray]) -> str:
-    """Returns a line for each position of each signal: its name, the position, every channel."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
+def rows(signals: dict[str, np.ndarray]) -> list[list]:
+    """Returns the rows of a table of names, and of each signal's positions with every channel."""
     width = next(iter(signals.values())).shape[-1]
-    writer.writerow(["signal", "position", *range(width)])
+    table: list[list] = [["signal", "position", *range(width)]]
     for name, signal in signals.items():
-        for position, row in enumerate(signal):
-            writer.writerow([name, position, *(f"{value:.6f}" for value in row)])
-    return file.getvalue()
+        table += [[name, position, *row] for position, row in enumerate(signal.tolist())]
+    return table
 
 
 def _added_by(layer: Any, length: int, width: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Learning-rate schedules of several hparam sets, drawn together."""
 
-import csv
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -53,11 +51,7 @@ def picture(at: np.ndarray, of: Mapping[str, np.ndarray]) -> "Figure":
     return figure
 
 
-def as_csv(at: np.ndarray, of: Mapping[str, np.ndarray]) -> str:
-    """Returns a line for each step: the rate of each set."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["step", *of])
-    for row in zip(at.tolist(), *(values.tolist() for values in of.values()), strict=True):
-        writer.writerow([row[0], *(f"{value:.8g}" for value in row[1:])])
-    return file.getvalue()
+def rows(at: np.ndarray, of: Mapping[str, np.ndarray]) -> list[list]:
+    """Returns the rows of a table of names, steps and the rate of each set."""
+    columns = (at.tolist(), *(values.tolist() for values in of.values()))
+    return [["step", *of], *map(list, zip(*columns, strict=True))]

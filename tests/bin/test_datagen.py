@@ -62,10 +62,6 @@ def test_own_problems_are_loaded(tmp_path, capsys):
     assert capsys.readouterr().out == "my_own_task\n"
 
 
-def test_progress_passes_everything_on():
-    assert list(datagen.show_progress(iter("abc"), "letters", None)) == list("abc")
-
-
 def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
     problem = ["--problem=algorithmic_reverse_binary40_test", f"--data_dir={tmp_path}/data"]
     for flags, message in (

@@ -138,14 +138,18 @@ def test_reversed_problem_writes_the_forward_files(tmp_path):
 def test_progress_sees_every_stage_and_its_size(tmp_path):
     stages = []
 
-    def track(samples, description, total):
+    def track(samples, description, total, unit):
         samples = list(samples)
-        stages.append((description, len(samples), total))
+        stages.append((description, len(samples), total, unit))
         return samples
 
     run(tmp_path, track=track)
-    expected = [("vocabulary", 60, 60), ("train", 30, 30), ("train files", 2, 2), ("dev", 3, 3)]
-    assert stages == expected
+    assert stages == [
+        ("vocabulary", 60, 60, "texts"),
+        ("train", 30, 30, "samples"),
+        ("train files", 2, 2, "files"),
+        ("dev", 3, 3, "samples"),
+    ]
 
 
 def test_an_empty_split_is_an_error(tmp_path):

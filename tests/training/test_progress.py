@@ -3,7 +3,7 @@ import io
 import pytest
 
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.progress import NoProgress, Progress, duration
+from t2t_repro.training.progress import NoProgress, Progress
 
 
 class Terminal(io.StringIO):
@@ -61,13 +61,6 @@ def test_evaluations_are_written_for_programs(run):
     assert row == {"kind": "eval", "step": 3, "split": "dev", "loss": 1.25, "accuracy": "nan"}
     ((kind, step, values),) = events
     assert (kind, step, values["loss"]) == ("eval", 3, 1.25)
-
-
-@pytest.mark.parametrize(
-    "seconds, text", [(0.4, "0s"), (59.6, "1m 00s"), (187, "3m 07s"), (7501, "2h 05m")]
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_a_worker_that_is_not_the_chief_reports_nothing(run, tmp_path):

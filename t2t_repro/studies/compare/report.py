@@ -1,16 +1,14 @@
 """The report of t2t-compare: tables, pictures and two sentences, as HTML, Markdown and CSV."""
 
-import csv
 import dataclasses
 import html
-import io
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.studies.compare import grid
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare import results as comparison_results
@@ -300,15 +298,15 @@ def _write_csvs(plan, output_dir: pathlib.Path, results, pairs, bleus) -> None:
                 "fingerprint": r.fingerprint,
             }
         )
-    _write_csv(output_dir / "results.csv", rows)
-    _write_csv(output_dir / "comparisons.csv", [dataclasses.asdict(d) for d in pairs])
+    write_csv(output_dir / "results.csv", rows, ".6g")
+    write_csv(output_dir / "comparisons.csv", [dataclasses.asdict(d) for d in pairs], ".6g")
     curves = [
         {**dataclasses.asdict(cell), "curve": kind, "step": step, "loss": loss}
         for cell, r in results.items()
         for kind, curve in (("train", r.train), ("dev", r.dev))
         for step, loss in curve
     ]
-    _write_csv(output_dir / "curves.csv", curves)
+    write_csv(output_dir / "curves.csv", curves, ".6g")
     measured = [
         {**dataclasses.asdict(cell), "step": step, "kind": kind, "place": place, "value": value}
         for cell, r in results.items()
@@ -316,17 +314,7 @@ def _write_csvs(plan, output_dir: pathlib.Path, results, pairs, bleus) -> None:
         for step, places in steps.items()
         for place, value in places.items()
     ]
-    _write_csv(output_dir / "norms.csv", measured)
-
-
-def _write_csv(path: pathlib.Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes rows with a heading; numbers in six digits, None as nothing."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
-    write_text_atomic(path, text.getvalue())
+    write_csv(output_dir / "norms.csv", measured, ".6g")
 
 
 def _markdown(summary, about, command, tables: Sequence[Table], captions: dict[str, str]) -> str:

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import fresh_process
+from t2t_repro import memory, processes
 from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.studies.experiments.result import Progress, Result
 from t2t_repro.studies.paper import layer_costs as costs
@@ -78,10 +78,10 @@ Memory = Mapping[str, Sequence[float]]  # megabytes of each kind, at LENGTHS
 def run(progress: Progress = lambda text: None) -> Result:
     """Measures every kind; some two minutes on two cores."""
     points = sorted({(n, WIDTH) for n in LENGTHS} | {(LENGTH, d) for d in WIDTHS})
-    measured, memory = [], {}
+    measured, needed = [], {}
     for name, (make, flop) in KINDS.items():
         progress(f"{name}, memory")
-        memory[name] = fresh_process.call(__name__, "megabytes", name)
+        needed[name] = processes.call(megabytes, name)
         times = {}
         for n, d in points:
             progress(f"{name}, n {n}, d {d}")
@@ -90,11 +90,11 @@ def run(progress: Progress = lambda text: None) -> Result:
         of_d = costs.exponent(WIDTHS, [times[LENGTH, d] for d in WIDTHS])
         measured.append(costs.LayerCost(name, times, (of_n, of_d), flop(LENGTH, WIDTH)))
     rows = [
-        Row(cost.name, n, d, ms, memory[cost.name][LENGTHS.index(n)] if d == WIDTH else math.nan)
+        Row(cost.name, n, d, ms, needed[cost.name][LENGTHS.index(n)] if d == WIDTH else math.nan)
         for cost in measured
         for (n, d), ms in cost.milliseconds.items()
     ]
-    return Result(Row._fields, rows, picture(measured, memory), sentences(measured, memory))
+    return Result(Row._fields, rows, picture(measured, needed), sentences(measured, needed))
 
 
 def megabytes(name: str) -> list[float]:
@@ -110,10 +110,10 @@ def megabytes(name: str) -> list[float]:
         model.predict_on_batch(np.ones((costs.BATCH, n, WIDTH), "float32"))
 
     forward(SMALL)
-    before, found = fresh_process.peak(), []
+    before, found = memory.peak(), []
     for n in LENGTHS:
         forward(n)
-        found.append((fresh_process.peak() - before) / 1e6)
+        found.append((memory.peak() - before) / 1e6)
     return found
 
 

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import fresh_process
+from t2t_repro import memory, processes
 from t2t_repro.layers.blockwise_attention import blockwise_attention
 from t2t_repro.studies.experiments.result import Progress, Result
 from t2t_repro.views import pictures
@@ -85,16 +85,16 @@ def in_a_process(kind: str, length: int) -> Row:
     Raises:
         UserError: if the process fails; it may be killed for its memory.
     """
-    return Row(*fresh_process.call(__name__, "measure", kind, length))
+    return Row(*processes.call(measure, kind, length))
 
 
 def measure(kind: str, length: int) -> Row:
     """Measures one kind at one length in this process, which must not have done so before."""
     model(kind, SMALL).predict_on_batch(random(SMALL))
     measured, x = model(kind, length), random(length)
-    before = fresh_process.peak()
+    before = memory.peak()
     measured.predict_on_batch(x)
-    megabytes = (fresh_process.peak() - before) / 1e6
+    megabytes = (memory.peak() - before) / 1e6
     seconds = []
     for _ in range(REPETITIONS):
         start = time.perf_counter()

@@ -1,13 +1,11 @@
 """What an experiment hands back, and the three files that it becomes."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.views import pictures
 
 if TYPE_CHECKING:
@@ -32,19 +30,10 @@ class Result:
     figure: "Figure"
     sentences: tuple[str, str]
 
-    def as_csv(self) -> str:
-        """Returns a line for each row; floats to six digits."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(self.columns)
-        for row in self.rows:
-            writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
-        return file.getvalue()
-
     def write(self, folder: Path, name: str) -> list[Path]:
-        """Writes NAME.png, NAME.csv and NAME.txt into `folder`; returns their paths."""
+        """Writes NAME.png, NAME.csv, floats to six digits, and NAME.txt; returns their paths."""
         paths = [folder / f"{name}.{ending}" for ending in ("png", "csv", "txt")]
         pictures.save(self.figure, paths[0])
-        write_text_atomic(paths[1], self.as_csv())
+        write_csv(paths[1], [self.columns, *self.rows], ".6g")
         write_text_atomic(paths[2], "\n".join(self.sentences) + "\n")
         return paths

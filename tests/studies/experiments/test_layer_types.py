@@ -29,7 +29,7 @@ def measured(slow_attention=False, **exponents):
 
 def test_every_kind_is_measured_once_at_each_point(monkeypatch):
     monkeypatch.setattr(costs, "milliseconds", lambda layer, n, d, repetitions: 1e-6 * n * d**2)
-    monkeypatch.setattr(experiment.fresh_process, "call", lambda *_: list(MEMORY["Recurrent"]))
+    monkeypatch.setattr(experiment.processes, "call", lambda *_: list(MEMORY["Recurrent"]))
     said = []
     result = experiment.run(said.append)
     assert len(result.rows) == 7 * 7 and len(said) == 7 * 8
@@ -69,5 +69,5 @@ def test_the_models_restricted_attention_is_measured():
 def test_memory_is_by_how_much_the_peak_rises(monkeypatch):
     monkeypatch.setattr(experiment, "LENGTHS", (5, 9))
     heights = iter([3_000_000, 4_000_000, 7_000_000])
-    monkeypatch.setattr(experiment.fresh_process, "peak", lambda: next(heights))
+    monkeypatch.setattr(experiment.memory, "peak", lambda: next(heights))
     assert experiment.megabytes("Convolutional") == [1.0, 4.0]

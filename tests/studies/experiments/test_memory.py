@@ -1,12 +1,9 @@
 """The two attentions are measured each alone, and the sentences follow the numbers."""
 
-import json
-import subprocess
-
 import keras
 import pytest
 
-from t2t_repro.errors import UserError
+from t2t_repro import processes
 from t2t_repro.studies.experiments import memory as experiment
 from t2t_repro.studies.experiments.memory import Row
 
@@ -24,7 +21,7 @@ def rows(**how):
 def test_a_kind_is_measured_and_equals_plain_attention(kind, monkeypatch):
     monkeypatch.setattr(experiment, "SMALL", 24)
     heights = iter([5_000_000, 7_500_000])
-    monkeypatch.setattr(experiment.fresh_process, "peak", lambda: next(heights))
+    monkeypatch.setattr(experiment.memory, "peak", lambda: next(heights))
     row = experiment.measure(kind, 90)
     assert row[:3] == (kind, 90, 2.5)
     assert row.milliseconds > 0 and row.difference <= 1e-5
@@ -37,33 +34,18 @@ def test_the_plain_kind_is_the_models_attention():
     assert abs(experiment.plain(x)[0, 0] - weights @ x[0, 0]).numpy().max() < 1e-5
 
 
-def test_the_peak_is_in_bytes():
-    assert 30e6 < experiment.fresh_process.peak() < 100e9
-
-
 def test_every_length_has_a_process_of_its_own(monkeypatch):
     ran = []
 
-    def process(command, env, **kwargs):
-        ran.append(command[-1])
-        length = int(ran[-1].rpartition(", ")[2].rstrip(")"))
-        kind = "plain" if "'plain'" in ran[-1] else "in blocks"
-        said = f"a warning\n{json.dumps(by_formula(kind, length))}\n"
-        return subprocess.CompletedProcess(command, 0, said, "")
+    def process(function, kind, length):
+        assert function is experiment.measure
+        ran.append((kind, length))
+        return processes.Ended(0, "a warning\n", by_formula(kind, length))
 
-    monkeypatch.setattr(experiment.fresh_process.subprocess, "run", process)
+    monkeypatch.setattr(processes, "run", process)
     result = experiment.run()
     assert len(ran) == len(set(ran)) == len(result.rows) == 8
     assert result.rows == rows()
-
-
-def test_a_process_that_fails_is_named(monkeypatch):
-    def process(command, **kwargs):
-        return subprocess.CompletedProcess(command, -9, "", "first\nlast\n")
-
-    monkeypatch.setattr(experiment.fresh_process.subprocess, "run", process)
-    with pytest.raises(UserError, match=r"measure\('plain', 64\) .*exit code -9, last\. Free some"):
-        experiment.in_a_process("plain", 64)
 
 
 def test_a_square_that_the_blocks_avoid_is_support():

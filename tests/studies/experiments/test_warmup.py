@@ -59,7 +59,6 @@ def test_a_cell_that_is_not_finite_is_a_row(result):
     stopped = [row for row in result.rows if row.steps < 3]
     assert stopped == [Row(POST, 0, seed, 1, math.inf, 0.0) for seed in range(experiment.SEEDS)]
     assert {row[3:] for row in result.rows if row not in stopped} == {(3, 1.5, 0.25)}
-    assert "inf" in result.as_csv()
 
 
 def test_nothing_but_sequences_and_rates_differs(result):

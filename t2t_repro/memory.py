@@ -1,0 +1,43 @@
+"""Memory in bytes: what this process has had at once, what one holds, and what is free."""
+
+import contextlib
+import pathlib
+import sys
+
+import psutil
+
+_CGROUP = pathlib.Path("/sys/fs/cgroup")
+_LIMITS = (  # of the two versions of cgroups: the most, and what is used
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
+
+
+def peak() -> int:
+    """Returns the most that this process has had at once."""
+    status = pathlib.Path("/proc/self/status")
+    if status.is_file():
+        # Linux; there getrusage's number begins at that of the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024 * int(line.split()[1])
+    import resource  # not on Windows
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def resident(pid: int) -> int:
+    """Returns what a process holds; 0: there is none."""
+    try:
+        return psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+def free() -> int:
+    """Returns what a process may take: the less of what the machine and its cgroup have free."""
+    room = [psutil.virtual_memory().available]
+    for most, used in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+            room.append(int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text()))
+    return min(room)

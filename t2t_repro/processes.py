@@ -1,0 +1,133 @@
+"""Work in a process of its own, which ends with its parent and gives all its memory back.
+
+Processes are started anew ("spawn"), never forked: a fork copies the locks of TensorFlow's threads
+as they stand. A program that uses them from its own file must begin under
+`if __name__ == "__main__":`, because each process imports that file.
+"""
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from t2t_repro.errors import Interrupted, UserError
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+class Ended(NamedTuple):
+    """How a process ended.
+
+    Attributes:
+        code: 0; or what it left with; or the signal that killed it, negative.
+        said: all that it printed.
+        result: what its function returned; None where it did not.
+    """
+
+    code: int
+    said: str
+    result: Any = None
+
+    def last_line(self) -> str:
+        """Returns the last line that it printed, "" if there is none."""
+        return (self.said.strip().splitlines() or [""])[-1]
+
+
+def run(
+    function: Callable,
+    *arguments: Any,
+    log: str | os.PathLike | None = None,
+    watch: Callable[[int], bool] = lambda pid: True,
+    every: float = 1.0,
+) -> Ended:
+    """Runs a function in a process of its own, to the end.
+
+    Args:
+        function: what another process can import; pickled, as what it returns.
+        arguments: what it gets; pickled.
+        log: the file behind whose end all goes that the process prints; None: it is not kept.
+        watch: called with the id of the process now and then; False: kill it.
+        every: so often, in seconds.
+
+    Raises:
+        Interrupted: on a signal, inside `signals.watching`, when the process has ended as well.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(log or os.path.join(folder, "log"))
+        before = path.stat().st_size if path.exists() else 0
+        reader, writer = SPAWN.Pipe(duplex=False)
+        process = SPAWN.Process(target=_work, args=(writer, path, function, arguments))
+        process.start()
+        assert process.pid is not None
+        writer.close()
+        result = None
+        try:
+            while not multiprocessing.connection.wait([reader, process.sentinel], every):
+                if not watch(process.pid):
+                    process.kill()
+            with contextlib.suppress(EOFError):
+                result = reader.recv()
+        except BaseException as stop:
+            if not isinstance(stop, Interrupted):
+                process.kill()
+            elif stop.signum == signal.SIGTERM:  # Ctrl-C reaches both
+                process.terminate()
+            process.join()
+            raise
+        finally:
+            reader.close()
+        process.join()
+        said = path.read_bytes()[before:] if path.exists() else b""
+    return Ended(process.exitcode or 0, said.decode("utf-8", "replace"), result)
+
+
+def call(function: Callable, *arguments: Any) -> Any:
+    """Returns what a function returns in a process of its own.
+
+    Raises:
+        UserError: if the process fails; it may be killed for its memory.
+    """
+    ended = run(function, *arguments)
+    if ended.code:
+        given = ", ".join(map(repr, arguments))
+        raise UserError(
+            f"Expected {function.__name__}({given}) of {function.__module__} to run in a process "
+            f"of its own. Received: exit code {ended.code}, {ended.last_line() or 'nothing said'}. "
+            "Free some memory, and give the same command again."
+        )
+    return ended.result
+
+
+def end_with_parent() -> None:
+    """Ends this process, as a kill would, when the one that started it ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
+    end_with_parent()
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        writer.send(function(*arguments))
+    except (UserError, OSError) as error:
+        print(error, flush=True)
+        sys.exit(2)
+    except Interrupted as stop:
+        print(stop, flush=True)
+        sys.exit(stop.exit_code)
