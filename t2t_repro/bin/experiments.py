@@ -24,18 +24,21 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli, errors, progress
+from t2t_repro import cli, errors
 from t2t_repro.errors import UserError
 
-# The parts of each experiment: t2t_repro/studies/experiments/PART.py, whose run(progress) returns a
-# result.Result, and whose files are called PART.
+# The parts of each experiment: its files are called by the name, and made by a function of
+# t2t_repro/studies/ that returns an experiments.result.Result.
 EXPERIMENTS = {
-    "positions": ("positions", "extrapolation"),
-    "attention_scores": ("attention_scores",),
-    "memory": ("memory",),
-    "layer_types": ("layer_types",),
-    "residuals": ("residuals",),
-    "warmup": ("warmup",),
+    "positions": {
+        "positions": "experiments.positions:run",
+        "extrapolation": "experiments.extrapolation:run",
+    },
+    "attention_scores": {"attention_scores": "experiments.attention_scores:run"},
+    "memory": {"memory": "experiments.layer_types:long_inputs"},
+    "layer_types": {"layer_types": "experiments.layer_types:table1"},
+    "residuals": {"residuals": "experiments.residuals:run"},
+    "warmup": {"warmup": "compare.warmup:run"},
 }
 
 _ROOM = 2**20  # bytes; the files of an experiment are smaller
@@ -59,16 +62,22 @@ def main(args: flags.FlagValues) -> None:
         raise errors.unknown("experiment", args.name, EXPERIMENTS)
     if not args.output_dir:
         raise UserError("Expected --output_dir, a folder for the files. Received: none. Name one.")
-    folder = Path(args.output_dir).expanduser()
-    check_room(folder)  # before the work, if there is none
+    run(args.name, Path(args.output_dir).expanduser())
+
+
+def run(name: str, folder: Path) -> None:
+    """Runs the parts of an experiment, prints their sentences, and writes their files.
+
+    Raises:
+        OSError: before the work, if nothing can be written into the folder.
+    """
+    check_room(folder)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    for part in EXPERIMENTS[args.name]:
-        module = importlib.import_module(f"t2t_repro.studies.experiments.{part}")
-        with progress.report(part, unit="") as advance:
-            result = module.run(lambda text: advance(note=text))
+    for part, place in EXPERIMENTS[name].items():
+        module, _, function = place.partition(":")
+        result = getattr(importlib.import_module(f"t2t_repro.studies.{module}"), function)()
         print("\n".join(result.sentences), flush=True)
-        written = result.write(folder, part)
-        for path in written:
+        for path in result.write(folder, part):
             print(f"Written to {path}.", flush=True)
 
 

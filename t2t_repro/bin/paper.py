@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli, progress
+from t2t_repro import cli
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.studies.paper import hardware as machines
@@ -98,8 +98,7 @@ def make(
     """Returns the tables that --tables calls `name`."""
     if name == "1":
         print("Measuring the layers of table 1, about half a minute ...", file=sys.stderr)
-        with progress.report("table 1", unit="") as advance:
-            return paper_tables.table1(lambda text: advance(note=text))
+        return paper_tables.table1()
     if name == "2":
         return paper_tables.table2(runs)
     if name == "3":

@@ -14,6 +14,7 @@ import base64
 import io
 import os
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_repro.files import writing
@@ -65,6 +66,26 @@ def figure(
             each.grid(True, color="#dddddd", linewidth=0.6)
             each.set_axisbelow(True)
     return made, axes if len(axes) > 1 else axes[0]
+
+
+def ticks(axes: Any, values: Sequence[float]) -> None:
+    """Marks a logarithmic axis below a picture at `values` and nowhere else."""
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.minorticks_off()
+
+
+def band(axes: Any, x: Sequence[float], of_each: Sequence[Sequence[float]], **style: Any) -> None:
+    """Draws the mean of the seeds at each x, and a band from the least to the greatest.
+
+    Args:
+        axes: where.
+        x: as many as `of_each`.
+        of_each: the values of the seeds there.
+        style: of the line; its colour is the band's.
+    """
+    mean, low, high = zip(*((sum(v) / len(v), min(v), max(v)) for v in of_each), strict=True)
+    (line,) = axes.plot(x, mean, **style)
+    axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def png(drawn: "Figure") -> bytes:

@@ -66,7 +66,9 @@ def test_all_that_needs_no_measuring(folder, capsys):
 
 
 def test_table_1_stands_beside_the_formulas(folder, monkeypatch, capsys):
-    monkeypatch.setattr(layer_costs, "milliseconds", lambda layer, n, d: 1e-6 * n * d**2)
+    monkeypatch.setattr(
+        layer_costs, "milliseconds", lambda layer, n, d, repetitions: 1e-6 * n * d**2
+    )
     run("--tables=1", "--output_dir=here")
     assert "O(log_k n)" in capsys.readouterr().out
     rows = json.loads((folder / "here" / "paper.json").read_text())["1"]["rows"]

@@ -53,6 +53,14 @@ def test_a_script_without_a_font_is_no_warning():
     assert pictures.png(drawn).startswith(SIGNATURE)
 
 
+def test_a_band_is_the_mean_of_the_seeds_and_their_range():
+    _, axes = pictures.figure()
+    pictures.band(axes, [1, 3], [[2.0, 6.0, 7.0], [4.0]], label="three, then one")
+    assert axes.lines[0].get_ydata().tolist() == [5.0, 4.0]
+    corners = axes.collections[0].get_paths()[0].vertices.tolist()
+    assert [1, 2.0] in corners and [1, 7.0] in corners and [3, 4.0] in corners
+
+
 def test_neither_pyplot_nor_a_display_is_needed():
     ask = (
         "import sys; from t2t_repro.views import pictures; assert 'matplotlib' not in "

@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from t2t_repro import registry
-from t2t_repro.config import HParams
+from t2t_repro.config import HParams, parse_overrides
 from t2t_repro.errors import UserError
-from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 
@@ -122,6 +121,13 @@ class Plan:
     def settings(self) -> list[tuple[int, int]]:
         """Returns each (depth, warm-up)."""
         return list(itertools.product(self.depths, self.warmups))
+
+
+def in_words(sequences: str) -> str:
+    """Returns such as "post-norm (none/dan)": where the norm stands, and the pair."""
+    before, after = ("n" in part.removeprefix("none") for part in sequences.split("/"))
+    names = {(False, True): "post-norm", (True, False): "pre-norm"}
+    return f"{names[before, after]} ({sequences})" if before != after else sequences
 
 
 def parse_sequences(text: str) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """The pictures of t2t-compare. A colour is a pair of sequences."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from t2t_repro.studies.compare import norms
+from t2t_repro.studies.compare import grid, norms
 from t2t_repro.studies.compare.grid import Cell, Plan
 from t2t_repro.studies.compare.results import Curve, Places, Result
 from t2t_repro.views import pictures
@@ -38,7 +38,8 @@ def draw(plan: Plan, results: Results, folder: pathlib.Path) -> dict[str, str]:
         ),
         "final-dev-loss.png": (
             _final(plan, results),
-            "Dev loss at the end, on the whole dev split: each seed a mark, their mean a bar.",
+            "Dev loss at the end, on the whole dev split, against the warm-up: each seed a mark, a "
+            "line through their means; a cross at the bottom where a seed did not come to its end.",
         ),
         "gradients-initial.png": (
             _by_sublayer(plan, results, "gradients"),
@@ -82,15 +83,13 @@ def smoothed(curve: Curve) -> Curve:
     return [(step, float(mean)) for (step, _), mean in zip(curve, means, strict=True)]
 
 
-def mean_and_range(curves: Iterable[Curve]) -> tuple[list[int], np.ndarray]:
-    """Returns the steps that any curve has, and (3, steps): mean, lowest and highest there."""
+def by_step(curves: Iterable[Curve]) -> dict[int, list[float]]:
+    """Returns {step: the values of the curves that have it}, sorted."""
     at: dict[int, list[float]] = {}
     for curve in curves:
         for step, value in curve:
             at.setdefault(step, []).append(value)
-    steps = sorted(at)
-    values = [(np.mean(at[s]), min(at[s]), max(at[s])) for s in steps]
-    return steps, np.array(values).reshape(-1, 3).T
+    return dict(sorted(at.items()))
 
 
 def _of(results: Results, **wanted) -> list[Result]:
@@ -118,13 +117,13 @@ def _losses(plan: Plan, results: Results, title: str, curve: Callable[[Result], 
             each.set_ylabel("loss")
             for name in plan.sequences:
                 found = _of(results, depth=depth, warmup=warmup, sequences=name)
-                steps, values = mean_and_range(map(curve, found))
-                if not steps:
+                of_each = by_step(map(curve, found))
+                if not of_each:
                     continue
-                mean, low, high = values
                 color = _color(plan, name)
-                each.plot(steps, mean, color=color, label=name, marker=marker, markersize=3)
-                each.fill_between(steps, low, high, color=color, alpha=0.25, linewidth=0)
+                style = {"color": color, "marker": marker, "markersize": 3}
+                label = grid.in_words(name)
+                pictures.band(each, list(of_each), list(of_each.values()), label=label, **style)
                 for result in found:
                     own = curve(result)
                     if result.stopped_at is not None and own:
@@ -146,7 +145,8 @@ def _share_scale(axes, logarithmic: bool = False) -> None:
 
     axes = list(axes)
     lines = [np.asarray(line.get_ydata()) for each in axes for line in each.lines]
-    values = np.concatenate(lines or [np.array([1.0])])
+    values = np.concatenate([*lines, []])
+    values = values[np.isfinite(values)] if np.isfinite(values).any() else np.array([1.0])
     low, high = float(np.min(values)), float(np.max(values))
     for each in axes:
         if logarithmic and low > 0:
@@ -157,31 +157,42 @@ def _share_scale(axes, logarithmic: bool = False) -> None:
             each.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             each.yaxis.set_minor_formatter(NullFormatter())
         else:
-            each.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+            margin = 0.05 * (high - low) or 0.05
+            each.set_ylim(low - margin, high + margin)
 
 
 def _final(plan: Plan, results: Results):
-    settings = plan.settings()
     figure, axes = pictures.figure(
-        title="Dev loss at the end", width=max(4.0, 1.2 * len(settings)), height=3.4
+        len(plan.depths), title="Dev loss at the end", width=3.6, height=3.0
     )
-    for place, name in enumerate(plan.sequences):
-        label: str | None = name
-        for i, (depth, warmup) in enumerate(settings):
-            found = _of(results, depth=depth, warmup=warmup, sequences=name)
-            losses = [r.dev_loss for r in found if r.dev_loss is not None]
-            x = i + (place - (len(plan.sequences) - 1) / 2) * 0.22
-            if losses:
-                axes.plot([x] * len(losses), losses, "o", color=_color(plan, name), markersize=4)
-                mean = [float(np.mean(losses))] * 2
-                axes.plot([x - 0.08, x + 0.08], mean, color=_color(plan, name), label=label)
-                label = None
-    axes.set_xticks(range(len(settings)))
-    axes.set_xticklabels([f"depth {depth}\nwarm-up {warmup:,}" for depth, warmup in settings])
-    axes.set_ylabel("loss of a dev token")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
+    ends = {cell: r.dev_loss for cell, r in results.items() if r.dev_loss is not None}
+    for each, depth in zip(np.atleast_1d(axes), plan.depths, strict=True):
+        against_warmup(each, plan, depth, ends)
+        each.set(title=f"depth {depth}", ylabel="loss of a dev token, nats")
+    _share_scale(np.atleast_1d(axes))
     return figure
+
+
+def against_warmup(axes, plan: Plan, depth: int, values: Mapping[Cell, float]) -> None:
+    """Draws values against the warm-up: each seed a mark, a line through their means.
+
+    Where a seed has no value, there is a cross at the bottom.
+    """
+    places = range(len(plan.warmups))  # 0 has no place on a logarithmic axis
+    for name in plan.sequences:
+        color, means = _color(plan, name), []
+        for place, warmup in zip(places, plan.warmups, strict=True):
+            cells = [Cell(depth, warmup, name, seed) for seed in range(plan.seeds)]
+            ends = [values[cell] for cell in cells if cell in values]
+            means.append(np.mean(ends) if ends else np.nan)
+            axes.plot([place] * len(ends), ends, "o", color=color, markersize=4)
+            if len(ends) < len(cells):
+                bottom = axes.get_xaxis_transform()
+                axes.text(place, 0.01, "x", color=color, ha="center", transform=bottom)
+        axes.plot(places, means, color=color, label=grid.in_words(name))
+    axes.set_xticks(places, [f"{warmup:,}" for warmup in plan.warmups])
+    axes.set_xlabel("warm-up, steps")
+    axes.legend(fontsize=8)
 
 
 def _mean(found: Sequence[Places]) -> Places:
@@ -207,7 +218,7 @@ def _by_sublayer(plan: Plan, results: Results, kind: str):
                 for sublayer, marker in _MARKERS.items():
                     mine = [values.get(f"{stack}/layer_{i}/{sublayer}") for i in range(depth)]
                     if None not in mine:
-                        label = f"{name} {sublayer}"
+                        label = f"{grid.in_words(name)} {sublayer}"
                         style = {"color": _color(plan, name), "marker": marker, "label": label}
                         each.plot(range(depth), mine, markersize=4, linewidth=1, **style)
             each.set_xticks(range(0, depth, max(1, depth // 6)))
@@ -241,12 +252,13 @@ def _by_depth(plan: Plan, results: Results):
             points = np.array(last_gradients(plan, results, stack, name)).reshape(-1, 2).T
             if points.size:
                 depths, values = points
-                each.plot(depths, values, marker="o", color=_color(plan, name), label=name)
+                each.plot(
+                    depths, values, marker="o", color=_color(plan, name), label=grid.in_words(name)
+                )
                 expected = values[0] * np.sqrt(depths[0] / depths)
                 each.plot(depths, expected, "--", color=_color(plan, name), linewidth=0.8)
         each.set_xscale("log")
-        each.set_xticks(sorted(plan.depths), [str(depth) for depth in sorted(plan.depths)])
-        each.minorticks_off()
+        pictures.ticks(each, sorted(plan.depths))
         each.set_title(stack)
         each.set_xlabel("depth")
         each.set_ylabel("gradient norm")
@@ -286,7 +298,11 @@ def _in_training(plan: Plan, results: Results, kind: str = "gradients"):
                     if f"{stack}/layer_{i}" in layers
                 ]
                 if line:
-                    style = {"color": _color(plan, name), "label": name, "marker": "o"}
+                    style = {
+                        "color": _color(plan, name),
+                        "label": grid.in_words(name),
+                        "marker": "o",
+                    }
                     each.plot(range(len(line)), line, markersize=3, linewidth=1, **style)
     for row in axes:
         _share_scale(row, logarithmic=kind == "gradients")

@@ -20,8 +20,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro import progress
 from t2t_repro.layers import attention_score
-from t2t_repro.studies.experiments.result import Progress, Result
+from t2t_repro.studies.experiments.result import Result
 from t2t_repro.views import pictures
 
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)  # d
@@ -56,13 +57,12 @@ SCORES = {
 }
 
 
-def run(progress: Progress = lambda text: None) -> Result:
+def run() -> Result:
     """Measures every score at every width; takes some seconds."""
     rows = []
-    for width in WIDTHS:
-        progress(f"width {width}")
+    for width in progress.track(WIDTHS, "attention_scores", len(WIDTHS), "widths"):
         rows += measure(width)
-    return Result(Row._fields, rows, picture(rows), sentences(rows))
+    return Result(rows, picture(rows), sentences(rows))
 
 
 def measure(width: int) -> list[Row]:
@@ -145,8 +145,7 @@ def picture(rows: Sequence[Row]):
             each.plot([row.width for row in of], [row[2 + i] for row in of], style, label=score)
         each.plot(ends, limits[i], ":", color="#999999", label=notes[i])
         each.set(xscale="log", title=titles[i][0], xlabel="width of the keys", ylabel=titles[i][1])
-        each.set_xticks(WIDTHS, [str(width) for width in WIDTHS])
-        each.minorticks_off()
+        pictures.ticks(each, WIDTHS)
         each.legend(fontsize=7)
     axes[0].set_yscale("log")
     axes[1].set_ylim(bottom=0)

@@ -4,9 +4,6 @@ The task is that of T2T's algorithmic_identity problems: write the symbols that 
 copies must know where he is in both sentences. The batches are drawn on the way, without files.
 """
 
-import collections
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,14 +12,11 @@ import numpy as np
 
 from t2t_repro.config import HParams
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.studies.experiments.result import Progress
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID
 from t2t_repro.training import distribution, optimizers
 from t2t_repro.training.evaluation import Evaluator
 
 METRICS = ("accuracy", "accuracy_per_sequence")
-_SAID_EVERY = 5.0  # seconds
-_REMEMBERED, _ENOUGH = 100, 3  # steps
 
 Batch = dict[str, np.ndarray]
 
@@ -100,39 +94,6 @@ class _Batches(list):
 
     def as_numpy_iterator(self):
         return iter(self)
-
-
-class Countdown:
-    """Says how far all the trainings of an experiment are, and how long the rest takes.
-
-    A step is taken to last the median of the last ones: the first of a model compiles it.
-
-    Args:
-        progress: told a line from time to time.
-        steps: of all trainings together.
-    """
-
-    def __init__(self, progress: Progress, steps: int):
-        self._progress = progress
-        self._steps = steps
-        self._done = 0
-        self._last = self._said = time.monotonic()
-        self._seconds: collections.deque[float] = collections.deque(maxlen=_REMEMBERED)
-
-    def step(self, text: str, steps: int = 1) -> None:
-        """Counts `steps` more of what `text` names: one that was made, or many left out."""
-        now = time.monotonic()
-        self._done += steps
-        self._seconds.append(now - self._last)
-        self._last = now
-        if now - self._said < _SAID_EVERY and self._done < self._steps:
-            return
-        self._said = now
-        left = ""
-        if len(self._seconds) >= _ENOUGH:
-            seconds = (self._steps - self._done) * statistics.median(self._seconds)
-            left = f", about {seconds:.0f} s left"
-        self._progress(f"{text}, step {self._done} of {self._steps}{left}")
 
 
 def spread(values: Sequence[float]) -> str:

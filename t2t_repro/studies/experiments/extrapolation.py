@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro import registry
+from t2t_repro import progress, registry
 from t2t_repro.config import HParams
 from t2t_repro.studies.experiments import copying
-from t2t_repro.studies.experiments.result import Progress, Result
+from t2t_repro.studies.experiments.result import Result
 from t2t_repro.views import pictures
 
 TRAINED = 16  # symbols at most
@@ -74,32 +74,34 @@ def small(positions: str) -> HParams:
     )
 
 
-def run(progress: Progress = lambda text: None) -> Result:
+def run() -> Result:
     """Trains each kind with each seed; three or four minutes of processor time."""
-    countdown = copying.Countdown(progress, len(CHANGES) * SEEDS * STEPS)
     rows = []
-    for kind in CHANGES:
-        learner = copying.Learner(functools.partial(copying.transformer, small(kind), SYMBOLS))
-        for seed in range(SEEDS):
-            learner.begin(seed)
-            draw = np.random.default_rng(seed)
-            for step in range(1, STEPS + 1):
-                batch = copying.draw_batch(draw, SENTENCES, (1, TRAINED), SYMBOLS)
-                learner.learn(batch, RATE * min(1.0, step / WARMUP))
-                countdown.step(f"{kind} positions, seed {seed}")
-            for length in LENGTHS:
-                others = np.random.default_rng(2**32 + length)
-                found = learner.evaluate(
-                    copying.draw_batch(others, TRIED, (length, length), SYMBOLS)
-                )
-                both = found["accuracy"], found["accuracy_per_sequence"]
-                rows.append(Row(kind, seed, length, *both))
+    with progress.report("extrapolation", len(CHANGES) * SEEDS * STEPS, "steps") as advance:
+        for kind in CHANGES:
+            learner = copying.Learner(functools.partial(copying.transformer, small(kind), SYMBOLS))
+            for seed in range(SEEDS):
+                advance(0, f"{kind} positions, seed {seed}")
+                learner.begin(seed)
+                draw = np.random.default_rng(seed)
+                for step in range(1, STEPS + 1):
+                    batch = copying.draw_batch(draw, SENTENCES, (1, TRAINED), SYMBOLS)
+                    learner.learn(batch, RATE * min(1.0, step / WARMUP))
+                    advance()
+                rows += [Row(kind, seed, length, *tried(learner, length)) for length in LENGTHS]
     return result_of(rows)
+
+
+def tried(learner: copying.Learner, length: int) -> tuple[float, float]:
+    """Returns the accuracies of Row on sentences of a length, the same for all models."""
+    draw = np.random.default_rng(2**32 + length)
+    scores = learner.evaluate(copying.draw_batch(draw, TRIED, (length, length), SYMBOLS))
+    return scores["accuracy"], scores["accuracy_per_sequence"]
 
 
 def result_of(rows: Sequence[Row]) -> Result:
     """Returns what the rows show."""
-    return Result(Row._fields, rows, picture(rows), sentences(rows))
+    return Result(rows, picture(rows), sentences(rows))
 
 
 def accuracies(rows: Sequence[Row], kind: str, length: int) -> list[float]:
@@ -172,14 +174,12 @@ def picture(rows: Sequence[Row]):
     figure, axes = pictures.figure(2, title=f"Copying, trained on up to {TRAINED} symbols")
     titles = {"accuracy": "tokens right", "whole": "sentences wholly right"}
     for each, (column, title) in zip(axes, titles.items(), strict=True):
-        for kind, style in zip(CHANGES, ("o-", "s-", "^-"), strict=True):
+        for kind, marker in zip(CHANGES, "os^", strict=True):
             of = [
                 [getattr(r, column) for r in rows if (r.positions, r.length) == (kind, length)]
                 for length in LENGTHS
             ]
-            (line,) = each.plot(LENGTHS, [np.mean(v) for v in of], style, label=kind, markersize=4)
-            bounds = [min(v) for v in of], [max(v) for v in of]
-            each.fill_between(LENGTHS, *bounds, color=line.get_color(), alpha=0.15, linewidth=0)
+            pictures.band(each, LENGTHS, of, marker=marker, label=kind, markersize=4)
         if column == "accuracy":
             beyond = [length for length in LENGTHS if length >= TRAINED]
             label = f"the first {TRAINED} right, the rest guessed"

@@ -1,37 +1,48 @@
-"""Experiment: table 1 on this machine: time and memory over length n and width d, with exponents.
+"""Experiment: what a layer costs on this machine, in time and memory, over length and width.
 
-The kinds that t2t-paper measures (studies/paper/layer_costs.py), at greater lengths and widths;
-beside them the model's own restricted self-attention (self_attention_type=local_mask_right), and
-the separable convolution, whose cost (paper, section 4: k n d + n d^2) is no single power.
+`table1` measures the kinds that t2t-paper does (studies/paper/layer_costs.py), at greater lengths
+and widths; beside them the model's own restricted self-attention (local_mask_right), and the
+separable convolution, whose cost (paper, section 4: k n d + n d^2) is no single power.
 
-Memory is by how much the peak of a process of its own rises when the compiled layer runs, at the
-lengths one after another: the peak only rises, and so does what the layers need.
+`long_inputs` measures that attention over long inputs does not need their square in memory: plain
+attention against layers/blockwise_attention.py (Rabe and Staats 2021), one head of one sequence
+that attends to itself.
+
+Memory is by how much the peak of a process of its own rises when the compiled layer runs for the
+first time, because the peak of a process only rises.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
-from keras import ops
 
-from t2t_repro import memory, processes
+from t2t_repro import memory, processes, progress
+from t2t_repro.layers.blockwise_attention import blockwise_attention
 from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.studies.experiments.result import Progress, Result
+from t2t_repro.studies.experiments.result import Result
 from t2t_repro.studies.paper import layer_costs as costs
 from t2t_repro.studies.paper import published
+from t2t_repro.studies.paper.hardware import fastest
 from t2t_repro.views import pictures
 
-LENGTHS = (256, 512, 1024, 2048)  # n, at WIDTH
-WIDTHS = (128, 256, 512, 1024)  # d, at LENGTH
-LENGTH, WIDTH = 256, 256
-REPETITIONS = 5  # of which the fastest counts
+REPETITIONS = 7  # of which the fastest counts
+SIZES = costs.Sizes((256, 512, 1024, 2048), (128, 256, 512, 1024), 256, 256, REPETITIONS)
+LENGTHS, WIDTH = SIZES.lengths, SIZES.width
 NEAR = 0.3  # how far a fitted exponent may lie from the formula's
 SMALL = 64  # a length that is run before memory is measured: what TensorFlow itself needs is there
 LEAST = 0.1  # megabytes; what is below is the system's own noise
 WHOLE = "Self-Attention with projections"  # what a model has, to compare with the recurrent layer
 RESTRICTED = "Restricted with projections"
+
+LONG = (1024, 2048, 4096, 8192)  # n, of `long_inputs`
+HEAD = 64  # H, the width of a head of the paper's
+QUADRATIC = 1.5  # the exponent from which the growth of plain attention is taken for a square's
+SAVES = 4  # how many times less the blocks must need at the greatest length
+EQUAL = 1e-5  # the difference up to which the two count as equal
+PLAIN, IN_BLOCKS = "plain", "in blocks"
 
 
 class RestrictedAttention(keras.layers.Layer):
@@ -46,6 +57,15 @@ class RestrictedAttention(keras.layers.Layer):
         return self.attention(x)[0]
 
 
+class DotProductsInBlocks(keras.layers.Layer):
+    """What costs.DotProducts computes, without ever holding its weights."""
+
+    def call(self, x):
+        """Maps (B, T, D) to (B, T, D)."""
+        x = x[:, None]
+        return blockwise_attention(x * x.shape[-1] ** -0.5, x, x)[:, 0]
+
+
 OTHERS: dict[str, costs.Kind] = {
     RESTRICTED: (
         RestrictedAttention,
@@ -57,10 +77,14 @@ OTHERS: dict[str, costs.Kind] = {
     ),
 }
 KINDS = {**costs.KINDS, **OTHERS}
+ATTENTIONS: dict[str, Callable[[], keras.layers.Layer]] = {
+    PLAIN: costs.DotProducts,
+    IN_BLOCKS: DotProductsInBlocks,
+}
 
 
 class Row(NamedTuple):
-    """A row of the CSV: one kind of layer at one length and width, a forward pass of a batch.
+    """A row of table 1's CSV: one kind of layer at one length and width, a pass over a batch.
 
     megabytes: 10^6 bytes each; nan at the widths other than WIDTH, where it is not measured.
     """
@@ -72,29 +96,43 @@ class Row(NamedTuple):
     megabytes: float
 
 
+class Attention(NamedTuple):
+    """A row of the CSV of `long_inputs`: one kind of attention at one length.
+
+    difference: the largest, of any output from plain attention's.
+    """
+
+    kind: str
+    length: int
+    megabytes: float
+    milliseconds: float
+    difference: float
+
+
 Memory = Mapping[str, Sequence[float]]  # megabytes of each kind, at LENGTHS
 
 
-def run(progress: Progress = lambda text: None) -> Result:
-    """Measures every kind; some two minutes on two cores."""
-    points = sorted({(n, WIDTH) for n in LENGTHS} | {(LENGTH, d) for d in WIDTHS})
-    measured, needed = [], {}
-    for name, (make, flop) in KINDS.items():
-        progress(f"{name}, memory")
-        needed[name] = processes.call(megabytes, name)
-        times = {}
-        for n, d in points:
-            progress(f"{name}, n {n}, d {d}")
-            times[n, d] = costs.milliseconds(make(d), n, d, REPETITIONS)
-        of_n = costs.exponent(LENGTHS, [times[n, WIDTH] for n in LENGTHS])
-        of_d = costs.exponent(WIDTHS, [times[LENGTH, d] for d in WIDTHS])
-        measured.append(costs.LayerCost(name, times, (of_n, of_d), flop(LENGTH, WIDTH)))
+def table1() -> Result:
+    """Measures every kind of KINDS; some two minutes on two cores."""
+    kinds = progress.track(KINDS, "layer_types, memory", len(KINDS), "kinds")
+    risen = {name: processes.call(megabytes, name) for name in kinds}
+    measured = costs.measure(KINDS, SIZES, "layer_types, time")
     rows = [
-        Row(cost.name, n, d, ms, needed[cost.name][LENGTHS.index(n)] if d == WIDTH else math.nan)
+        Row(cost.name, n, d, ms, risen[cost.name][LENGTHS.index(n)] if d == WIDTH else math.nan)
         for cost in measured
         for (n, d), ms in cost.milliseconds.items()
     ]
-    return Result(Row._fields, rows, picture(measured, needed), sentences(measured, needed))
+    return Result(rows, picture(measured, risen), sentences(measured, risen))
+
+
+def long_inputs() -> Result:
+    """Measures both kinds of ATTENTIONS at every length: eight processes, each some seconds."""
+    points = [(kind, length) for length in LONG for kind in ATTENTIONS]
+    rows = [
+        processes.call(attention, kind, length)
+        for kind, length in progress.track(points, "memory", len(points), "processes")
+    ]
+    return Result(rows, long_picture(rows), long_sentences(rows))
 
 
 def megabytes(name: str) -> list[float]:
@@ -103,31 +141,36 @@ def megabytes(name: str) -> list[float]:
     The process must not have computed anything before.
     """
     make, _ = KINDS[name]
-
-    def forward(n: int) -> None:
-        inputs = keras.Input((n, WIDTH), batch_size=costs.BATCH)
-        model = keras.Model(inputs, ops.mean(make(WIDTH)(inputs), axis=(1, 2)))
-        model.predict_on_batch(np.ones((costs.BATCH, n, WIDTH), "float32"))
-
-    forward(SMALL)
-    before, found = memory.peak(), []
+    costs.forward(make(WIDTH), SMALL, WIDTH)()
+    before, risen = memory.peak(), []
     for n in LENGTHS:
-        forward(n)
-        found.append((memory.peak() - before) / 1e6)
-    return found
+        costs.forward(make(WIDTH), n, WIDTH)()
+        risen.append((memory.peak() - before) / 1e6)
+    return risen
 
 
-def memory_exponent(found: Sequence[float]) -> float:
+def attention(kind: str, length: int) -> Attention:
+    """Measures one kind at one length in this process, which must not have done so before."""
+    costs.forward(ATTENTIONS[kind](), SMALL, HEAD, batch=1)()
+    run = costs.forward(ATTENTIONS[kind](), length, HEAD, batch=1, outputs=True)
+    before = memory.peak()
+    outputs = run()
+    risen = (memory.peak() - before) / 1e6
+    milliseconds = 1e3 * fastest(run, REPETITIONS)
+    plain = costs.forward(ATTENTIONS[PLAIN](), length, HEAD, batch=1, outputs=True)
+    return Attention(kind, length, risen, milliseconds, float(np.abs(outputs - plain()).max()))
+
+
+def memory_exponent(risen: Sequence[float]) -> float:
     """Returns the power of the length with which memory grows, by the two greatest lengths.
 
     What the layer needs is a small part of a process at the others.
     """
-    small, great = (max(mb, LEAST) for mb in found[-2:])
-    return math.log(great / small) / math.log(LENGTHS[-1] / LENGTHS[-2])
+    return costs.exponent(LENGTHS[-2:], [max(mb, LEAST) for mb in risen[-2:]])
 
 
-def sentences(measured: Sequence[costs.LayerCost], memory: Memory) -> tuple[str, str]:
-    """Says what was measured.
+def sentences(measured: Sequence[costs.LayerCost], risen: Memory) -> tuple[str, str]:
+    """Says what was measured of table 1.
 
     A kind grows by its formula where both exponents lie within NEAR of table 1's; the claim on
     exponents is supported where all four do. The claim that self-attention is faster than
@@ -157,31 +200,73 @@ def sentences(measured: Sequence[costs.LayerCost], memory: Memory) -> tuple[str,
         f"{LENGTHS[-1]} took "
     )
     second += ", ".join(
-        f"{memory[name][-1]:.0f} MB, n^{memory_exponent(memory[name]):.1f}, in {name}"
+        f"{risen[name][-1]:.0f} MB, n^{memory_exponent(risen[name]):.1f}, in {name}"
         for name in (WHOLE, RESTRICTED, "Recurrent", "Convolutional")
     )
-    second += "."
+    return first, second + "."
+
+
+def long_sentences(rows: Sequence[Attention]) -> tuple[str, str]:
+    """Says what was measured of attention in blocks.
+
+    The claim holds where plain attention's memory grows with at least the power QUADRATIC, and the
+    blocks need at least SAVES times less at the greatest length. The two kinds count as equal up to
+    a difference of EQUAL.
+    """
+    plain, in_blocks = ([row for row in rows if row.kind == kind] for kind in ATTENTIONS)
+    (few, *_, blocks), whole = in_blocks, plain[-1]
+    power = costs.exponent([r.length for r in plain], [max(r.megabytes, LEAST) for r in plain])
+    saves = whole.megabytes >= SAVES * blocks.megabytes
+    first = "As Rabe and Staats say: " if power >= QUADRATIC and saves else "No support: "
+    first += (
+        f"plain attention's memory grows with the length to the power of {power:.2f}, to "
+        f"{whole.megabytes:.0f} MB at {whole.length}, and that of attention in blocks from "
+        f"{few.megabytes:.0f} MB at {few.length} to {blocks.megabytes:.0f} MB, outputs included."
+    )
+    difference = max(row.difference for row in in_blocks)
+    second = "Their outputs are equal" if difference <= EQUAL else "Their outputs are NOT equal"
+    second += (
+        f" (the largest difference is {difference:.1e}), and at length {whole.length} the blocks "
+        f"take {blocks.milliseconds / whole.milliseconds:.1f} times as long."
+    )
     return first, second
 
 
-def picture(measured: Sequence[costs.LayerCost], memory: Memory):
+def picture(measured: Sequence[costs.LayerCost], risen: Memory):
     """Draws time against length and against width, and memory against length."""
     title = f"A layer's forward pass over {costs.BATCH} sequences"
     figure, axes = pictures.figure(3, title=title, width=4.8, height=4.6)
-    for i, along in enumerate((LENGTHS, WIDTHS, LENGTHS)):
+    titles = (
+        f"time, width {WIDTH}",
+        f"time, length {SIZES.length}",
+        f"peak of memory, width {WIDTH}",
+    )
+    for i, along in enumerate((LENGTHS, SIZES.widths, LENGTHS)):
         each = axes[i]
-        points = [(size, WIDTH) if i != 1 else (LENGTH, size) for size in along]
+        points = [(size, WIDTH) if i != 1 else (SIZES.length, size) for size in along]
         for cost in measured:
-            found = memory[cost.name]
-            power = cost.exponents[i] if i < 2 else memory_exponent(found)
-            values = [cost.milliseconds[point] for point in points] if i < 2 else found
+            own = risen[cost.name]
+            power = cost.exponents[i] if i < 2 else memory_exponent(own)
+            values = [cost.milliseconds[point] for point in points] if i < 2 else own
             label = f"{cost.name}: {'ndn'[i]}^{power:.1f}"
             each.plot(along, [max(value, LEAST) for value in values], "o-", label=label)
-        each.set(xscale="log", yscale="log", ylabel=("ms", "ms", "MB")[i])
-        each.set_xticks(along, [str(size) for size in along])
-        each.minorticks_off()
+        each.set(xscale="log", yscale="log", title=titles[i], ylabel=("ms", "ms", "MB")[i])
+        each.set_xlabel(("length n", "width d", "length n")[i])
+        pictures.ticks(each, along)
         each.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    axes[0].set(title=f"width {WIDTH}", xlabel="length n")
-    axes[1].set(title=f"length {LENGTH}", xlabel="width d")
-    axes[2].set(title=f"peak of memory, width {WIDTH}", xlabel="length n")
+    return figure
+
+
+def long_picture(rows: Sequence[Attention]):
+    """Draws memory and time of attention against the length."""
+    figure, axes = pictures.figure(2, title="Attention, plain and in blocks", width=4.6)
+    labels = (("peak of memory", "MB"), ("time of a pass", "ms"))
+    for i, each in enumerate(axes):
+        for kind in ATTENTIONS:
+            of = [row for row in rows if row.kind == kind]
+            each.plot([row.length for row in of], [row[2 + i] for row in of], "o-", label=kind)
+        each.set(xscale="log", yscale="log", title=labels[i][0], ylabel=labels[i][1])
+        each.set_xlabel("length, tokens")
+        pictures.ticks(each, LONG)
+        each.legend(fontsize=8)
     return figure

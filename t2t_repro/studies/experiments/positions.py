@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_repro import progress
 from t2t_repro.layers.position import inverse_timescales, timing_signal
-from t2t_repro.studies.experiments.result import Progress, Result
+from t2t_repro.studies.experiments.result import Result
 from t2t_repro.views import pictures
 
 WIDTH = 64  # D
@@ -44,15 +45,14 @@ class Pair(NamedTuple):
     random_error: float
 
 
-def run(progress: Progress = lambda text: None) -> Result:
+def run() -> Result:
     """Fits every offset; takes a second."""
     positions = np.arange(2 * FITTED + max(OFFSETS), dtype="float32")
     signal = pairs_of(np.asarray(timing_signal(positions, WIDTH), "float64"))
     random = np.random.default_rng(0).standard_normal(signal.shape)
     frequencies = inverse_timescales(WIDTH // 2).astype("float64")
     rows, drawn = [], np.zeros((WIDTH, WIDTH))
-    for offset in OFFSETS:
-        progress(f"offset {offset}")
+    for offset in progress.track(OFFSETS, "positions", len(OFFSETS), "offsets"):
         maps, errors = fit(signal, offset)
         _, random_errors = fit(random, offset)
         angles = [(offset * w + np.pi) % (2 * np.pi) - np.pi for w in frequencies]
@@ -62,7 +62,7 @@ def run(progress: Progress = lambda text: None) -> Result:
         rows += [Pair(offset, i, *map(float, row)) for i, row in enumerate(values)]
         if offset == DRAWN:
             drawn = whole(maps)
-    return Result(Pair._fields, rows, picture(rows, drawn), sentences(rows))
+    return Result(rows, picture(rows, drawn), sentences(rows))
 
 
 def pairs_of(signal: np.ndarray) -> np.ndarray:

@@ -22,14 +22,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import registry
+from t2t_repro import progress, registry
 from t2t_repro.config import HParams
 from t2t_repro.layers.mask import of_padding
 from t2t_repro.layers.position import SinusoidalPositions
 from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.stacks import Stack
 from t2t_repro.studies.experiments import copying
-from t2t_repro.studies.experiments.result import Progress, Result
+from t2t_repro.studies.experiments.result import Result
 from t2t_repro.views import pictures
 
 LAYERS = 4  # of the encoder, and of the decoder
@@ -49,6 +49,7 @@ RESIDUALS, NONE, AGAIN = "residuals", "none", "none, positions again"
 class Row(NamedTuple):
     """A row of the CSV: one layer of one model, after some steps.
 
+    layer: counted from 0, as the variables are named.
     position, symbol: the share of the encoder layer's outputs, in sentences that the fit has not
         seen, of which a linear map tells it. Guessing gives 1 / LENGTH and 1 / SYMBOLS.
     diagonal: the weight of the decoder layer's attention at the symbol to copy, over all heads.
@@ -124,24 +125,25 @@ def small(layers: int = LAYERS) -> HParams:
     )
 
 
-def run(progress: Progress = lambda text: None) -> Result:
+def run() -> Result:
     """Trains each model with each seed; three minutes of processor time."""
-    countdown = copying.Countdown(progress, len(MODELS) * SEEDS * STEPS)
     tried = copying.draw_batch(np.random.default_rng(2**32), TRIED, (LENGTH, LENGTH), SYMBOLS)
     rows, maps = [], {}
-    for name, make in MODELS.items():
-        learner = copying.Learner(functools.partial(make, small()))
-        for seed in range(SEEDS):
-            learner.begin(seed)
-            draw = np.random.default_rng(seed)
-            rows += measure(learner, tried, name, seed, 0)
-            for step in range(1, STEPS + 1):
-                batch = copying.draw_batch(draw, SENTENCES, (LENGTH, LENGTH), SYMBOLS)
-                learner.learn(batch, RATE * min(1.0, step / WARMUP))
-                countdown.step(f"{name}, seed {seed}")
-            rows += measure(learner, tried, name, seed, STEPS)
-        maps[name] = decoder_attention(learner.model, tried)
-    return Result(Row._fields, rows, picture(rows, maps), sentences(rows))
+    with progress.report("residuals", len(MODELS) * SEEDS * STEPS, "steps") as advance:
+        for name, make in MODELS.items():
+            learner = copying.Learner(functools.partial(make, small()))
+            for seed in range(SEEDS):
+                advance(0, f"{name}, seed {seed}")
+                learner.begin(seed)
+                draw = np.random.default_rng(seed)
+                rows += measure(learner, tried, name, seed, 0)
+                for step in range(1, STEPS + 1):
+                    batch = copying.draw_batch(draw, SENTENCES, (LENGTH, LENGTH), SYMBOLS)
+                    learner.learn(batch, RATE * min(1.0, step / WARMUP))
+                    advance()
+                rows += measure(learner, tried, name, seed, STEPS)
+            maps[name] = decoder_attention(learner.model, tried)
+    return Result(rows, picture(rows, maps), sentences(rows))
 
 
 def measure(
@@ -156,7 +158,7 @@ def measure(
     for i, outputs in enumerate(encoder_outputs(learner.model, tried["inputs"])):
         position, symbol = (decodable(outputs[:, :LENGTH], ids) for ids in (places, symbols))
         diagonal = float(np.mean(np.diagonal(weights[i])[:LENGTH]))
-        rows.append(Row(name, seed, steps, i + 1, position, symbol, diagonal, accuracy))
+        rows.append(Row(name, seed, steps, i, position, symbol, diagonal, accuracy))
     return rows
 
 
@@ -269,7 +271,7 @@ def picture(rows: Sequence[Row], maps: dict[str, np.ndarray]):
             each = axes[i * LAYERS + layer]
             each.grid(False)
             each.imshow(weights, cmap=pictures.HEAT, vmin=0, vmax=darkest)
-            each.set_title(f"{name}, layer {layer + 1}", fontsize=8)
+            each.set_title(f"{name}, layer {layer}", fontsize=8)
             each.set(xticks=[], yticks=[])
             if not layer:
                 each.set(ylabel="symbol to write", xlabel="symbol read")
@@ -279,7 +281,7 @@ def picture(rows: Sequence[Row], maps: dict[str, np.ndarray]):
         "symbol": "symbol told",
         "diagonal": "attention at the symbol",
     }
-    layers = range(1, LAYERS + 1)
+    layers = range(LAYERS)
     for each, (column, title) in zip(below, titles.items(), strict=False):
         for name, color in zip(MODELS, pictures.COLORS, strict=False):
             for steps, style in ((0, ":"), (STEPS, "o-")):
@@ -289,10 +291,11 @@ def picture(rows: Sequence[Row], maps: dict[str, np.ndarray]):
                 each.plot(layers, means, style, color=color, label=label, markersize=3)
         each.set_title(title, fontsize=8)
         each.set(xlabel="layer of the encoder", ylim=(-0.02, 1.02), xticks=layers)
+    below[0].set_ylabel("share")
     below[0].legend(fontsize=6)
     if len(below) > len(titles):
         below[2].set_xlabel("layer of the decoder")
-        trained = [row for row in rows if row.steps and row.layer == LAYERS]
+        trained = [row for row in rows if row.steps and row.layer == LAYERS - 1]
         for i, name in enumerate(MODELS):
             values = [row.accuracy for row in trained if row.model == name]
             below[3].bar(i, np.mean(values), color=pictures.COLORS[i])

@@ -2,23 +2,41 @@
 
 import math
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro import progress
 from t2t_repro.layers.attention import SelfAttention
+from t2t_repro.studies.paper import hardware
 
 KERNEL = 3  # k of the convolution
 NEIGHBOURS = 32  # r of the restricted self-attention
 HEADS = 8
 BATCH = 8
-LENGTHS = (256, 512, 1024)  # at WIDTH
-WIDTHS = (128, 256, 512)  # at LENGTH
-LENGTH, WIDTH = 512, 256
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The points (n, d) that are measured: some lengths at one width, some widths at one length."""
+
+    lengths: tuple[int, ...]
+    widths: tuple[int, ...]
+    length: int
+    width: int
+    repetitions: int  # of which the fastest counts
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """All (n, d)."""
+        along = {(n, self.width) for n in self.lengths} | {(self.length, d) for d in self.widths}
+        return sorted(along)
+
+
+SIZES = Sizes((256, 512, 1024), (128, 256, 512), length=512, width=256, repetitions=17)
 
 
 @dataclass(frozen=True)
@@ -28,12 +46,7 @@ class LayerCost:
     name: str
     milliseconds: dict[tuple[int, int], float]  # by (n, d)
     exponents: tuple[float, float]  # of n and of d
-    flop: float  # at (LENGTH, WIDTH)
-
-    @property
-    def gflops(self) -> float:
-        """GFLOP/s reached at (LENGTH, WIDTH)."""
-        return self.flop / self.milliseconds[LENGTH, WIDTH] / 1e6
+    gflops: float  # GFLOP/s reached where both lines of sizes meet
 
 
 class DotProducts(keras.layers.Layer):
@@ -90,36 +103,47 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def measure_all(progress: Callable[[str], object] = lambda text: None) -> list[LayerCost]:
-    """Measures every kind at LENGTHS and WIDTHS, about half a minute on two cores."""
-    points = sorted({(n, WIDTH) for n in LENGTHS} | {(LENGTH, d) for d in WIDTHS})
+def measure(kinds: Mapping[str, Kind], sizes: Sizes, doing: str) -> list[LayerCost]:
+    """Measures kinds of layers; SIZES take about half a minute on two cores.
+
+    Args:
+        kinds: by name.
+        sizes: where.
+        doing: what the progress is called.
+    """
     costs = []
-    for name, (make, flop) in KINDS.items():
-        measured = {}
-        for n, d in points:
-            progress(f"{name}, n {n}, d {d}")
-            measured[n, d] = milliseconds(make(d), n, d)
-        of_n = exponent(LENGTHS, [measured[n, WIDTH] for n in LENGTHS])
-        of_d = exponent(WIDTHS, [measured[LENGTH, d] for d in WIDTHS])
-        costs.append(LayerCost(name, measured, (of_n, of_d), BATCH * flop(LENGTH, WIDTH)))
+    with progress.report(doing, len(kinds) * len(sizes.points), "measurements") as advance:
+        for name, (make, flop) in kinds.items():
+            ms = {}
+            for n, d in sizes.points:
+                advance(1, f"{name}, n {n}, d {d}")
+                ms[n, d] = milliseconds(make(d), n, d, sizes.repetitions)
+            of_n = exponent(sizes.lengths, [ms[n, sizes.width] for n in sizes.lengths])
+            of_d = exponent(sizes.widths, [ms[sizes.length, d] for d in sizes.widths])
+            middle = sizes.length, sizes.width
+            gflops = BATCH * flop(*middle) / ms[middle] / 1e6
+            costs.append(LayerCost(name, ms, (of_n, of_d), gflops))
     return costs
 
 
-def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int = 15) -> float:
-    """Returns the time of one forward pass over BATCH sequences, compiled by the backend.
+def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int) -> float:
+    """Returns the time of one forward pass over BATCH sequences: the fastest of some."""
+    return 1e3 * hardware.fastest(forward(layer, n, d), repetitions)
 
-    The fastest of some passes: whatever else runs on the machine only adds to a pass.
+
+def forward(
+    layer: keras.layers.Layer, n: int, d: int, batch: int = BATCH, outputs: bool = False
+) -> Callable[[], np.ndarray]:
+    """Returns a function that runs one forward pass over (B, n, d), compiled by the backend.
+
+    It returns the mean of each sequence alone, as a copy of the outputs is not the layer's work;
+    or the outputs, where they are asked for.
     """
-    inputs = keras.Input((n, d), batch_size=BATCH)
-    # The mean alone leaves the device: a copy of the outputs is not the layer's work.
-    model = keras.Model(inputs, ops.mean(layer(inputs), axis=(1, 2)))
-    x = np.random.default_rng(0).standard_normal((BATCH, n, d), "float32")
-    seconds = []
-    for _ in range(repetitions + 2):
-        start = time.perf_counter()
-        model.predict_on_batch(x)
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * min(seconds)
+    inputs = keras.Input((n, d), batch_size=batch)
+    made = layer(inputs)
+    model = keras.Model(inputs, made if outputs else ops.mean(made, axis=(1, 2)))
+    x = np.random.default_rng(0).standard_normal((batch, n, d), "float32")
+    return lambda: model.predict_on_batch(x)
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """The paper's tables, with ours beside them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
@@ -16,17 +16,18 @@ from t2t_repro.studies.tables import Column, Table
 DECLARED_VOCABULARY = 40_960
 
 
-def table1(progress: Callable[[str], object]) -> list[Table]:
+def table1() -> list[Table]:
     """Returns the formulas, and what one layer of each kind takes here; it measures."""
     from t2t_repro.studies.paper import layer_costs as costs
 
+    sizes = costs.SIZES
     formulas = {row.name: row for row in published.TABLE1}
     rows: list[tuple] = []
-    for cost in costs.measure_all(progress):
+    for cost in costs.measure(costs.KINDS, sizes, "table 1"):
         paper = formulas.get(cost.name)
         n, d = paper.exponents if paper else (None, None)
         symbols = (paper.complexity, paper.sequential, paper.path) if paper else ("", "", "")
-        time = cost.milliseconds[costs.LENGTH, costs.WIDTH]
+        time = cost.milliseconds[sizes.length, sizes.width]
         rows.append(
             (cost.name, *symbols, time, n, cost.exponents[0], d, cost.exponents[1], cost.gflops)
         )
@@ -37,10 +38,10 @@ def table1(progress: Callable[[str], object]) -> list[Table]:
         Column("GFLOP/s", "{:.0f}"),
     )
     notes = (
-        f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of 17. ms "
-        f"and GFLOP/s at n {costs.LENGTH}, d {costs.WIDTH}; exponents fitted over n "
-        f"{', '.join(map(str, costs.LENGTHS))} (at d {costs.WIDTH}) and d "
-        f"{', '.join(map(str, costs.WIDTHS))} (at n {costs.LENGTH}).",
+        f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of "
+        f"{sizes.repetitions}. ms and GFLOP/s at n {sizes.length}, d {sizes.width}; exponents "
+        f"fitted over n {', '.join(map(str, sizes.lengths))} (at d {sizes.width}) and d "
+        f"{', '.join(map(str, sizes.widths))} (at n {sizes.length}).",
         "Self-attention: softmax(x x^T) x in one head, without projections, as its formula counts; "
         f"restricted: the same in blocks of r = {costs.NEIGHBOURS}; recurrent: LSTM; "
         f"convolutional: kernel {costs.KERNEL}; with projections: the model's own sublayer, "

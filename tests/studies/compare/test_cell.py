@@ -174,12 +174,11 @@ def test_other_errors_of_a_run_are_errors(plan, tmp_path):
     assert not (run.path / grid.RESULT_FILE).exists()
 
 
-def test_a_moving_mean_and_the_range_of_seeds():
+def test_a_moving_mean_and_the_values_of_the_seeds():
     curve = [(i, float(i % 2)) for i in range(100)]
     assert comparison_pictures.smoothed(curve)[50] == (50, pytest.approx(0.4))  # of 0 1 0 1 0
     assert comparison_pictures.smoothed(curve[:5]) == curve[:5]
-    steps, values = comparison_pictures.mean_and_range([[(1, 2.0), (3, 4.0)], [(1, 6.0)]])
-    assert steps == [1, 3]
-    assert values.tolist() == [[4.0, 4.0], [2.0, 4.0], [6.0, 4.0]]
+    of_each = comparison_pictures.by_step([[(3, 4.0), (1, 2.0)], [(1, 6.0)]])
+    assert list(of_each.items()) == [(1, [2.0, 6.0]), (3, [4.0])]
     assert comparison_report.fitted_exponent([(2, 8.0), (8, 4.0)]) == pytest.approx(-0.5)
     assert comparison_report.fitted_exponent([(2, 8.0)]) is None

@@ -1,4 +1,4 @@
-"""Sentences to copy, a model that may begin anew, and the time that is left."""
+"""Sentences to copy, and a model that may begin anew."""
 
 import dataclasses
 
@@ -44,22 +44,6 @@ def test_a_model_learns_and_begins_anew():
     found = learner.evaluate(batch)
     assert {"loss", "accuracy", "accuracy_per_sequence"} <= found.keys()
     assert 0 < found["loss"] < 3 and 0 <= found["accuracy"] <= 1
-
-
-def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
-    now = iter([100.0, 130.0, 132.0, 134.0, 137.0, 138.0])
-    monkeypatch.setattr(copying.time, "monotonic", lambda: next(now))
-    said = []
-    countdown = copying.Countdown(said.append, 20)
-    for _ in range(4):
-        countdown.step("one")
-    countdown.step("another", 16)  # the last is always said
-    # the 30 s of the first, which compiled the model, do not count
-    assert said == [
-        "one, step 1 of 20",
-        "one, step 4 of 20, about 40 s left",
-        "another, step 20 of 20, about 0 s left",
-    ]
 
 
 def test_a_spread_is_mean_least_and_greatest():

@@ -1,10 +1,12 @@
-"""Table 1 drawn: every kind, and sentences that follow the exponents and the times."""
+"""Layers measured, each kind once, and sentences that follow the numbers."""
 
 import math
 
 import pytest
 
+from t2t_repro import processes
 from t2t_repro.studies.experiments import layer_types as experiment
+from t2t_repro.studies.experiments.layer_types import Attention
 from t2t_repro.studies.paper import layer_costs as costs
 from t2t_repro.studies.paper import published
 
@@ -19,7 +21,7 @@ def measured(slow_attention=False, **exponents):
     for name in experiment.KINDS:
         a, b = {**PRINTED, **exponents}.get(name, (1, 1))
         points = {(n, experiment.WIDTH) for n in experiment.LENGTHS}
-        points |= {(experiment.LENGTH, d) for d in experiment.WIDTHS}
+        points |= {(experiment.SIZES.length, d) for d in experiment.SIZES.widths}
         times = {(n, d): 1e-6 * n**a * d**b for n, d in sorted(points)}
         if name == experiment.WHOLE:
             times = {(n, d): 1e9 if n > d or slow_attention else 1e-9 for n, d in times}
@@ -30,9 +32,8 @@ def measured(slow_attention=False, **exponents):
 def test_every_kind_is_measured_once_at_each_point(monkeypatch):
     monkeypatch.setattr(costs, "milliseconds", lambda layer, n, d, repetitions: 1e-6 * n * d**2)
     monkeypatch.setattr(experiment.processes, "call", lambda *_: list(MEMORY["Recurrent"]))
-    said = []
-    result = experiment.run(said.append)
-    assert len(result.rows) == 7 * 7 and len(said) == 7 * 8
+    result = experiment.table1()
+    assert len(result.rows) == len({row[:3] for row in result.rows}) == 7 * 7
     assert result.rows[0][:4] == ("Self-Attention", 256, 128, pytest.approx(2**22 * 1e-6))
     assert math.isnan(result.rows[0].megabytes)
     assert [r.megabytes for r in result.rows[:7] if r.width == 256] == [1.0, 2.0, 4.0, 8.0]
@@ -71,3 +72,62 @@ def test_memory_is_by_how_much_the_peak_rises(monkeypatch):
     heights = iter([3_000_000, 4_000_000, 7_000_000])
     monkeypatch.setattr(experiment.memory, "peak", lambda: next(heights))
     assert experiment.megabytes("Convolutional") == [1.0, 4.0]
+
+
+def by_formula(kind, length, saves=True, difference=3e-6):
+    megabytes = 2e-6 * length**2 if kind == "plain" or not saves else 1e-4 * length
+    return Attention(kind, length, megabytes, 5.0 if kind == "plain" else 15.0, difference)
+
+
+def rows(**how):
+    return [by_formula(kind, n, **how) for n in experiment.LONG for kind in experiment.ATTENTIONS]
+
+
+@pytest.mark.parametrize("kind", experiment.ATTENTIONS)
+def test_a_kind_is_measured_and_equals_plain_attention(kind, monkeypatch):
+    monkeypatch.setattr(experiment, "SMALL", 24)
+    heights = iter([5_000_000, 7_500_000])
+    monkeypatch.setattr(experiment.memory, "peak", lambda: next(heights))
+    row = experiment.attention(kind, 90)
+    assert row[:3] == (kind, 90, 2.5)
+    assert row.milliseconds > 0 and row.difference <= 1e-5
+
+
+def test_every_length_has_a_process_of_its_own(monkeypatch):
+    ran = []
+
+    def process(function, kind, length):
+        assert function is experiment.attention
+        ran.append((kind, length))
+        return processes.Ended(0, "a warning\n", by_formula(kind, length))
+
+    monkeypatch.setattr(processes, "run", process)
+    result = experiment.long_inputs()
+    assert len(ran) == len(set(ran)) == len(result.rows) == 8
+    assert result.rows == rows()
+
+
+def test_a_square_that_the_blocks_avoid_is_support():
+    first, second = experiment.long_sentences(rows())
+    assert first == (
+        "As Rabe and Staats say: plain attention's memory grows with the length to the power of "
+        "2.00, to 134 MB at 8192, and that of attention in blocks from 0 MB at 1024 to 1 MB, "
+        "outputs included."
+    )
+    assert second == (
+        "Their outputs are equal (the largest difference is 3.0e-06), and at length 8192 the "
+        "blocks take 3.0 times as long."
+    )
+
+
+def test_blocks_that_save_nothing_or_differ_are_no_support():
+    first, second = experiment.long_sentences(rows(saves=False, difference=2e-4))
+    assert first.startswith("No support: ") and second.startswith("Their outputs are NOT equal")
+
+
+@pytest.mark.slow
+def test_the_blocks_need_less_in_real_processes():
+    plain, blocks = (
+        processes.call(experiment.attention, kind, 8192) for kind in experiment.ATTENTIONS
+    )
+    assert plain.megabytes > 4 * blocks.megabytes > 0

@@ -97,7 +97,7 @@ def test_every_layer_of_every_model_is_a_row_before_and_after(monkeypatch):
     monkeypatch.setattr(copying, "Learner", Learner)
     rows = experiment.run().rows
     assert len({row[:4] for row in rows}) == len(rows) == 3 * experiment.SEEDS * 2 * 2
-    assert {row.steps for row in rows} == {0, 1} and {row.layer for row in rows} == {1, 2}
+    assert {row.steps for row in rows} == {0, 1} and {row.layer for row in rows} == {0, 1}
     assert {row.accuracy for row in rows} == {0.125}
 
 
@@ -108,8 +108,8 @@ def made(position, accuracy, symbol=(1.0, 0.2, 0.3)):
         for seed in range(experiment.SEEDS):
             last = (position[i] - seed / 50, symbol[i], 0.2, accuracy[i])
             for steps in (0, 300):
-                rows.append(Row(name, seed, steps, 2, *last))  # in any order
-                rows.append(Row(name, seed, steps, 1, 0.99, 0.99, 0.3, accuracy[i]))
+                rows.append(Row(name, seed, steps, 1, *last))  # in any order
+                rows.append(Row(name, seed, steps, 0, 0.99, 0.99, 0.3, accuracy[i]))
     return rows
 
 

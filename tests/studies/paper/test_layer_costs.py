@@ -39,14 +39,18 @@ def test_the_operations_grow_by_the_formulas_exponents(row):
     assert flop(320, 96) == 2**d * flop(320, 48)
 
 
-def test_measure_all_measures_each_point_once(monkeypatch):
-    def by_formula(layer, n, d):
+def test_each_point_is_measured_once(monkeypatch):
+    measured = []
+
+    def by_formula(layer, n, d, repetitions):
+        measured.append((n, d, repetitions))
         return 1e-6 * n**2 * d
 
     monkeypatch.setattr(layer_costs, "milliseconds", by_formula)
-    said = []
-    costs = layer_costs.measure_all(said.append)
+    sizes = layer_costs.Sizes((200, 400), (30, 60, 90), length=400, width=60, repetitions=3)
+    costs = layer_costs.measure(layer_costs.KINDS, sizes, "layers")
     assert [cost.name for cost in costs] == list(layer_costs.KINDS)
     assert all(cost.exponents == (pytest.approx(2), pytest.approx(1)) for cost in costs)
-    assert len(said) == 5 * len(costs) and said[0] == "Self-Attention, n 256, d 256"
+    points = [(200, 60), (400, 30), (400, 60), (400, 90)]
+    assert measured == [(*point, 3) for point in points] * len(costs)
     assert costs[0].gflops == pytest.approx(8 * 4 * 1e6 / 1e6)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import warmup as experiment
+from t2t_repro.studies.compare.warmup import POST, PRE, Row
 from t2t_repro.studies.experiments import copying
-from t2t_repro.studies.experiments import warmup as experiment
-from t2t_repro.studies.experiments.warmup import POST, PRE, Row
 from t2t_repro.training import distribution
 
 
