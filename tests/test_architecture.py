@@ -16,7 +16,7 @@ PACKAGE = "t2t_repro"
 FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory", "cli"),
-        *("progress", "processes", "memory", "schema"),
+        *("progress", "processes", "memory", "schema", "fields"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from t2t_repro.config import HParams, field_named, parse_overrides
+from t2t_repro.config import HParams, field_named
 from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides
 
 BASE = HParams()
 

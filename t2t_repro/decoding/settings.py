@@ -1,8 +1,9 @@
 """How to decode: tensor2tensor's decode hparams, typed."""
 
 import dataclasses
+from typing import Annotated
 
-from t2t_repro.config import parse_overrides, parse_value
+from t2t_repro import fields
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.errors import UserError, unknown
 
@@ -39,6 +40,16 @@ _INERT: dict[str, tuple[str, str]] = {
     "shards_start_offset": ("0", "the first shard is 000"),
     "summaries_log_dir": ("decode", "nothing is written there"),
 }
+
+
+def _at_least(least: float) -> fields.Rule:
+    def check(name: str, value: float) -> None:
+        if not value >= least:
+            raise UserError(
+                f"Expected decode hparam {name} to be at least {least}. Received: {value!r}."
+            )
+
+    return check
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,19 +89,19 @@ class DecodeHParams:
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
 
-    beam_size: int = 4
-    alpha: float = 0.6
-    extra_length: int = 100
-    batch_size: int = 0
+    beam_size: Annotated[int, _at_least(1)] = 4
+    alpha: Annotated[float, _at_least(0.0)] = 0.6
+    extra_length: Annotated[int, _at_least(0)] = 100
+    batch_size: Annotated[int, _at_least(0)] = 0
     return_beams: bool = False
     write_beam_scores: bool = False
-    max_input_size: int = -1
-    num_samples: int = -1
+    max_input_size: Annotated[int, _at_least(-1)] = -1
+    num_samples: Annotated[int, _at_least(-1)] = -1
     force_decode_length: bool = False
     skip_eos_postprocess: bool = False
     identity_output: bool = False
-    min_length_ratio: float = 0.0
-    max_length_ratio: float = 0.0
+    min_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
+    max_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
     sampling_method: str = "argmax"
     sampling_temp: float = 1.0
     sampling_keep_top_k: int = -1
@@ -100,27 +111,11 @@ class DecodeHParams:
     return_alignments: bool = False
     raw_output: bool = False
     well_formed: bool = False
-    shards: int = 1
-    shard_id: int = 0
+    shards: Annotated[int, _at_least(1)] = 1
+    shard_id: Annotated[int, _at_least(0)] = 0
 
     def __post_init__(self):
-        for name, least in (
-            ("beam_size", 1),
-            ("alpha", 0.0),
-            ("extra_length", 0),
-            ("batch_size", 0),
-            ("max_input_size", -1),
-            ("num_samples", -1),
-            ("min_length_ratio", 0.0),
-            ("max_length_ratio", 0.0),
-            ("shards", 1),
-            ("shard_id", 0),
-        ):
-            if not getattr(self, name) >= least:
-                raise UserError(
-                    f"Expected decode hparam {name} to be at least {least}. "
-                    f"Received: {getattr(self, name)!r}."
-                )
+        fields.check_rules(self)
         if self.shard_id >= self.shards:
             raise UserError(
                 "Expected decode hparam shard_id to be smaller than shards. "
@@ -215,9 +210,10 @@ class DecodeHParams:
         Raises:
             UserError: on an unknown name, a bad value, or an option that would do nothing.
         """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
+        ours = {field.name: field for field in dataclasses.fields(cls)}
+        given = fields.parse_overrides(defaults) | fields.parse_overrides(text)
         values = {}
-        for name, value in {**parse_overrides(defaults), **parse_overrides(text)}.items():
+        for name, value in given.items():
             if name in _INERT:
                 default, reason = _INERT[name]
                 if value.lower() != default:
@@ -225,8 +221,8 @@ class DecodeHParams:
                         f"Decode hparam {name} is not supported: {reason}. Received: {value!r}. "
                         "Leave it out."
                     )
-            elif name not in fields:
-                raise unknown("decode hparam", name, fields)
+            elif name not in ours:
+                raise unknown("decode hparam", name, ours)
             else:
-                values[name] = parse_value(fields[name], value, "decode hparam")
+                values[name] = fields.parse_value(ours[name], value, "decode hparam")
         return cls(**values)

@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro.config import HParams, field_named, parse_overrides, parse_value
+from t2t_repro.config import HParams, field_named
 from t2t_repro.errors import UserError, suggest
+from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.interop import foreign_hparams
 
 

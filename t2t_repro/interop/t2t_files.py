@@ -6,8 +6,9 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro.config import HParams, field_named, parse_overrides, parse_value
+from t2t_repro.config import HParams, field_named
 from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.interop import foreign_hparams
 
 # What T2T 1.4 to 1.14 had and 1.15 has no more, at rest: nothing then or now follows from it.

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from t2t_repro import registry
-from t2t_repro.config import HParams, parse_overrides
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 

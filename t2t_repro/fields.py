@@ -1,0 +1,150 @@
+"""Rules of a configuration's fields, which stand in their types, and overrides of them as text.
+
+    hidden_size: Annotated[int, least(1)] = 64
+    learning_rate: Annotated[float, least(0), ReadIf(is_legacy, "only the legacy schedule does.")]
+
+A rule is a function of a field's name and value that raises a UserError, or a ReadIf.
+"""
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple
+
+from t2t_repro.errors import UserError
+
+Rule = Callable[[str, Any], None]
+
+
+class ReadIf(NamedTuple):
+    """When a field is read.
+
+    Attributes:
+        condition: says so, given the whole configuration.
+        otherwise: what to tell who sets it all the same; {hp.NAME} is another field's value.
+    """
+
+    condition: Callable[[Any], bool]
+    otherwise: str
+
+
+def rule(holds: Callable[[Any], bool], expected: str) -> Rule:
+    """Returns the rule that `holds` of a value, `expected` in words with {name} for the field's."""
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise UserError(f"Expected {expected.format(name=name)}. Received: {name}={value}.")
+
+    return check
+
+
+def least(bound: float) -> Rule:
+    """Returns the rule that a value is not below `bound`."""
+    return rule(lambda value: value >= bound, f"{{name}} >= {bound}")
+
+
+def most(bound: float) -> Rule:
+    """Returns the rule that a value is not above `bound`."""
+    return rule(lambda value: value <= bound, f"{{name}} <= {bound}")
+
+
+def one_of(*choices: Any) -> Rule:
+    """Returns the rule that a value is one of `choices`."""
+
+    def check(name: str, value: Any) -> None:
+        if value not in choices:
+            named = ", ".join(map(repr, choices))
+            raise UserError(f"Expected {name} to be one of {named}. Received: {value!r}.")
+
+    return check
+
+
+Count = Annotated[int, least(1)]
+CountOrZero = Annotated[int, least(0)]
+Rate = Annotated[float, rule(lambda value: 0 <= value < 1, "0 <= {name} < 1")]
+Positive = Annotated[float, rule(lambda value: value > 0, "{name} > 0")]
+
+
+def check_types(config: Any) -> None:
+    """Checks every field of a dataclass by its type; an int is a float, too.
+
+    Raises:
+        UserError: on the first value of another type, or that is not finite.
+    """
+    for field in dataclasses.fields(config):
+        value, kinds = getattr(config, field.name), _kinds(field)
+        if type(value) not in (*kinds, *((int,) if float in kinds else ())):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise UserError(f"Expected hparam {field.name} to be {names}. Received: {value!r}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"Expected hparam {field.name} to be finite. Received: {value!r}.")
+
+
+def check_rules(config: Any) -> None:
+    """Checks every field of a dataclass by its rules; the first that is broken raises."""
+    for field in dataclasses.fields(config):
+        for rule in _rules(field):
+            if not isinstance(rule, ReadIf):
+                rule(field.name, getattr(config, field.name))
+
+
+def unread(config: Any, names: Iterable[str]) -> dict[str, str]:
+    """Returns {name: why} for those of `names` that nothing reads in this configuration."""
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    return {
+        name: rule.otherwise.format(hp=config)
+        for name in names
+        for rule in _rules(fields[name])
+        if isinstance(rule, ReadIf) and not rule.condition(config)
+    }
+
+
+def parse_overrides(text: str) -> dict[str, str]:
+    """Splits "a=1,b=x*y,c=0,1" into {"a": "1", "b": "x*y", "c": "0,1"}.
+
+    A piece without "=" belongs to the value before it, so that broadcast dims "0,1" need no quotes.
+    """
+    values: dict[str, str] = {}
+    name = None
+    for piece in text.split(",") if text.strip() else []:
+        if "=" in piece:
+            name, _, value = (part.strip() for part in piece.partition("="))
+            if name in values:
+                raise UserError(f"Expected each name once. Received: {name!r} twice in {text!r}.")
+            values[name] = value
+        elif name is None:
+            raise UserError(f'Expected "name=value,name=value". Received: {text!r}.')
+        else:
+            values[name] += "," + piece.strip()
+    return values
+
+
+def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam") -> Any:
+    """Reads the value of an override by the field's type; a UserError names `kind_of_name`."""
+    kinds = _kinds(field)
+    if text == "None" and type(None) in kinds:
+        return None
+    kind = kinds[0]
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        if kind is str:
+            return text.strip("\"'")
+        return kind(float(text) if "e" in text else text)
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"Expected {kind_of_name} {field.name} to be {kind.__name__}. Received: {text!r}."
+        ) from error
+
+
+def _kinds(field: dataclasses.Field) -> tuple[type, ...]:
+    """Returns the types that a field may have: (float, NoneType) for float | None."""
+    kind: Any = field.type
+    if typing.get_origin(kind) is Annotated:
+        kind = kind.__origin__
+    return typing.get_args(kind) or (kind,)
+
+
+def _rules(field: dataclasses.Field) -> tuple:
+    return getattr(field.type, "__metadata__", ())
