@@ -88,28 +88,24 @@ def make_decode(
     args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path, searches: int = 1
 ):
     """Returns a function that decodes `inputs` and returns the length of each translation."""
-    limits = np.full(len(inputs), args.tgt, "int32")
+    from t2t_repro.decoding.engine import Search, Sentences
+
+    def by_engine(engine):
+        batch = Sentences(inputs, np.full(len(inputs), args.tgt))
+        search = Search(args.beam_size, args.alpha)
+        return lambda: np.count_nonzero(engine.decode(batch, search)[0][:, 0], axis=1)
+
     if args.engine == "tensorflow":
-        from t2t_repro.decoding.decode import decode_batch
+        from t2t_repro.decoding.decode import ModelEngine
 
-        def run():
-            beams = (args.beam_size, args.alpha)
-            ids, _ = decode_batch(model, inputs, limits, *beams, searches=searches)
-            return np.count_nonzero(ids[:, 0], axis=1)
-
-        return run
+        return by_engine(ModelEngine(model, searches))
     from t2t_repro.interop import ctranslate2, ctranslate2_engine
 
     encoder = made_up_encoder(args.vocab_size)
     ctranslate2.export(model, {"inputs": encoder, "targets": encoder}, folder)
-    engine = ctranslate2_engine.Engine(folder, args.compute_type, args.threads)
+    engine = ctranslate2_engine.CTranslate2Engine(folder, args.compute_type, args.threads)
     if args.engine == "ctranslate2":
-
-        def run():
-            ids, _ = engine(inputs, limits, args.beam_size, args.alpha)
-            return np.count_nonzero(ids[:, 0], axis=1)
-
-        return run
+        return by_engine(engine)
     sentences = [[engine.source[i] for i in row] for row in inputs]
 
     def run():

@@ -141,18 +141,20 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
     """Returns what translates lines."""
     if args.engine == "SavedModel":
         return by_saved_model(path, args.threads)
+    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES, Translator
     from t2t_repro.interop import ctranslate2_engine
 
     run, config = cli.trained_run(args)
-    settings, search, searches = _settings(args, config), None, 1
-    if args.engine == ENGINES[0]:
-        searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads)
-    else:
-        search = ctranslate2_engine.Engine(path, threads=args.threads)
+    settings, own = _settings(args, config), args.engine == ENGINES[0]
+    searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads) if own else 1
     model, encoders = decoder.load(run, config, args.data_dir)
-    translator = Translator(model, encoders, settings, search=search, searches=searches)
+    if own:
+        engine = ModelEngine(model, searches)
+    else:
+        engine = ctranslate2_engine.CTranslate2Engine(path, threads=args.threads)
+    translator = Translator(engine, encoders, settings)
     return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
 
 

@@ -75,6 +75,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 
 def main(args: flags.FlagValues) -> None:
+    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import output_name, translate_examples, translate_file
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.decoding.translate import Translator, interact
@@ -107,7 +108,7 @@ def main(args: flags.FlagValues) -> None:
         reader = TreeReader()
     if args.engine == "ctranslate2":
         engine, encoders = load_engine(args, run, config, settings)
-        translator = Translator(None, encoders, settings, warn=_say, reader=reader, search=engine)
+        translator = Translator(engine, encoders, settings, warn=_say, reader=reader)
     else:
         searches = _searches(args, settings)
         others = [RunDirectory(path) for path in (args.ensemble or "").split(",") if path]
@@ -120,16 +121,15 @@ def main(args: flags.FlagValues) -> None:
             with_weights=settings.return_alignments,
         )
         if args.score_file:
-            return _score(args, settings, model, encoders)
+            return _score(args, settings, ModelEngine(model), encoders)
         translator = Translator(
-            model,
+            ModelEngine(model, searches),
             encoders,
             settings,
             t2t_exact=args.t2t_exact,
             warn=_say,
             reader=reader,
             constraint=_constraint(run, config, args.data_dir) if settings.well_formed else None,
-            searches=searches,
         )
     if args.decode_interactive:
         return interact(translator)
@@ -183,13 +183,13 @@ def _constraint(run: RunDirectory, config: RunConfig, data_dir: str | None) -> A
     return tree_constraint(problem.feature_encoders(folder)["targets"], lexicon)
 
 
-def _score(args: flags.FlagValues, settings: Any, model: Any, encoders: dict[str, Any]) -> None:
+def _score(args: flags.FlagValues, settings: Any, engine: Any, encoders: dict[str, Any]) -> None:
     from t2t_repro.decoding.score import score_file
 
     shard = settings.shard_suffix
     target = args.decode_to_file + shard
     whole = score_file(
-        model,
+        engine,
         encoders,
         args.score_file + shard,
         target,
@@ -317,7 +317,7 @@ def load_engine(
                 checkpoint=os.fspath(source),
                 say=_say,
             )
-    engine = ctranslate2_engine.Engine(path, args.compute_type)
+    engine = ctranslate2_engine.CTranslate2Engine(path, args.compute_type)
     _say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     folder = vocabulary_dir(run, config, args.data_dir)
     encoders = get_problem(config.problem).feature_encoders(folder)

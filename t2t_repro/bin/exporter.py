@@ -188,7 +188,7 @@ def export_run(
 
     def accept(folder: pathlib.Path) -> None:
         if examples:
-            engine = saved_model.Engine(folder, model.learned_positions)
+            engine = saved_model.SavedModelEngine(folder, model.learned_positions)
             gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
     files = vocabularies(run, config, data_dir)
@@ -259,7 +259,7 @@ def export_ctranslate2(
 
     def accept(folder: pathlib.Path) -> None:
         if examples:
-            engine = ctranslate2_engine.Engine(folder)
+            engine = ctranslate2_engine.CTranslate2Engine(folder)
             gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
     files = vocabularies(run, config, data_dir)

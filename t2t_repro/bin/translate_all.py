@@ -139,6 +139,7 @@ def translate_all(
             holds translations of something else.
     """
     from t2t_repro.bin import decoder
+    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import translate_file
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.decoding.translate import Translator
@@ -163,7 +164,9 @@ def translate_all(
     vocabulary = decoder.vocabulary_dir(run, config, data_dir)
     _check_folder(folder, {"decode_hparams": vars(settings), "problem": problem.name}, source)
     model = transformer_for(problem, config.hparams, vocabulary)
-    translator = Translator(model, problem.feature_encoders(vocabulary), settings, warn=say)
+    translator = Translator(
+        ModelEngine(model), problem.feature_encoders(vocabulary), settings, warn=say
+    )
 
     def steps() -> set[int]:
         """Those of all checkpoints, and of translations whose checkpoint may be gone."""

@@ -12,47 +12,37 @@ Legend: B batch, N heads, S source length, T target length.
 
 from typing import Any
 
-import keras
 from keras import ops
 
+from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.pairs import run_pairs
 from t2t_repro.decoding.program import Program
 from t2t_repro.text.encoders import EOS_ID
 
 
-class Aligner:
-    """Aligns pairs of ids.
-
-    Args:
-        model: a `Transformer`, or an `Ensemble` of them.
-        encoders: {"inputs": TextEncoder, "targets": TextEncoder}; None: tokens are words.
-    """
-
-    def __init__(self, model: keras.Model, encoders: dict[str, Any] | None):
-        self.encoders, self._program = encoders, _MostAttended(model)
-
-    def align(self, pairs: list[tuple[list[int], list[int]]]) -> list[str]:
-        """Returns the links of each (inputs, targets), the inputs ended by 1."""
-        pairs = [(inputs, [i for i in targets if i != EOS_ID]) for inputs, targets in pairs]
-        some = [n for n, (inputs, targets) in enumerate(pairs) if len(inputs) > 1]
-        rows = run_pairs(self._program, [pairs[n] for n in some])
-        links = [""] * len(pairs)
-        for n, row in zip(some, rows, strict=True):
-            inputs, targets = pairs[n]
-            source, target = self._words("inputs", inputs[:-1]), self._words("targets", targets)
-            words = {(source[i], target[j]) for j, i in enumerate(row.tolist())}
-            links[n] = " ".join(f"{i}-{j}" for i, j in sorted(words))
-        return links
-
-    def _words(self, side: str, ids: list[int]) -> list[int]:
-        """The number of the word that each token belongs to."""
-        if self.encoders is None:
-            return list(range(len(ids)))
-        decode = self.encoders[side].decode
-        return [max(len(decode(ids[: n + 1]).split()) - 1, 0) for n in range(len(ids))]
+def align(program: "MostAttended", pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
+    """Returns the links of each pair, as `Engine.align`."""
+    pairs = [(inputs, [i for i in targets if i != EOS_ID]) for inputs, targets in pairs]
+    some = [n for n, (inputs, targets) in enumerate(pairs) if len(inputs) > 1]
+    rows = run_pairs(program, [pairs[n] for n in some])
+    links = [""] * len(pairs)
+    for n, row in zip(some, rows, strict=True):
+        inputs, targets = pairs[n]
+        source = words_of(encoders and encoders["inputs"], inputs[:-1])
+        target = words_of(encoders and encoders["targets"], targets)
+        words = {(source[i], target[j]) for j, i in enumerate(row.tolist())}
+        links[n] = " ".join(f"{i}-{j}" for i, j in sorted(words))
+    return links
 
 
-class _MostAttended(Program):
+def words_of(encoder: Any, ids: list[int]) -> list[int]:
+    """Returns the number of the word that each token belongs to; None: tokens are words."""
+    if encoder is None:
+        return list(range(len(ids)))
+    return [max(len(encoder.decode(ids[: n + 1]).split()) - 1, 0) for n in range(len(ids))]
+
+
+class MostAttended(Program):
     """The source token that is looked at most as each target token is predicted: int32 (B, T)."""
 
     def call(self, data):

@@ -9,8 +9,8 @@ beams each of them continues. The search hands `state` on as it got it: the func
 `parents` what belongs to a beam (see `pick`), or remembers them, as models/transformer.py does, so
 that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room for.
 
-`beam_search` is the whole search in one call. `begin`, `advance`, `extend` and `result` are its
-pieces: a caller who wants to make more room only when it is needed runs the search in stretches.
+The search runs in stretches, so that room for tokens is made only when it is needed: `begin`, then
+`extend` and `advance` as long as a sentence is `unfinished`, and `result`.
 
 The rules, all of them tensor2tensor's: the 2K best continuations of the K living beams are taken,
 so that K living ones remain even if K of them end; a hypothesis of n tokens (its end included)
@@ -54,7 +54,6 @@ class Rules:
     greedy: bool = False
     stop_early: bool = True
     per_sentence: bool = False
-    eos_id: int = EOS_ID
     force_length: bool = False
     constrained: bool = False
 
@@ -71,53 +70,6 @@ class Beams(NamedTuple):
     finished_scores: Tensor  # float32 (B, K): -INF and below at fillers
     finished_flags: Tensor  # bool (B, K): False at fillers
     state: State  # the step function's own
-
-
-def beam_search(
-    step_fn: StepFn,
-    initial_state: State,
-    *,
-    batch_size: Tensor,
-    beam_size: int,
-    decode_length: Tensor,
-    alpha: Tensor,
-    max_length: Tensor | None = None,
-    eos_id: int = EOS_ID,
-    stop_early: bool = True,
-    greedy: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Search for the best continuations.
-
-    Args:
-        step_fn: see the module's docstring.
-        initial_state: what `step_fn` receives first.
-        batch_size: B.
-        beam_size: K.
-        decode_length: how many tokens at most. A scalar is tensor2tensor's rule: one limit, and
-            all sentences stop together. A vector (B,) gives each sentence its own limit and stop.
-        alpha: exponent of the length penalty, a scalar or one for each sentence (B,).
-        max_length: L, where `decode_length` is no Python number.
-        eos_id: the token that ends a hypothesis.
-        stop_early: stop when the best hypothesis is certain.
-        greedy: greedy search instead; needs beam_size 1.
-
-    Returns:
-        ids (B, K, L) int32, 0 after the end; scores (B, K) float32.
-    """
-    if max_length is None:
-        if not isinstance(decode_length, int):
-            raise ValueError(
-                "beam_search must know for how many steps to make room. Received: decode_length="
-                f"{decode_length!r} and max_length=None. Pass max_length as well."
-            )
-        max_length = decode_length
-    limits = ops.convert_to_tensor(decode_length, dtype="int32")
-    per_sentence = len(limits.shape) > 0
-    rules = Rules(beam_size, greedy, stop_early, per_sentence, eos_id)
-    limits = ops.broadcast_to(limits, (batch_size,))
-    beams = begin(initial_state, batch_size, beam_size, max_length)
-    beams = advance(step_fn, beams, limits, alpha, max_length, rules)
-    return result(beams, rules)
 
 
 def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tensor) -> Beams:
@@ -137,31 +89,23 @@ def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tens
     )
 
 
-def advance(
-    step_fn: StepFn,
-    beams: Beams,
-    limits: Tensor,
-    alpha: Tensor,
-    until: Tensor,
-    rules: Rules,
-) -> Beams:
-    """Go on until nothing is left to do or `until` tokens are there.
+def advance(step_fn: StepFn, beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Beams:
+    """Go on until nothing is left to do or the room in `beams` is used up.
 
     Args:
         step_fn: see the module's docstring.
         beams: where the search stands.
         limits: int32 (B,), how many tokens each sentence may have. A row of limit 0 takes no part.
         alpha: exponent of the length penalty, a scalar or one for each sentence (B,).
-        until: stop at this step, at the latest when the room in `beams` is used up.
         rules: see `Rules`.
     """
     alpha = ops.cast(alpha, "float32")
     grow = _grow_greedily if rules.greedy else _grow
-    until = ops.minimum(ops.cast(until, "int32"), ops.shape(beams.alive_ids)[2])
+    room = ops.shape(beams.alive_ids)[2]
 
     def goes_on(beams: Beams) -> Tensor:
         return ops.logical_and(
-            ops.less(beams.step, until), ops.any(unfinished(beams, limits, alpha, rules))
+            ops.less(beams.step, room), ops.any(unfinished(beams, limits, alpha, rules))
         )
 
     def body(beams: Beams) -> tuple[Beams]:
@@ -222,7 +166,7 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
     scores = ops.where(any_finished, beams.finished_scores, beams.alive_log_probs)
     if rules.force_length:
         return ids, scores
-    ends = ops.cast(ops.equal(ids, rules.eos_id), "int32")
+    ends = ops.cast(ops.equal(ids, EOS_ID), "int32")
     after_end = ops.cumsum(ends, axis=2) - ends > 0
     return ops.where(after_end, 0, ids), scores
 
@@ -250,7 +194,7 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     origin = chosen // per_beam  # (B, 2K): the beam which is continued
     ids = ops.take_along_axis(ops.reshape(ids, (-1, beam_size * per_beam)), chosen, axis=1)
     log_probs = scores * penalty
-    ended = ops.equal(ids, rules.eos_id)
+    ended = ops.equal(ids, EOS_ID)
     if rules.constrained:  # what is forbidden only fills the beams, below all that is not
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
@@ -292,7 +236,7 @@ def _grow_greedily(
     sequences = _write(beams.alive_ids, ids, beams.step)
     # Only where the length is forced, something is added behind an end; it does not count.
     total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
-    ended = ops.logical_or(beams.finished_flags, ops.equal(ids, rules.eos_id))
+    ended = ops.logical_or(beams.finished_flags, ops.equal(ids, EOS_ID))
     return Beams(
         step=beams.step + 1,
         last_ids=ids,

@@ -1,14 +1,17 @@
-"""Decoding with a model: the one place where the search and the model meet.
+"""The model as an engine: the one place where the search and the model meet.
 
-`decode` is tensor2tensor's: one length limit for the batch. `decode_batch` is what the programs
-call: a limit for each sentence, so that a translation does not depend on its neighbours.
+`decode` is tensor2tensor's: one length limit for the batch. The programs take `ModelEngine` with a
+limit for each sentence, so that a translation does not depend on its neighbours.
 
-Both are compiled by the backend, once for a family of shapes, and kept with the model. The search
+Both are compiled by the backend, once for a family of shapes, and kept with the engine. The search
 runs in stretches: room for the decoder's caches is made when it is needed, so that a generous limit
 costs nothing; and sentences that are done leave the batch.
 """
 
-from collections.abc import Mapping
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,10 +20,12 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Beams, Rules
+from t2t_repro.decoding.engine import Ability, Engine, Pair, Search, Sentences, checked_inputs
+from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import Program, few_row_counts, static_shapes
-from t2t_repro.decoding.steering import FILL, UNSTEERED, Steering
-from t2t_repro.errors import UserError
+from t2t_repro.decoding.steering import FILL, Steering
 from t2t_repro.text.encoders import EOS_ID
 
 STRETCH = 8  # tokens that room is made for at a time
@@ -50,164 +55,148 @@ def decode(
         and are padded with 0. scores float32 (B, K): log-probabilities divided by the length
         penalty; greedy search does not divide.
     """
-    inputs = _checked_inputs(inputs)
+    inputs = checked_inputs(inputs)
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
-    return decode_batch(
-        model, inputs, limits, beam_size, alpha, top_beams=top_beams, per_sentence=False
-    )
+    search = Search(beam_size, alpha, top_beams, per_sentence=False)
+    return _engine_of(model).decode(Sentences(inputs, limits), search)
 
 
-def decode_batch(
-    model: keras.Model,
-    inputs: Any,
-    limits: Any,
-    beam_size: int = 4,
-    alpha: float = 0.6,
-    *,
-    top_beams: int = 1,
-    per_sentence: bool = True,
-    force_length: bool = False,
-    steering: Steering = UNSTEERED,
-    facts: Mapping[str, np.ndarray] | None = None,
-    searches: int = 1,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Decode a batch with a limit for each sentence.
+@functools.lru_cache(maxsize=2)
+def _engine_of(model: keras.Model) -> "ModelEngine":
+    """Returns the engine of one of the last two models, whose programs are compiled once."""
+    return ModelEngine(model)
+
+
+class ModelEngine(Engine):
+    """A model as an engine.
 
     Args:
-        model: a `Transformer`.
-        inputs: int32 (B, S), padded with 0.
-        limits: int32 (B,): the most tokens that each sentence may have. Learned positions end
-            before that where there are fewer of them.
-        beam_size: 1 is greedy search.
-        alpha: exponent of the length penalty.
-        top_beams: how many hypotheses to return.
-        per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
-        force_length: greedy search goes on to the limit, and the ids behind the end are returned.
-        steering: a constraint of what may be written; how to draw samples (with beam_size=1).
-        facts: what `steering` must know of the sentences, and the tokens that they begin with, and
-            how many they have at least: see decoding/steering.py.
-        searches: how many threads share the sentences, where each stops by itself; see
+        model: a `Transformer`, or an `Ensemble` of them.
+        searches: how many threads share the sentences of a batch, where each stops by itself; see
             `program.share_cores`.
-
-    Returns:
-        As `decode`.
     """
-    inputs = _checked_inputs(inputs)
-    limits = np.asarray(limits, "int32")
-    if beam_size < 1 or not 1 <= top_beams <= beam_size:
-        raise UserError(
-            "decode expects 1 <= top_beams <= beam_size. "
-            f"Received: beam_size={beam_size}, top_beams={top_beams}. Give a larger beam_size."
+
+    abilities = frozenset(Ability)
+
+    def __init__(self, model: keras.Model, searches: int = 1):
+        self.model, self.searches = model, searches
+        self.learned_positions = getattr(model, "learned_positions", None)
+        self._programs: dict[tuple[Rules, Steering, frozenset[str]], _Programs] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the weights as they stand."""
+        digest = hashlib.sha256()
+        for variable in self.model.weights:
+            digest.update(variable.path.encode())
+            digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
+        return digest.hexdigest()
+
+    @functools.cached_property
+    def _log_probs(self) -> LogProbs:
+        return LogProbs(self.model)
+
+    @functools.cached_property
+    def _most_attended(self) -> MostAttended:
+        return MostAttended(self.model)
+
+    def token_log_probs(
+        self,
+        pairs: list[Pair],
+        batch_size: int = 0,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> list[np.ndarray]:
+        return run_pairs(self._log_probs, pairs, batch_size, progress)
+
+    def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
+        return align(self._most_attended, pairs, encoders)
+
+    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+        count, beam_size, top_beams = len(sentences), search.beam_size, search.top_beams
+        if not count:
+            return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
+        if self.learned_positions is not None:
+            limits = np.minimum(sentences.limits, self.learned_positions)
+            sentences = dataclasses.replace(sentences, limits=limits)
+        rules = Rules(
+            beam_size,
+            greedy=beam_size == 1,
+            stop_early=top_beams == 1,
+            per_sentence=search.per_sentence,
+            force_length=search.force_length,
+            constrained=bool(sentences.facts),
         )
-    if limits.shape != inputs.shape[:1] or (limits < 1).any():
-        raise UserError(
-            "decode expects a positive number of tokens as the limit of each sentence. "
-            f"Received: {limits.tolist()} for {len(inputs)} sentences. Give a larger decode_length."
-        )
-    most = getattr(model, "learned_positions", None)
-    if most is not None:
-        limits = np.minimum(limits, most)
-    greedy = beam_size == 1
-    if force_length and not greedy:
-        raise UserError(
-            "decode_batch expects beam_size=1 where it forces the length. "
-            f"Received: beam_size={beam_size}. Leave force_length out."
-        )
-    if steering.sampling and not greedy:
-        raise UserError(
-            "decode_batch expects beam_size=1 where it draws samples. "
-            f"Received: beam_size={beam_size}. Leave sampling out."
-        )
-    rules = Rules(
-        beam_size,
-        greedy,
-        top_beams == 1,
-        per_sentence,
-        force_length=force_length,
-        constrained=bool(facts),
-    )
-    if not len(inputs):
-        return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
-    facts = dict(facts or {})
-    programs = _programs(model, rules, steering, facts)
-    many = len(inputs) * beam_size >= _MANY_ROWS
-    layout = programs.layout() if many else None
-    parts = min(searches, len(inputs)) if per_sentence else 1
-    rows = [np.arange(part, len(inputs), parts) for part in range(parts)]
+        key = rules, search.steering, frozenset(sentences.facts)
+        if key not in self._programs:
+            self._programs[key] = _Programs(self.model, rules, search.steering)
+        programs = self._programs[key]
+        layout = self.model.layout() if count * beam_size >= _MANY_ROWS else None
+        parts = min(self.searches, count) if search.per_sentence else 1
+        rows = [np.arange(part, count, parts) for part in range(parts)]
 
-    def search(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = {name: x[some] for name, x in facts.items()}
-        return _search(programs, inputs[some], limits[some], own, alpha, layout)
+        def of_part(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return programs.search(sentences.take(some), search.alpha, layout)
 
-    if parts == 1:  # in the caller's thread: his strategy and his device are known there alone
-        found = [search(rows[0])]
-    else:
-        with ThreadPoolExecutor(parts) as pool:
-            found = list(pool.map(search, rows))
-    steps = max(ids.shape[2] for ids, _ in found)
-    ids = np.zeros((len(inputs), beam_size, steps), "int32")
-    scores = np.zeros((len(inputs), beam_size), "float32")
-    for some, (its_ids, its_scores) in zip(rows, found, strict=True):
-        ids[some, :, : its_ids.shape[2]], scores[some] = its_ids, its_scores
-    return ids[:, :top_beams], scores[:, :top_beams]
+        if parts == 1:  # in the caller's thread: his strategy and his device are known there alone
+            results = [of_part(rows[0])]
+        else:
+            with ThreadPoolExecutor(parts) as pool:
+                results = list(pool.map(of_part, rows))
+        steps = max(ids.shape[2] for ids, _ in results)
+        ids = np.zeros((count, beam_size, steps), "int32")
+        scores = np.zeros((count, beam_size), "float32")
+        for some, (its_ids, its_scores) in zip(rows, results, strict=True):
+            ids[some, :, : its_ids.shape[2]], scores[some] = its_ids, its_scores
+        return ids[:, :top_beams], scores[:, :top_beams]
 
 
-def _checked_inputs(inputs: Any) -> np.ndarray:
-    inputs = np.asarray(inputs)
-    if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
-        raise UserError(
-            "decode expects inputs of shape (batch, length) and an integer type. "
-            f"Received: shape {inputs.shape}, {inputs.dtype}. Pad the sentences with 0 and stack."
-        )
-    return inputs.astype("int32")
+class _Programs:
+    """The compiled programs of a model under some rules, and the loop that calls them."""
 
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        self._rules = rules
+        self._start = _Start(model, rules, steering)
+        # one with a layout and one without
+        self._advance = {there: _Advance(model, rules, steering) for there in (False, True)}
 
-def _search(
-    programs: "_Programs",
-    inputs: np.ndarray,
-    limits: np.ndarray,
-    facts: dict[str, np.ndarray],
-    alpha: float,
-    layout: Any,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Run the search in stretches. ids (B, K, L) and scores (B, K)."""
-    rules, batch, most = programs.rules, len(inputs), int(limits.max())
-    ids = np.zeros((batch, rules.beam_size, most), "int32")
-    scores = np.zeros((batch, rules.beam_size), "float32")
-    rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
-    inputs, limits, facts = _pad_rows(inputs, limits, facts)
-    alpha_array = np.asarray(alpha, "float32")
-    memory, beams = programs.start(inputs, facts, limits)
-    while True:
-        more = _more_room(ops.shape(beams.alive_ids)[2], most)
-        beams, live = programs.advance(memory, layout, beams, limits, alpha_array, more)
-        live = np.asarray(live)[: len(rows)]
-        if not live.any():
-            break
-        if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
-            _store(beams, rows[~live], np.flatnonzero(~live), ids, scores, rules)
-            index = np.flatnonzero(live)
-            rows = rows[live]
-            index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
-            memory, beams = _take((memory, beams), index.astype("int32"))
-            limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0).astype("int32")
-    _store(beams, rows, np.arange(len(rows)), ids, scores, rules)
-    return ids[:, :, : int(beams.step)], scores
+    def search(
+        self, sentences: Sentences, alpha: float, layout: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Runs the search in stretches. ids int32 (B, K, L) and scores float32 (B, K)."""
+        rules, batch, most = self._rules, len(sentences), int(sentences.limits.max())
+        ids = np.zeros((batch, rules.beam_size, most), "int32")
+        scores = np.zeros((batch, rules.beam_size), "float32")
+        rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
 
+        def store(which: np.ndarray) -> None:
+            """Writes the results of the rows of `beams` for which bool (rows,) is true."""
+            some_ids, some_scores = beam_search.result(beams, rules)
+            some_ids = np.asarray(some_ids)[: len(rows), :, :most][which]
+            ids[rows[which], :, : some_ids.shape[2]] = some_ids
+            scores[rows[which]] = np.asarray(some_scores)[: len(rows)][which]
 
-def _store(
-    beams: Beams,
-    rows: np.ndarray,
-    index: np.ndarray,
-    ids: np.ndarray,
-    scores: np.ndarray,
-    rules: Rules,
-) -> None:
-    """Write the results of `beams` at `index` into the rows `rows` of `ids` and `scores`."""
-    some_ids, some_scores = beam_search.result(beams, rules)
-    some_ids = np.asarray(some_ids)[index, :, : ids.shape[2]]
-    ids[rows, :, : some_ids.shape[2]] = some_ids
-    scores[rows] = np.asarray(some_scores)[index]
+        start = _with_padding(sentences)
+        limits = start["limits"]
+        fixed = {"alpha": np.asarray(alpha, "float32"), "most": np.asarray(most, "int32")}
+        if layout is not None:
+            fixed["layout"] = layout
+        memory, beams = self._start.run(start)
+        while True:
+            data = {**fixed, "memory": memory, "beams": tuple(beams), "limits": limits}
+            beams, live = self._advance[layout is not None].run(data)
+            beams, live = Beams(*beams), np.asarray(live)[: len(rows)]
+            if not live.any():
+                break
+            if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
+                store(~live)
+                index = np.flatnonzero(live)
+                rows = rows[live]
+                index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
+                memory, beams = _take((memory, beams), index.astype("int32"))
+                limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0)
+                limits = limits.astype("int32")
+        store(np.ones(len(rows), bool))
+        return ids[:, :, : int(beams.step)], scores
 
 
 def _take(values: Any, index: np.ndarray) -> Any:
@@ -217,66 +206,22 @@ def _take(values: Any, index: np.ndarray) -> Any:
     )
 
 
-def _more_room(room: int, most: int) -> int:
-    """How many tokens to make room for, where there was room for `room` and `most` can come."""
+def _with_padding(sentences: Sentences) -> dict[str, Any]:
+    """What the search starts with; padded, where the backend compiles for each shape.
+
+    Rows of limit 0 take no part.
+    """
+    inputs, limits, facts = sentences.inputs, sentences.limits, dict(sentences.facts)
     if static_shapes():
-        return max(STRETCH, room)
-    return min(STRETCH, most - room)
-
-
-def _pad_rows(
-    inputs: np.ndarray, limits: np.ndarray, facts: dict[str, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Add padding where the backend compiles for each shape; rows of limit 0 take no part."""
-    if not static_shapes():
-        return inputs, limits, facts
-    rows, length = inputs.shape
-    more = few_row_counts(rows) - rows
-    inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
-    inputs[rows:, :1] = EOS_ID
-    padded = {}
-    for name, x in facts.items():
-        widths = [(0, more), *((0, -size % 8) for size in x.shape[1:])]
-        padded[name] = np.pad(x, widths, constant_values=FILL[name])
-    return inputs, np.pad(limits, (0, more)), padded
-
-
-class _Programs:
-    """The two compiled programs of a model under some rules."""
-
-    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        self._model, self.rules = model, rules
-        self._start = _Start(model, rules, steering)
-        # one with a layout and one without
-        self._advance = {there: _Advance(model, rules, steering) for there in (False, True)}
-
-    def layout(self) -> Any:
-        """What the model lays out for many steps."""
-        return self._model.layout()
-
-    def start(
-        self, inputs: np.ndarray, facts: dict[str, np.ndarray], limits: np.ndarray
-    ) -> tuple[Any, Beams]:
-        """What stays constant, and the search at its start, without room yet."""
-        memory, beams = self._start.run({"inputs": inputs, "facts": facts, "limits": limits})
-        return memory, Beams(*beams)
-
-    def advance(
-        self,
-        memory: Any,
-        layout: Any,
-        beams: Beams,
-        limits: np.ndarray,
-        alpha: np.ndarray,
-        more: int,
-    ) -> tuple[Beams, Any]:
-        """The search after at most `more` steps more, and which sentences are not done."""
-        data = {"memory": memory, "beams": tuple(beams), "limits": limits, "alpha": alpha}
-        if layout is not None:
-            data["layout"] = layout
-        program = self._advance[layout is not None]
-        beams, live = program.run({**data, "more": np.zeros(more, "int32")})
-        return Beams(*beams), live
+        rows, length = inputs.shape
+        more = few_row_counts(rows) - rows
+        inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
+        inputs[rows:, :1] = EOS_ID
+        for name, x in facts.items():
+            widths = [(0, more), *((0, -size % 8) for size in x.shape[1:])]
+            facts[name] = np.pad(x, widths, constant_values=FILL[name])
+        limits = np.pad(limits, (0, more))
+    return {"inputs": inputs, "facts": facts, "limits": limits}
 
 
 class _SearchProgram(Program):
@@ -286,6 +231,8 @@ class _SearchProgram(Program):
 
 
 class _Start(_SearchProgram):
+    """What stays constant, and the fields of `Beams` at the start, without room yet."""
+
     def call(self, data):
         inputs, facts, limits = data["inputs"], data["facts"], data["limits"]
         batch, beams = ops.shape(inputs)[0], self.rules.beam_size
@@ -296,10 +243,14 @@ class _Start(_SearchProgram):
 
 
 class _Advance(_SearchProgram):
+    """The fields of `Beams` after a stretch, and which sentences are not done yet: bool (B,)."""
+
     def call(self, data):
         rules, limits, alpha = self.rules, data["limits"], data["alpha"]
-        more, memory = ops.shape(data["more"])[0], data["memory"]
-        beams = Beams(*data["beams"])
+        memory, beams = data["memory"], Beams(*data["beams"])
+        room = ops.shape(beams.alive_ids)[2]
+        # Where each length is compiled anew, there are few of them: 8, 16, 32, ...
+        more = max(STRETCH, room) if static_shapes() else ops.minimum(STRETCH, data["most"] - room)
         state = self.steering.with_room(beams.state, lambda s: self.model.make_room(s, more))
         beams = beam_search.extend(beams, more, state)
 
@@ -308,24 +259,5 @@ class _Advance(_SearchProgram):
             return self.model.decode_step(ids, parents, step, state, own, layout)
 
         step = self.steering.steer(step, memory["facts"])
-        room = ops.shape(beams.alive_ids)[2]
-        beams = beam_search.advance(step, beams, limits, alpha, room, rules)
+        beams = beam_search.advance(step, beams, limits, alpha, rules)
         return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
-
-
-class _Kept:
-    """Holds programs as an attribute of a model, in a form that Keras neither tracks nor saves."""
-
-    def __init__(self):
-        self.programs: dict[tuple[Rules, Steering, frozenset[str]], _Programs] = {}
-
-
-def _programs(
-    model: keras.Model, rules: Rules, steering: Steering, facts: Mapping[str, np.ndarray]
-) -> _Programs:
-    if not hasattr(model, "_decoding_programs"):
-        model._decoding_programs = _Kept()
-    kept, key = model._decoding_programs.programs, (rules, steering, frozenset(facts))
-    if key not in kept:
-        kept[key] = _Programs(model, rules, steering)
-    return kept[key]

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 import keras
-import numpy as np
 
 from t2t_repro import __version__, progress
 from t2t_repro.decoding.journal import growing
@@ -117,24 +116,14 @@ def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:
 
 def _decoding(translator: Translator) -> dict[str, Any]:
     """All that decides how a line is translated: the remains of another decoding do not count."""
-    search: Any = translator.search
-    model = translator.model
     return {
-        "weights": search.fingerprint if model is None else _digest_of_weights(model),
+        "weights": translator.engine.fingerprint,
         "version": __version__,
         "backend": keras.backend.backend(),
         "window": WINDOW,
         "t2t_exact": translator.t2t_exact,
         **dataclasses.asdict(translator.settings),
     }
-
-
-def _digest_of_weights(model: keras.Model) -> str:
-    digest = hashlib.sha256()
-    for variable in model.weights:
-        digest.update(variable.path.encode())
-        digest.update(np.ascontiguousarray(keras.ops.convert_to_numpy(variable)).tobytes())
-    return digest.hexdigest()
 
 
 def translate_examples(

@@ -1,65 +1,19 @@
-"""Given pairs of sentences through a model: the log-probability of each target token.
+"""Given pairs of sentences through a model: what it makes of each target token.
 
 They go in batches, sorted by length; the end of a sentence counts as a token.
 Legend: B batch, S source length, T target length, V vocabulary.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.text.encoders import EOS_ID
 
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
-
-Pair = tuple[list[int], list[int]]
-
-
-class Score(NamedTuple):
-    """What a target got: the sum over its tokens, its end included, and how many they are."""
-
-    log_prob: float
-    tokens: int
-
-    @property
-    def mean(self) -> float:
-        """The mean negative log-likelihood of a token: tensor2tensor's score."""
-        return -self.log_prob / self.tokens
-
-
-class Scorer:
-    """Scores pairs of ids.
-
-    Args:
-        model: a `Transformer`, or an `Ensemble` of them.
-        batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
-    """
-
-    def __init__(self, model: keras.Model, batch_size: int = 0):
-        self.batch_size = batch_size
-        self._program = _LogProbs(model)
-
-    def score_pairs(
-        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
-    ) -> list[Score]:
-        """The score of each (inputs, targets), both ended by 1, in their order.
-
-        Args:
-            pairs: the ids.
-            progress: is told how many pairs each finished batch had.
-        """
-        rows = self.token_log_probs(pairs, progress)
-        return [Score(float(row.sum()), len(row)) for row in rows]
-
-    def token_log_probs(
-        self, pairs: list[Pair], progress: Callable[[int], None] = lambda count: None
-    ) -> list[np.ndarray]:
-        """The log-probability of each target token: float32 (T,) for each pair."""
-        return run_pairs(self._program, pairs, self.batch_size, progress)
 
 
 def run_pairs(
@@ -73,7 +27,7 @@ def run_pairs(
     Args:
         program: maps {"inputs": int32 (B, S), "targets": int32 (B, T)} to (B, T).
         pairs: the ids.
-        batch_size: as `Scorer`'s.
+        batch_size: as `Engine.token_log_probs`'s.
         progress: is told how many pairs each finished batch had.
 
     Returns:
@@ -108,7 +62,7 @@ def batches(order: list[int], pairs: list[Pair], batch_size: int = 0) -> Iterato
         yield batch
 
 
-class _LogProbs(Program):
+class LogProbs(Program):
     """The log-probability of each target token: (B, T)."""
 
     def call(self, data):

@@ -6,14 +6,12 @@ The end of a sentence counts as a token, as in tensor2tensor's `t2t-decoder --sc
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
-
-import keras
+from typing import Any, NamedTuple
 
 from t2t_repro import progress
-from t2t_repro.decoding.pairs import Pair, Score, Scorer
+from t2t_repro.decoding.engine import Ability, Engine, Pair
 from t2t_repro.decoding.translate import WINDOW, Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
@@ -21,8 +19,31 @@ from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
 
+class Score(NamedTuple):
+    """What a target got: the sum over its tokens, its end included, and how many they are."""
+
+    log_prob: float
+    tokens: int
+
+    @property
+    def mean(self) -> float:
+        """The mean negative log-likelihood of a token: tensor2tensor's score."""
+        return -self.log_prob / self.tokens
+
+
+def score_pairs(
+    engine: Engine,
+    pairs: list[Pair],
+    batch_size: int = 0,
+    advance: Callable[[int], None] = lambda count: None,
+) -> list[Score]:
+    """Returns the score of each pair, in their order; for the arguments see `Engine`."""
+    rows = engine.token_log_probs(pairs, batch_size, advance)
+    return [Score(float(row.sum()), len(row)) for row in rows]
+
+
 def score_file(
-    model: keras.Model,
+    engine: Engine,
     encoders: dict[str, Any],
     source: str | os.PathLike,
     target: str | os.PathLike,
@@ -35,13 +56,13 @@ def score_file(
     """Scores a file of lines "source TAB target".
 
     Args:
-        model: a `Transformer`.
+        engine: what scores.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         source: UTF-8 text, plain or `.gz`.
         target: gets a line for each pair: the mean negative log-likelihood of a token, a tab, and
             the sum. It appears when all is done.
         json_file: gets, for each pair, an object with its texts and scores.
-        batch_size: as `Scorer`'s.
+        batch_size: as `Engine.token_log_probs`'s.
         t2t_exact: write the mean alone, as tensor2tensor does.
         report: receives, at the end, how many sentences were scored in what time.
 
@@ -52,7 +73,7 @@ def score_file(
         UserError: on a line that is not two texts with a tab between, one that cannot be encoded,
             or one of more tokens than the model has positions.
     """
-    scorer = Scorer(model, batch_size)
+    engine.check({Ability.SCORE_FILE})
     total = sum(1 for _ in raw.lines(source))
     if not total:
         raise UserError(f"Expected pairs of sentences in {source}. Received: an empty file.")
@@ -63,8 +84,9 @@ def score_file(
         details = files.enter_context(writing(json_file)) if json_file else None
         texts = _texts(source)
         while window := list(islice(texts, WINDOW)):
-            pairs = [_encoded(text, encoders, model, where) for where, text in window]
-            for (_, text), score in zip(window, scorer.score_pairs(pairs, advance), strict=True):
+            pairs = [_encoded(text, encoders, engine, where) for where, text in window]
+            scores = score_pairs(engine, pairs, batch_size, advance)
+            for (_, text), score in zip(window, scores, strict=True):
                 log_prob, tokens = log_prob + score.log_prob, tokens + score.tokens
                 beside = "" if t2t_exact else f"\t{-score.log_prob:.6f}"
                 output.write(f"{score.mean:.6f}{beside}\n")
@@ -85,7 +107,7 @@ def _texts(source: str | os.PathLike) -> Iterator[tuple[str, tuple[str, str]]]:
         yield where, (parts[0].strip(), parts[1].strip())
 
 
-def _encoded(text: tuple[str, str], encoders: dict, model: keras.Model, where: str) -> Pair:
+def _encoded(text: tuple[str, str], encoders: dict, engine: Engine, where: str) -> Pair:
     ids = []
     for name, part in zip(("inputs", "targets"), text, strict=True):
         try:
@@ -95,7 +117,7 @@ def _encoded(text: tuple[str, str], encoders: dict, model: keras.Model, where: s
                 f"{where}: expected text that the vocabulary of the {name} can encode. "
                 f"Received: {part!r} ({error}). Mend the line."
             ) from error
-    longest, most = max(map(len, ids)), getattr(model, "learned_positions", None)
+    longest, most = max(map(len, ids)), engine.learned_positions
     if most and longest > most:
         raise UserError(
             f"{where}: expected at most {most} tokens a side, for which the model has learned "

@@ -5,19 +5,15 @@ are sorted by length and decoded in batches, and come out in their own order, so
 size takes constant memory. decoding/files.py writes files.
 """
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
-from t2t_repro.decoding.alignment import Aligner
 from t2t_repro.decoding.constraint import Constraint
-from t2t_repro.decoding.decode import decode_batch
-from t2t_repro.decoding.pairs import Scorer
+from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
 from t2t_repro.decoding.sampling import draws
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.decoding.steering import Steering
@@ -53,10 +49,10 @@ class Hypothesis(NamedTuple):
 
 
 class Translator:
-    """A model, its encoders and how to decode.
+    """An engine, its encoders and how to decode.
 
     Args:
-        model: a `Transformer`, or an `Ensemble` of them.
+        engine: what decodes: `decode.ModelEngine(model)`, or another.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         settings: the decode hparams.
         t2t_exact: batches and limits exactly as tensor2tensor's decoder makes them. All lines are
@@ -65,14 +61,14 @@ class Translator:
         warn: receives warnings.
         reader: reads what the model writes as trees; None: it is text.
         constraint: what the search may write; None: anything.
-        search: decodes a batch instead of the model's own `decode_batch`, as an engine does; its
-            `learned_positions` count in place of the model's.
-        searches: of the model's own, how many share a batch: see `program.share_cores`.
+
+    Raises:
+        UserError: if the engine cannot do what is asked for.
     """
 
     def __init__(
         self,
-        model: keras.Model | None,
+        engine: Engine,
         encoders: dict[str, Any],
         settings: DecodeHParams | None = None,
         *,
@@ -80,31 +76,26 @@ class Translator:
         warn: Report = print,
         reader: TreeReader | None = None,
         constraint: Constraint | None = None,
-        search: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
-        searches: int = 1,
     ):
-        self.encoders, self.reader, self.constraint = encoders, reader, constraint
-        self.model = model
-        self.search = search or functools.partial(decode_batch, model, searches=searches)
-        self.learned_positions = getattr(search or model, "learned_positions", None)
+        self.engine, self.encoders, self.reader = engine, encoders, reader
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn
         self.longest = self._longest_input()
-        asked, texts = self.settings, None if self.settings.identity_output else encoders
-        names = ("sampling", "min_length_ratio", "return_token_scores", "return_alignments")
-        given = [name for name in names if getattr(asked, name)]
-        if search is not None and given:
-            raise UserError(
-                "Expected decode hparams that an engine can follow. Received: "
-                f"{', '.join(given)}. Leave it out, or decode without the engine."
-            )
-        self._scorer = Scorer(model) if asked.return_token_scores else None
-        self._aligner = Aligner(model, texts) if asked.return_alignments else None
+        asked = Ability.asked_by(self.settings)
+        engine.check(asked | ({Ability.T2T_EXACT} if t2t_exact else set()))
+        self._search = Search(
+            self.settings.beam_size,
+            self.settings.alpha,
+            self.settings.top_beams,
+            per_sentence=not t2t_exact,
+            force_length=self.settings.force_decode_length,
+            steering=Steering(constraint, self.settings.sampling),
+        )
 
     def _longest_input(self) -> int | None:
         asked = self.settings.max_input_size
         limit = asked if asked > 0 else (None if self.t2t_exact else LONGEST_INPUT)
-        most = self.learned_positions
+        most = self.engine.learned_positions
         return limit if most is None else min(limit or most, most)
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
@@ -113,7 +104,7 @@ class Translator:
 
     def encode_prefix(self, line: str, where: str = "The input") -> list[int]:
         """The ids that a translation is to begin with."""
-        ids, most = self._encode("targets", line, where), self.learned_positions
+        ids, most = self._encode("targets", line, where), self.engine.learned_positions
         if most is not None and len(ids) >= most:
             raise UserError(
                 f"{where}: expected a beginning that leaves room in the {most} positions which the "
@@ -196,8 +187,9 @@ class Translator:
             sort_by: which are decoded together; None: those of about the same length.
             prefixes: the ids that each translation begins with.
         """
-        scores: list[float] | None = [] if self._scorer else None
-        empty_line = Hypothesis("", [], 0.0, 0.0, True, scores, "" if self._aligner else None)
+        scores: list[float] | None = [] if self.settings.return_token_scores else None
+        links = "" if self.settings.return_alignments else None
+        empty_line = Hypothesis("", [], 0.0, 0.0, True, scores, links)
         results = [[empty_line] for _ in sentences]
         sort_by = sort_by or [len(ids) for ids in sentences]
         order = sorted(range(len(sentences)), key=lambda i: -sort_by[i])
@@ -208,8 +200,8 @@ class Translator:
                 progress(len(empty))
         for batch in self._batches(order, sentences):
             begun = None if prefixes is None else [prefixes[i] for i in batch]
-            found = self._decode([sentences[i] for i in batch], begun)
-            for i, hypotheses in zip(batch, found, strict=True):
+            decoded = self._decode([sentences[i] for i in batch], begun)
+            for i, hypotheses in zip(batch, decoded, strict=True):
                 results[i] = hypotheses
             progress(len(batch))
         return results
@@ -228,18 +220,8 @@ class Translator:
     def _decode(
         self, sentences: list[list[int]], prefixes: list[list[int]] | None
     ) -> list[list[Hypothesis]]:
-        settings = self.settings
-        limits, steering = self._limits_and_steering(sentences, prefixes)
-        ids, scores = self.search(
-            padded(sentences),
-            limits,
-            settings.beam_size,
-            settings.alpha,
-            top_beams=settings.top_beams,
-            per_sentence=not self.t2t_exact,
-            force_length=settings.force_decode_length,
-            **steering,
-        )
+        limits, facts = self._limits_and_facts(sentences, prefixes)
+        ids, scores = self.engine.decode(Sentences(padded(sentences), limits, facts), self._search)
         hypotheses = [
             [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
             for row in zip(ids.tolist(), scores, strict=True)
@@ -256,10 +238,10 @@ class Translator:
         """The texts of sentences of ids, end included, as the model sees them."""
         return [self.encoders["inputs"].decode(ids[:-1]) for ids in sentences]
 
-    def _limits_and_steering(
+    def _limits_and_facts(
         self, sentences: list[list[int]], prefixes: list[list[int]] | None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """The most tokens of each translation; what else the search is told, if anything."""
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The most tokens of each translation, int32 (B,); the facts that steer its search."""
         settings = self.settings
         lengths = np.array([len(ids) for ids in sentences], "int32")
         begun = np.array([len(ids) for ids in prefixes or [[]] * len(sentences)], "int32")
@@ -269,11 +251,11 @@ class Translator:
         if settings.max_length_ratio:
             most = _rounded(np.floor, (lengths - 1) * settings.max_length_ratio)
             limits = np.minimum(limits, np.maximum(most, np.maximum(begun, 1)) + 1)
-        if self.learned_positions is not None:
-            limits = np.minimum(limits, self.learned_positions)
+        if self.engine.learned_positions is not None:
+            limits = np.minimum(limits, self.engine.learned_positions)
         facts: dict[str, np.ndarray] = {}
-        if self.constraint is not None:
-            facts["words"] = self.constraint.facts(self._sources(sentences))
+        if self._search.steering.constraint is not None:
+            facts["words"] = self._search.steering.constraint.facts(self._sources(sentences))
         if prefixes is not None:
             facts["prefixes"] = padded(prefixes)
         if settings.min_length_ratio:
@@ -282,8 +264,7 @@ class Translator:
         if settings.sampling:
             count, seed = int(limits.max()), settings.sampling_seed
             facts["draws"] = np.stack([draws(seed, ids, count) for ids in sentences])
-        steering = Steering(self.constraint, settings.sampling)
-        return limits, {"steering": steering, "facts": facts} if facts else {}
+        return limits, facts
 
     def _with_details(
         self, sentences: list[list[int]], hypotheses: list[list[Hypothesis]]
@@ -295,14 +276,15 @@ class Translator:
             for source, h in flat
         ]
         rows: list[Hypothesis] = [h for _, h in flat]
-        if self._scorer:
-            scores = self._scorer.token_log_probs(pairs)
+        if self.settings.return_token_scores:
+            scores = self.engine.token_log_probs(pairs)
             rows = [
                 h._replace(token_scores=values.astype(float).round(6).tolist())
                 for h, values in zip(rows, scores, strict=True)
             ]
-        if self._aligner:
-            links = self._aligner.align(pairs)
+        if self.settings.return_alignments:
+            encoders = None if self.settings.identity_output else self.encoders
+            links = self.engine.align(pairs, encoders)
             rows = [h._replace(alignment=link) for h, link in zip(rows, links, strict=True)]
         each = iter(rows)
         return [list(islice(each, len(row))) for row in hypotheses]

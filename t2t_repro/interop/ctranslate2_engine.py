@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.interop.ctranslate2 import DETAILS, library, tokens_of
 from t2t_repro.text.encoders import EOS_ID
@@ -22,8 +23,8 @@ from t2t_repro.text.encoders import EOS_ID
 PATIENCE, QUICK_PATIENCE = 2, 1
 
 
-class Engine:
-    """Decodes with a CTranslate2 model; called as `decoding.decode.decode_batch`, less the model.
+class CTranslate2Engine(Engine):
+    """Decodes with a CTranslate2 model: beam search and greedy search, and no more.
 
     Args:
         path: the folder that `ctranslate2.export` wrote.
@@ -42,7 +43,7 @@ class Engine:
             )
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
             details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
-            self.learned_positions: int | None = details["positions"]
+            self.learned_positions = details["positions"]
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
                 f"Expected a CTranslate2 model in {path} that can be computed in {compute_type}. "
@@ -53,9 +54,11 @@ class Engine:
         self.compute_type = self.translator.compute_type
         self.patience = PATIENCE if self.compute_type == "float32" else QUICK_PATIENCE
         with open(path / "model.bin", "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        # Equal ones decode alike.
-        self.fingerprint = f"{self.compute_type} patience {self.patience} {digest}"
+            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.compute_type} patience {self.patience} {self._digest}"
 
     def check_vocabularies(self, encoders: dict[str, Any]) -> None:
         """Refuses encoders whose ids mean something else to the engine.
@@ -71,45 +74,28 @@ class Engine:
                     "or leave it out."
                 )
 
-    def __call__(
-        self,
-        inputs: np.ndarray,
-        limits: np.ndarray,
-        beam_size: int = 4,
-        alpha: float = 0.6,
-        *,
-        top_beams: int = 1,
-        per_sentence: bool = True,
-        force_length: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids int32 (B, K, L) and scores float32 (B, K), K = top_beams.
-
-        Raises:
-            UserError: if what is asked for is tensor2tensor's alone.
-        """
-        if force_length or not per_sentence:
-            raise UserError(
-                "Expected decoding that CTranslate2 can do. Received: --t2t_exact or "
-                "force_decode_length. Leave it out, or leave --engine out."
-            )
-        sentences = [[self.source[i] for i in row if i] for row in np.asarray(inputs)]
-        limits = np.minimum(limits, self.learned_positions or np.max(limits, initial=1))
+    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+        top_beams = search.top_beams
+        tokens = [[self.source[i] for i in row if i] for row in sentences.inputs]
+        limits = sentences.limits
+        if self.learned_positions:
+            limits = np.minimum(limits, self.learned_positions)
         most = int(np.max(limits, initial=1))
-        alpha = 0.0 if beam_size == 1 else alpha
-        results = self._search(sentences, most, beam_size, alpha)
+        alpha = 0.0 if search.beam_size == 1 else search.alpha
+        results = self._search(tokens, most, search.beam_size, alpha)
         # CTranslate2 has one limit for a batch: what went beyond its own is decoded again.
         long = [i for i, r in enumerate(results) if max(map(len, r.hypotheses)) > limits[i]]
         for limit in {int(limits[i]) for i in long}:
             rows = [i for i in long if limits[i] == limit]
-            again = self._search([sentences[i] for i in rows], limit, beam_size, alpha)
+            again = self._search([tokens[i] for i in rows], limit, search.beam_size, alpha)
             for i, result in zip(rows, again, strict=True):
                 results[i] = result
-        ids = np.zeros((len(sentences), top_beams, most), "int32")
-        scores = np.zeros((len(sentences), top_beams), "float32")
+        ids = np.zeros((len(tokens), top_beams, most), "int32")
+        scores = np.zeros((len(tokens), top_beams), "float32")
         for row, result in enumerate(results):
             hypotheses = [
-                self._ranked(tokens, score, alpha)
-                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+                self._ranked(names, score, alpha)
+                for names, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             # The finished ones first, as beam search itself prefers them.
             hypotheses.sort(key=lambda h: (h[0][-1:] != [EOS_ID], -h[1]))

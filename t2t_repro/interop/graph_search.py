@@ -37,7 +37,7 @@ def search(
         def step(ids, parents, position, state):
             return model.decode_step(ids, parents, position, state, memory)
 
-        beams = beam_search.advance(step, beams, limits, alpha, room, rules)
+        beams = beam_search.advance(step, beams, limits, alpha, rules)
         ids, scores = beam_search.result(beams, rules)
         ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
         all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)

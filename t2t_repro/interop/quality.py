@@ -1,11 +1,13 @@
 """What a quicker form of a model costs: its BLEU beside the model's own, on the same sentences."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
@@ -36,7 +38,7 @@ class Comparison:
 
 def compare(
     model: keras.Model,
-    engine: Callable[..., Any],
+    engine: Engine,
     encoders: dict[str, Any],
     examples: Sequence[dict[str, list[int]]],
     settings: DecodeHParams | None = None,
@@ -45,7 +47,7 @@ def compare(
 
     Args:
         model: a trained `Transformer`.
-        engine: another form of it, called as `decode_batch` without the model.
+        engine: another form of it.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         examples: {"inputs": ids, "targets": ids}, each ending with 1.
         settings: how to decode.
@@ -56,11 +58,11 @@ def compare(
         for example in examples
     ]
 
-    def texts(search: Callable[..., Any] | None) -> list[str]:
-        translator = Translator(model, encoders, settings, search=search)
+    def texts(engine: Engine) -> list[str]:
+        translator = Translator(engine, encoders, settings)
         return [hypotheses[0].text for hypotheses in translator.translate_ids(sources)]
 
-    before, after = texts(None), texts(engine)
+    before, after = texts(ModelEngine(model)), texts(engine)
     return Comparison(
         before=bleu.score(before, references).sacrebleu.score,
         after=bleu.score(after, references).sacrebleu.score,

@@ -5,6 +5,7 @@ package. signatures.py has the graph, saved_model_readme.py how it is called.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
@@ -104,8 +106,8 @@ def check_storage(storage: str) -> None:
         )
 
 
-class Engine:
-    """Decodes with a SavedModel; called as `decoding.decode.decode_batch`, less the model.
+class SavedModelEngine(Engine):
+    """Decodes with a SavedModel.
 
     Limits, beam size and alpha are those of the export, whatever the caller asks for.
 
@@ -115,13 +117,18 @@ class Engine:
     """
 
     def __init__(self, path: str | os.PathLike, learned_positions: int | None = None):
-        self.learned_positions = learned_positions
+        self.learned_positions, self._path = learned_positions, pathlib.Path(path)
         self._loaded = tf.saved_model.load(os.fspath(path))  # kept: it owns the variables
         self._search = self._loaded.signatures["token_ids"]
 
-    def __call__(
-        self, inputs: np.ndarray, *asked: Any, top_beams: int = 1, **others: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids int32 (B, K, L) and scores float32 (B, K), K = top_beams."""
-        found = self._search(inputs=tf.constant(inputs, tf.int32))
-        return found["ids"].numpy()[:, :top_beams], found["scores"].numpy()[:, :top_beams]
+    @property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for file in sorted(path for path in self._path.rglob("*") if path.is_file()):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+        beams = self._search(inputs=tf.constant(sentences.inputs))
+        ids, scores = beams["ids"].numpy(), beams["scores"].numpy()
+        return ids[:, : search.top_beams], scores[:, : search.top_beams]

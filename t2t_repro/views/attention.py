@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
@@ -93,7 +94,7 @@ def sentence_ids(
     Raises:
         UserError: if there are no words, a vocabulary cannot encode them, or there are too many.
     """
-    translator = Translator(model, dict(encoders), settings, warn=lambda text: None)
+    translator = Translator(ModelEngine(model), dict(encoders), settings, warn=lambda text: None)
     if not source.strip():
         raise UserError('Expected --source="a sentence". Received: no word. Give one.')
     encode = encoders["inputs"].encode, encoders["targets"].encode

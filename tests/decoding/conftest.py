@@ -2,6 +2,7 @@ import types
 
 import pytest
 
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 
@@ -12,8 +13,13 @@ def trained(golden_case):
 
     def load(name):
         case = golden_case(name)
+        model = case.model("trained")
         return types.SimpleNamespace(
-            model=case.model("trained"), inputs=case["inputs"], hparams=case.hparams, golden=case
+            model=model,
+            engine=ModelEngine(model),
+            inputs=case["inputs"],
+            hparams=case.hparams,
+            golden=case,
         )
 
     return load
@@ -41,8 +47,8 @@ class Words:
 def translator(base):
     """Makes a translator of the base model: translator("beam_size=2", t2t_exact=True)."""
 
-    def make(settings="", **options):
+    def make(settings="", engine=base.engine, **options):
         encoders = {"inputs": Words(), "targets": Words()}
-        return Translator(base.model, encoders, DecodeHParams.parse(settings), **options)
+        return Translator(engine, encoders, DecodeHParams.parse(settings), **options)
 
     return make

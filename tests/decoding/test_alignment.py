@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from t2t_repro.decoding.alignment import Aligner
+from t2t_repro.decoding.alignment import words_of
 from t2t_repro.text.encoders import ByteTextEncoder
 
 
@@ -21,15 +21,14 @@ def attended(model, pairs):
 
 def test_each_token_is_aligned_to_what_it_looks_at(base):
     pairs = [([5, 7, 9, 11, 1], [3, 9, 4]), ([30, 1], [5, 6, 1]), ([8, 3, 1], []), ([1], [4])]
-    links = Aligner(base.model, None).align(pairs)
+    links = base.engine.align(pairs, None)
     expected = attended(base.model, [(inputs, targets) for inputs, targets in pairs[:2]])
     for link, looks in zip(links, [expected[0], expected[1][:2]], strict=False):
         assert link == " ".join(f"{i}-{j}" for i, j in sorted(zip(looks, range(9), strict=False)))
     assert links[2:] == ["", ""]
 
 
-def test_the_tokens_of_a_word_are_one(base):
+def test_the_tokens_of_a_word_are_one():
     encoder = ByteTextEncoder()
-    aligner = Aligner(base.model, {"inputs": encoder, "targets": encoder})
     ids = encoder.encode("ab c  def")
-    assert aligner._words("inputs", ids) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert words_of(encoder, ids) == [0, 0, 0, 1, 1, 1, 2, 2, 2]

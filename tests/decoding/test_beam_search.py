@@ -49,17 +49,18 @@ class Automaton:
         return logits, {"nested": {"hidden": hidden}}
 
 
-def run(automaton, batch, beams, limit, alpha, max_length=None, **options):
-    ids, scores = search.beam_search(
-        automaton.step,
-        automaton.initial_state(beams),
-        batch_size=batch,
-        beam_size=beams,
-        decode_length=limit,
-        alpha=alpha,
-        max_length=max_length,
-        **options,
-    )
+def whole_search(step, beams, limits, alpha, rules):
+    """A search in one stretch. `limits` (B,) and `alpha` as `advance` takes them."""
+    beams = search.advance(step, beams, limits, alpha, rules)
+    return search.result(beams, rules)
+
+
+def run(automaton, batch, beam_size, limit, alpha, length=None, **options):
+    """One limit for all, who stop together, or one for each, who stop alone within `length`."""
+    rules = search.Rules(beam_size, per_sentence=length is not None, **options)
+    limits = ops.broadcast_to(ops.convert_to_tensor(limit, dtype="int32"), (batch,))
+    beams = search.begin(automaton.initial_state(beam_size), batch, beam_size, length or limit)
+    ids, scores = whole_search(automaton.step, beams, limits, alpha, rules)
     return np.asarray(ids), np.asarray(scores)
 
 
@@ -112,7 +113,7 @@ def test_equals_the_naive_search_of_each_sentence_alone(case, stop_early):
         automaton = Automaton(batch, vocab, seed, eos_bias=eos_bias)
         limits = np.arange(batch, dtype="int32") % limit + 1
         ids, scores = run(
-            automaton, batch, beams, limits, alpha, max_length=limit, stop_early=stop_early
+            automaton, batch, beams, limits, alpha, length=limit, stop_early=stop_early
         )
         expected = [
             naive.beam_search([automaton.logits_of(b)], beams, limits[b], alpha, stop_early)[0]
@@ -125,7 +126,7 @@ def test_equals_the_naive_search_of_each_sentence_alone(case, stop_early):
 def test_each_sentence_may_have_its_own_alpha(batch, beams):
     automaton = Automaton(batch, 11, seed=2, eos_bias=1.0)
     limits, alphas = np.full(batch, 9, "int32"), np.linspace(0.0, 2.0, batch, dtype="float32")
-    ids, scores = run(automaton, batch, beams, limits, alphas, max_length=9, stop_early=False)
+    ids, scores = run(automaton, batch, beams, limits, alphas, length=9, stop_early=False)
     expected = [
         naive.beam_search([automaton.logits_of(b)], beams, 9, float(alphas[b]), False)[0]
         for b in range(batch)
@@ -139,7 +140,7 @@ def test_greedy_equals_the_naive_greedy(eos_bias):
     automaton = Automaton(batch, 13, seed=1, eos_bias=eos_bias)
     limits = np.array([8, 3, 1, 5, 8], "int32")
     together = run(automaton, batch, 1, limit, 0.6, greedy=True)
-    alone = run(automaton, batch, 1, limits, 0.6, max_length=limit, greedy=True)
+    alone = run(automaton, batch, 1, limits, 0.6, length=limit, greedy=True)
     for b in range(batch):
         for (ids, scores), steps in ((together, limit), (alone, limits[b])):
             tokens, score = naive.greedy(automaton.logits_of(b), steps)
@@ -160,7 +161,8 @@ def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
     def step(ids, parents, step, state):
         return ops.zeros((*ops.shape(ids), 23)), state
 
-    ids, _ = search.beam_search(step, {}, batch_size=2, beam_size=3, decode_length=2, alpha=0.6)
+    beams = search.begin({}, 2, 3, 2)
+    ids, _ = whole_search(step, beams, ops.full((2,), 2, dtype="int32"), 0.6, search.Rules(3))
     # Of tokens 0 to 5, token 1 ends; 0, 2 and 3 live on, and beam 0 comes first again.
     assert np.asarray(ids)[:, 0].tolist() == [[1, 0]] * 2
 
@@ -172,9 +174,9 @@ def test_stretches_with_more_room_each_equal_one_search():
     rules = search.Rules(beams, stop_early=False)
     limits = ops.full((batch,), limit, dtype="int32")
     beams_now = search.begin(automaton.initial_state(beams), batch, beams, 0)
-    for length, more in ((2, 2), (5, 3), (9, 4)):
+    for more in (2, 3, 4):
         beams_now = search.extend(beams_now, more, beams_now.state)
-        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, length, rules)
+        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, rules)
     ids, scores = search.result(beams_now, rules)
     assert np.asarray(ids).tolist() == whole_ids.tolist()
     np.testing.assert_array_equal(np.asarray(scores), whole_scores)
@@ -188,7 +190,7 @@ def test_rows_with_limit_0_do_not_hold_the_others_up():
         state = {"nested": {"hidden": automaton.initial_state(4)["nested"]["hidden"][:rows]}}
         beams = search.begin(state, rows, 4, 9)
         rules = search.Rules(4, stop_early=False)
-        beams = search.advance(automaton.step, beams, limits, 0.6, 9, rules)
+        beams = search.advance(automaton.step, beams, limits, 0.6, rules)
         steps.append((int(beams.step), np.asarray(search.result(beams, rules)[0])[:2].tolist()))
     assert steps[0] == steps[1]
 
@@ -197,18 +199,12 @@ def test_compiled_equals_eager():
     """With the backend's compiler, and no static batch or length on TensorFlow."""
     automaton = Automaton(3, 11, seed=4)
     limits = np.array([9, 4, 7], "int32")
-    eager = run(automaton, 3, 4, limits, 0.6, max_length=9)
+    eager = run(automaton, 3, 4, limits, 0.6, length=9)
 
     def compiled(limits, hidden):
-        return search.beam_search(
-            automaton.step,
-            {"nested": {"hidden": hidden}},
-            batch_size=ops.shape(hidden)[0],
-            beam_size=4,
-            decode_length=limits,
-            alpha=0.6,
-            max_length=9,
-        )
+        beams = search.begin({"nested": {"hidden": hidden}}, ops.shape(hidden)[0], 4, 9)
+        rules = search.Rules(4, per_sentence=True)
+        return whole_search(automaton.step, beams, limits, 0.6, rules)
 
     hidden = automaton.initial_state(4)["nested"]["hidden"]
     if keras.backend.backend() == "jax":
@@ -222,15 +218,3 @@ def test_compiled_equals_eager():
         outputs = tf.function(compiled, input_signature=signature)(limits, hidden)
     np.testing.assert_array_equal(np.asarray(outputs[0]), eager[0])
     np.testing.assert_allclose(np.asarray(outputs[1]), eager[1], atol=1e-5)
-
-
-def test_the_room_must_be_known():
-    with pytest.raises(ValueError, match="for how many steps to make room. Received: decode_leng"):
-        search.beam_search(
-            lambda *_: None,
-            {},
-            batch_size=1,
-            beam_size=2,
-            decode_length=np.array([3]),
-            alpha=0.6,
-        )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.parsing import trees
 from t2t_repro.parsing.constraint import TreeConstraint
@@ -49,8 +50,8 @@ def run(constraint, chain, words, beams, limit, top_beams=1):
     batch = len(words)
     inputs, limits = np.arange(batch)[:, None], [limit] * batch
     facts = constraint.facts(["w " * count for count in words])
-    options = {"top_beams": top_beams, "steering": Steering(constraint), "facts": {"words": facts}}
-    ids, scores = decode_batch(chain, inputs, limits, beams, 0.3, **options)
+    search = Search(beams, 0.3, top_beams, steering=Steering(constraint))
+    ids, scores = ModelEngine(chain).decode(Sentences(inputs, limits, {"words": facts}), search)
     return ids.tolist(), scores
 
 
@@ -130,18 +131,14 @@ def test_decoding_with_a_model_obeys_it_for_each_sentence(base):
     rule = TreeConstraint(tokens)
     words = [1, 3, 6, 2]
     facts = rule.facts(["w " * count for count in words])
-    of_all = {"words": facts}
-    ids, _ = decode_batch(
-        base.model, base.inputs, [60] * 4, beam_size=3, steering=Steering(rule), facts=of_all
-    )
+    sentences = Sentences(base.inputs, [60] * 4, {"words": facts})
+    search = Search(3, steering=Steering(rule))
+    ids, _ = base.engine.decode(sentences, search)
     for row, count in zip(ids[:, 0].tolist(), words, strict=True):
         tags = [tokens[i] for i in row[: row.index(1)]]
         _, repairs = trees.tree_from_words_and_tags(["w"] * count, tags)
         assert repairs.total == 0
-    own = {"words": facts[2:3]}
-    alone, _ = decode_batch(
-        base.model, base.inputs[2:3], [60], beam_size=3, steering=Steering(rule), facts=own
-    )
+    alone, _ = base.engine.decode(sentences.take(np.array([2])), search)
     assert alone[0, 0].tolist() == ids[2, 0, : alone.shape[2]].tolist()
 
 
@@ -155,8 +152,8 @@ def test_words_have_only_parts_of_speech_of_the_lexicon():
     assert facts.tolist() == [[first, unknown, other, first], [unknown, -1, -1, -1]]
     chain = Chain(2, seed=0)
     chain.table[:, :, [3, 5]] -= 4
-    steered = {"steering": Steering(constraint), "facts": {"words": facts}}
-    ids, _ = decode_batch(chain, [[0], [1]], [40] * 2, 5, 0.3, **steered)
+    sentences = Sentences([[0], [1]], [40] * 2, {"words": facts})
+    ids, _ = ModelEngine(chain).decode(sentences, Search(5, 0.3, steering=Steering(constraint)))
     leaves = [[TOKENS[i] for i in row if i in (7, 8, 9)] for row in ids[:, 0].tolist()]
     assert leaves[0][0] == leaves[0][2] == leaves[0][3] == "NN"
     assert leaves[0][1] in "./" and leaves[1][0] in "./"

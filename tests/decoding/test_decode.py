@@ -6,6 +6,8 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import beam_search, decode
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 
@@ -37,15 +39,11 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
     inputs = mixed_inputs(7, 11)
     lengths = (inputs != 0).sum(axis=1)
     limits = lengths + 3
-    ids, scores = decode.decode_batch(base.model, inputs, limits, beam_size, top_beams=beam_size)
+    engine, search = ModelEngine(base.model), Search(beam_size, top_beams=beam_size)
+    ids, scores = engine.decode(Sentences(inputs, limits), search)
     for b, length in enumerate(lengths):
-        one_ids, one_scores = decode.decode_batch(
-            base.model,
-            inputs[b : b + 1, :length],
-            limits[b : b + 1],
-            beam_size,
-            top_beams=beam_size,
-        )
+        one = Sentences(inputs[b : b + 1, :length], limits[b : b + 1])
+        one_ids, one_scores = engine.decode(one, search)
         np.testing.assert_array_equal(ids[b, :, : one_ids.shape[2]], one_ids[0])
         assert not ids[b, :, one_ids.shape[2] :].any()
         np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
@@ -55,8 +53,9 @@ def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
     monkeypatch.setattr(decode, "STRETCH", 4)
     inputs, limits = base.inputs, np.array([6, 13, 9, 11], "int32")
-    short, scores = decode.decode_batch(base.model, inputs, limits, 1)
-    ids, forced_scores = decode.decode_batch(base.model, inputs, limits, 1, force_length=True)
+    engine, sentences = ModelEngine(base.model), Sentences(inputs, limits)
+    short, scores = engine.decode(sentences, Search(1))
+    ids, forced_scores = engine.decode(sentences, Search(1, force_length=True))
     np.testing.assert_allclose(forced_scores, scores, atol=1e-4)
     logits = base.model({"inputs": inputs, "targets": ids[:, 0]}, training=False)
     best = np.asarray(ops.argmax(logits, axis=2))
@@ -68,16 +67,18 @@ def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     assert any(1 in row[0, : limit - 1] for row, limit in zip(ids, limits, strict=True))
 
 
-def test_a_forced_length_is_of_greedy_search(base):
+def test_a_forced_length_is_of_greedy_search():
     with pytest.raises(UserError, match="expects beam_size=1 where it forces the length"):
-        decode.decode_batch(base.model, base.inputs, np.full(4, 3), 2, force_length=True)
+        Search(2, force_length=True)
 
 
 def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
     inputs = mixed_inputs(5, 9, seed=1)
     whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
     monkeypatch.setattr(decode, "STRETCH", 3)
+    decode._engine_of.cache_clear()
     stretched = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
+    decode._engine_of.cache_clear()
     np.testing.assert_array_equal(whole[0], stretched[0])
     np.testing.assert_allclose(whole[1], stretched[1], atol=1e-5)
 
@@ -104,14 +105,8 @@ def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
 def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
-    ids, scores = decode._search(
-        decode._programs(base.model, rules, Steering(), {}),
-        base.inputs,
-        limits,
-        {},
-        0.0,
-        None,
-    )
+    programs = decode._Programs(base.model, rules, Steering())
+    ids, scores = programs.search(Sentences(base.inputs, limits), 0.0, None)
     greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
     np.testing.assert_allclose(scores, greedy_scores, atol=1e-4)
@@ -120,8 +115,9 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
 @pytest.mark.parametrize("searches", [2, 9])
 def test_searches_that_share_a_batch_equal_one(base, searches):
     limits = (base.inputs != 0).sum(axis=1) + np.array([5, 9, 1, 7])
-    plain = decode.decode_batch(base.model, base.inputs, limits, top_beams=3)
-    shared = decode.decode_batch(base.model, base.inputs, limits, top_beams=3, searches=searches)
+    sentences, search = Sentences(base.inputs, limits), Search(top_beams=3)
+    plain = base.engine.decode(sentences, search)
+    shared = ModelEngine(base.model, searches).decode(sentences, search)
     np.testing.assert_array_equal(plain[0], shared[0])
     np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
 
@@ -129,8 +125,10 @@ def test_searches_that_share_a_batch_equal_one(base, searches):
 def test_one_search_has_no_thread_of_its_own(base, monkeypatch):
     """The caller's strategy and device are known in his own alone."""
     monkeypatch.setattr(decode, "ThreadPoolExecutor", None)
-    for options in ({}, {"searches": 2, "per_sentence": False}):
-        ids, _ = decode.decode_batch(base.model, base.inputs, [3] * len(base.inputs), **options)
+    sentences = Sentences(base.inputs, [3] * len(base.inputs))
+    for searches, per_sentence in ((1, True), (2, False)):
+        search = Search(per_sentence=per_sentence)
+        ids, _ = ModelEngine(base.model, searches).decode(sentences, search)
         assert ids.shape[2] <= 3
 
 
@@ -138,8 +136,8 @@ def test_padding_does_not_matter_under_limits_of_ones_own(base):
     inputs = base.inputs
     limits = (inputs != 0).sum(axis=1) + 5
     padded = np.pad(inputs, ((0, 0), (0, 13)))
-    plain = decode.decode_batch(base.model, inputs, limits)
-    more = decode.decode_batch(base.model, padded, limits)
+    plain = base.engine.decode(Sentences(inputs, limits))
+    more = base.engine.decode(Sentences(padded, limits))
     np.testing.assert_array_equal(plain[0], more[0])
     np.testing.assert_allclose(plain[1], more[1], atol=1e-4)
 
@@ -149,7 +147,8 @@ def test_the_limit_is_the_padded_length_and_decode_length():
     for beam_size in (1, 3):
         ids, _ = decode.decode(model, np.full((2, 5), 3), beam_size, decode_length=2)
         assert ids.shape == (2, 1, 7) and (ids != 0).all()
-        ids, _ = decode.decode_batch(model, np.full((2, 5), 3), [4, 1], beam_size)
+        sentences = Sentences(np.full((2, 5), 3), [4, 1])
+        ids, _ = ModelEngine(model).decode(sentences, Search(beam_size))
         assert ((ids != 0).sum(axis=2) == [[4], [1]]).all()
 
 

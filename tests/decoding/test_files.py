@@ -9,6 +9,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.decoding import files, translate
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.parsing.reader import TreeReader
@@ -35,15 +36,16 @@ class Stop(Exception):
 
 def stop_after(translator, batches, error=Stop):
     """Lets `translator` decode so many batches, and fail then."""
-    search, left = translator.search, [batches]
+    engine, left = ModelEngine(translator.engine.model), [batches]
+    decode = translator.engine.decode
 
-    def limited(*args, **kwargs):
+    def limited(*args):
         left[0] -= 1
         if left[0] < 0:
             raise error
-        return search(*args, **kwargs)
+        return decode(*args)
 
-    translator.search = limited
+    engine.decode, translator.engine = limited, engine
     return translator
 
 
@@ -82,7 +84,7 @@ def change_settings(source, translator):
 
 def change_weights(source, translator):
     other = translator("batch_size=2")
-    variable = other.model.weights[0]
+    variable = other.engine.model.weights[0]
     variable.assign(variable + 1e-3)
     return other
 
@@ -96,7 +98,7 @@ def test_remains_of_something_else_do_not_count(
 ):
     with pytest.raises(Stop):
         decoded(stop_after(translator("batch_size=2"), 3), source, tmp_path / "parts")
-    said, variable = [], translator().model.weights[0]
+    said, variable = [], translator().engine.model.weights[0]
     before = variable.numpy()
     other = change(source, translator)
     try:

@@ -8,9 +8,9 @@ from keras import ops
 
 from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
-from t2t_repro.decoding.decode import decode
-from t2t_repro.decoding.pairs import Score, Scorer, batches
-from t2t_repro.decoding.score import score_file
+from t2t_repro.decoding.decode import ModelEngine, decode
+from t2t_repro.decoding.pairs import batches
+from t2t_repro.decoding.score import Score, score_file, score_pairs
 from t2t_repro.errors import UserError
 
 
@@ -41,7 +41,7 @@ def test_the_sum_is_tensor2tensors_loss(golden_case):
     golden = golden_case("base")
     batch = zip(golden["inputs"], golden["targets"], strict=True)
     given = [(unpadded(inputs), unpadded(targets)) for inputs, targets in batch]
-    scores = Scorer(golden.model()).score_pairs(given)
+    scores = score_pairs(ModelEngine(golden.model()), given)
     assert sum(score.tokens for score in scores) == golden["loss_weight"]
     total = -sum(score.log_prob for score in scores)
     np.testing.assert_allclose(total, golden["loss_sum"], rtol=2e-5)
@@ -59,20 +59,20 @@ def test_rescoring_a_translation_gives_its_log_probability(base, beam_size, alph
                 given.append((unpadded(source), list(hypothesis[:length])))
                 expected.append(value * penalty)
     assert len(given) > 3
-    scores = Scorer(base.model).score_pairs(given)
+    scores = score_pairs(base.engine, given)
     np.testing.assert_allclose([s.log_prob for s in scores], expected, atol=2e-5)
     assert [s.tokens for s in scores] == [len(targets) for _, targets in given]
 
 
 def test_neighbours_and_padding_do_not_matter(base, pairs, monkeypatch):
-    together = Scorer(base.model).score_pairs(pairs)
+    together = score_pairs(base.engine, pairs)
     monkeypatch.setattr(pairs_module, "BATCH_TOKENS", 20)
     counts = []
-    apart = Scorer(base.model).score_pairs(pairs, counts.append)
+    apart = score_pairs(base.engine, pairs, advance=counts.append)
     assert sum(counts) == len(pairs) and len(counts) > 3
-    fixed = Scorer(base.model, batch_size=3)
+    fixed = score_pairs(base.engine, pairs, batch_size=3)
     assert [len(batch) for batch in batches(list(range(11)), pairs, 3)] == [3, 3, 3, 2]
-    for one, other, third in zip(together, apart, fixed.score_pairs(pairs), strict=True):
+    for one, other, third in zip(together, apart, fixed, strict=True):
         np.testing.assert_allclose(one.log_prob, other.log_prob, atol=2e-5)
         np.testing.assert_allclose(one.log_prob, third.log_prob, atol=2e-5)
 
@@ -82,7 +82,7 @@ def test_one_pair_by_hand(base, pairs):
     logits = base.model({"inputs": np.array([inputs]), "targets": np.array([targets])})
     log_probs = ops.convert_to_numpy(ops.log_softmax(logits, axis=-1))[0]
     expected = sum(log_probs[step, token] for step, token in enumerate(targets))
-    (score,) = Scorer(base.model).score_pairs([(inputs, targets)])
+    (score,) = score_pairs(base.engine, [(inputs, targets)])
     np.testing.assert_allclose(score.log_prob, expected, atol=2e-5)
     np.testing.assert_allclose(score.mean, -expected / len(targets), atol=2e-5)
 
@@ -90,18 +90,18 @@ def test_one_pair_by_hand(base, pairs):
 def test_a_batch_of_one_where_nothing_fits_and_an_empty_list(base):
     long = ([3] * 20 + [1], [4] * 3000 + [1])
     assert list(batches([0, 1], [long, long])) == [[0], [1]]
-    assert Scorer(base.model).score_pairs([]) == []
+    assert score_pairs(base.engine, []) == []
 
 
 def test_learned_positions_are_not_overrun(trained, tmp_path):
     oracle = trained("learned_positions")
     most = oracle.hparams.max_length
     targets = [5] * (most - 1) + [1]
-    (score,) = Scorer(oracle.model).score_pairs([([3, 1], targets)])
+    (score,) = score_pairs(oracle.engine, [([3, 1], targets)])
     assert np.isfinite(score.log_prob) and score.tokens == most
     (tmp_path / "long").write_text("w3\t" + "w5 " * most + "\n")
     with pytest.raises(UserError, match=f"Line 1 of .*at most {most} tokens.*Received: {most + 1}"):
-        score_file(oracle.model, ENCODERS, tmp_path / "long", tmp_path / "out")
+        score_file(oracle.engine, ENCODERS, tmp_path / "long", tmp_path / "out")
 
 
 def test_a_file(base, tmp_path, monkeypatch):
@@ -110,14 +110,12 @@ def test_a_file(base, tmp_path, monkeypatch):
     source.write_text(" w3 w4\tw5 \nw9\tw6 w7 w8\n\tw5\nw3\t\n")
     said = []
     whole = score_file(
-        base.model, ENCODERS, source, out, json_file=details, batch_size=1, report=said.append
+        base.engine, ENCODERS, source, out, json_file=details, batch_size=1, report=said.append
     )
     rows = [[float(value) for value in line.split("\t")] for line in out.read_text().splitlines()]
     records = [json.loads(line) for line in details.read_text().splitlines()]
     pairs = [([3, 4, 1], [5, 1]), ([9, 1], [6, 7, 8, 1]), ([1], [5, 1]), ([3, 1], [1])]
-    for row, record, score in zip(
-        rows, records, Scorer(base.model).score_pairs(pairs), strict=True
-    ):
+    for row, record, score in zip(rows, records, score_pairs(base.engine, pairs), strict=True):
         np.testing.assert_allclose(row, [score.mean, -score.log_prob], atol=2e-6)
         assert record["tokens"] == score.tokens
         np.testing.assert_allclose(record["log_prob"], score.log_prob, atol=2e-6)
@@ -126,7 +124,7 @@ def test_a_file(base, tmp_path, monkeypatch):
     assert whole.tokens == 9 and "4 sentences in" in said[-1]
     np.testing.assert_allclose(whole.log_prob, -sum(row[1] for row in rows), atol=1e-5)
     exact = tmp_path / "exact"
-    score_file(base.model, ENCODERS, source, exact, batch_size=1, t2t_exact=True, report=print)
+    score_file(base.engine, ENCODERS, source, exact, batch_size=1, t2t_exact=True, report=print)
     assert exact.read_text().splitlines() == [line.split("\t")[0] for line in open(out)]
 
 
@@ -142,7 +140,7 @@ def test_a_file(base, tmp_path, monkeypatch):
 def test_bad_lines(base, tmp_path, text, message):
     (tmp_path / "in").write_text(text)
     with pytest.raises(UserError, match=message):
-        score_file(base.model, ENCODERS, tmp_path / "in", tmp_path / "out")
+        score_file(base.engine, ENCODERS, tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -5,6 +5,8 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import decode, sampling
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
@@ -38,10 +40,11 @@ def log_probs_of(model, inputs, targets):
 def test_a_beginning_is_kept_and_counts_nothing_but_its_length(base, beam_size):
     limits = np.array([14, 15, 16, 17])
     facts = {"prefixes": PREFIXES, "least": np.zeros(4, "int32")}
-    ids, scores = decode.decode_batch(base.model, base.inputs, limits, beam_size, 0.7, facts=facts)
+    search = Search(beam_size, 0.7)
+    ids, scores = base.engine.decode(Sentences(base.inputs, limits, facts), search)
     targets = ids[:, 0]
     log_probs = log_probs_of(base.model, base.inputs, targets)
-    plain = decode.decode_batch(base.model, base.inputs, limits, beam_size, 0.7)
+    plain = base.engine.decode(Sentences(base.inputs, limits), search)
     np.testing.assert_array_equal(until_end(ids[1, 0]), until_end(plain[0][1, 0]))
     for row, prefix, own, score in zip(targets, PREFIXES, log_probs, scores[:, 0], strict=True):
         count = (prefix != 0).sum()
@@ -55,11 +58,11 @@ def test_a_beginning_is_kept_and_counts_nothing_but_its_length(base, beam_size):
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_no_end_comes_before_the_least_length(base, beam_size):
     limits = np.array([14, 15, 16, 17])
-    plain, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size)
+    plain, _ = base.engine.decode(Sentences(base.inputs, limits), Search(beam_size))
     before = [len(until_end(row)) for row in plain[:, 0]]
     least = np.array([before[0] + 3, before[1], max(before[2] - 1, 0), 0], "int32")
     facts = {"least": least, "prefixes": np.zeros((4, 1), "int32")}
-    ids, _ = decode.decode_batch(base.model, base.inputs, limits, beam_size, facts=facts)
+    ids, _ = base.engine.decode(Sentences(base.inputs, limits, facts), Search(beam_size))
     after = [len(until_end(row)) for row in ids[:, 0]]
     assert (np.array(after) >= least).all() and after[1:] == before[1:]
 
@@ -71,10 +74,8 @@ HOW = Sampling(temperature=1.3, top_k=7, top_p=0.95)
 def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, force_length):
     how, limit = HOW, 12
     facts = facts_of(base.inputs, limit, "draws", "prefixes", "least")
-    ids, scores = decode.decode_batch(
-        base.model, base.inputs, [limit] * 4, 1, steering=Steering(sampling=how), facts=facts,
-        force_length=force_length,
-    )  # fmt: skip
+    search = Search(1, force_length=force_length, steering=Steering(sampling=how))
+    ids, scores = base.engine.decode(Sentences(base.inputs, [limit] * 4, facts), search)
     targets = np.pad(ids[:, 0], ((0, 0), (0, limit - ids.shape[2])))
     logits = base.model({"inputs": base.inputs, "targets": targets}, training=False)
     log_probs = np.asarray(ops.log_softmax(ops.cast(logits, "float32")))
@@ -106,24 +107,17 @@ def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, fo
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypatch):
     monkeypatch.setattr(decode, "STRETCH", 3)  # sentences leave the batch at many points
     names = ["prefixes", "least"] + ["draws"] * draw
-    steering = Steering(sampling=HOW if draw else None)
+    search = Search(beam_size, steering=Steering(sampling=HOW if draw else None))
     limits = np.array([13, 7, 15, 11], "int32")
     facts = facts_of(base.inputs, 15, *names)
-    whole = decode.decode_batch(
-        base.model, base.inputs, limits, beam_size, steering=steering, facts=facts
-    )
+    engine, sentences = ModelEngine(base.model), Sentences(base.inputs, limits, facts)
+    whole = engine.decode(sentences, search)
     for b in range(4):
-        own = {name: value[b : b + 1] for name, value in facts.items()}
-        one = decode.decode_batch(
-            base.model, base.inputs[b : b + 1], limits[b : b + 1], beam_size,
-            steering=steering, facts=own,
-        )  # fmt: skip
+        one = engine.decode(sentences.take(np.array([b])), search)
         assert until_end(whole[0][b, 0]) == until_end(one[0][0, 0])
         np.testing.assert_allclose(whole[1][b], one[1][0], atol=1e-4)
 
 
-def test_samples_have_no_beams(base):
+def test_samples_have_no_beams():
     with pytest.raises(UserError, match="expects beam_size=1 where it draws samples. Received: "):
-        decode.decode_batch(
-            base.model, base.inputs, [9] * 4, 2, steering=Steering(sampling=Sampling())
-        )
+        Search(2, steering=Steering(sampling=Sampling()))

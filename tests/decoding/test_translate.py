@@ -6,6 +6,7 @@ import pytest
 
 from t2t_repro.decoding import translate
 from t2t_repro.decoding.decode import decode
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.translate import Hypothesis, Translator
 from t2t_repro.errors import UserError
 
@@ -73,8 +74,7 @@ def test_limits_of_length(translator):
     prefixes = [[3, 3, 3], [], [4]]
 
     def limits(settings, given=prefixes, **options):
-        limits, more = translator(settings, **options)._limits_and_steering(sentences, given)
-        facts = more.get("facts", {})
+        limits, facts = translator(settings, **options)._limits_and_facts(sentences, given)
         return limits.tolist(), facts.get("least", np.zeros(3)).tolist()
 
     assert limits("extra_length=10", None) == ([12, 15, 18], [0, 0, 0])
@@ -84,24 +84,37 @@ def test_limits_of_length(translator):
     assert limits("max_length_ratio=0.5", None) == ([2, 3, 4], [0, 0, 0])
     assert limits("extra_length=0,min_length_ratio=1.5", None) == ([2, 5, 8], [1, 4, 7])
     assert limits("extra_length=9,min_length_ratio=1.5", None)[1] == [2, 6, 11]
-    _, ten = translator("min_length_ratio=1.1")._limits_and_steering([[5] * 10 + [1]], None)
-    assert ten["facts"]["least"].tolist() == [11]
+    _, ten = translator("min_length_ratio=1.1")._limits_and_facts([[5] * 10 + [1]], None)
+    assert ten["least"].tolist() == [11]
     assert limits("max_length_ratio=0.75,min_length_ratio=0.75", None)[1] == [1, 3, 5]
     exact = limits("extra_length=10", None, t2t_exact=True)
     assert exact == ([18, 18, 18], [0, 0, 0])
 
 
 def test_an_engine_follows_some_settings_only(translator):
-    for settings, name in [(SAMPLED, "sampling"), ("min_length_ratio=1", "min_length_ratio")]:
+    class Plain(Engine):
+        fingerprint = "plain"
+
+        def _decode(self, sentences, search):
+            return np.ones((len(sentences), 1, 1), "int32"), np.zeros((len(sentences), 1))
+
+    given = [(SAMPLED, "sampling_method"), ("min_length_ratio=1", "min_length_ratio")]
+    for settings, name in [*given, ("return_token_scores=1", "return_token_scores")]:
         with pytest.raises(UserError, match=f"that an engine can follow. Received: {name}. Leave"):
-            translator(settings, search=print)
+            translator(settings, engine=Plain())
+    with pytest.raises(UserError, match="an engine can follow. Received: --t2t_exact. Leave"):
+        translator(engine=Plain(), t2t_exact=True)
+    made = translator(engine=Plain())
+    assert [row[0].text for row in made.translate_lines(["w5", "w6 w7"])] == ["", ""]
+    with pytest.raises(UserError, match="an engine can follow. Received: --partial_targets_file"):
+        list(made.translate_lines(["w5"], prefixes=["w6"]))
 
 
 def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator):
     with pytest.raises(UserError, match="Line 2: expected text that the vocabulary can encode"):
         list(translator().translate_lines(["w5", "w5"], prefixes=["", "x"]))
     one = trained("learned_positions")
-    made = Translator(one.model, translator().encoders)
+    made = Translator(one.engine, translator().encoders)
     with pytest.raises(UserError, match="Line 1: expected a beginning that leaves room in the"):
         list(made.translate_lines(["w5"], prefixes=["w5 " * one.hparams.max_length]))
 
@@ -136,7 +149,7 @@ def test_long_inputs_are_cut_with_a_warning(translator):
 
 def test_learned_positions_bound_the_input(trained, translator):
     one = trained("learned_positions")
-    assert Translator(one.model, translator().encoders).longest == one.hparams.max_length
+    assert Translator(one.engine, translator().encoders).longest == one.hparams.max_length
 
 
 def test_scores_and_ends_of_hypotheses(translator):

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer, get_hparams
-from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2, ctranslate2_engine
+from t2t_repro.interop import ctranslate2
+from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -71,10 +73,10 @@ def exported(model, path, **options):
 )
 def test_greedy_translations_and_scores_are_the_models(tmp_path, overrides, shared):
     model = make_model(overrides, shared)
-    engine = ctranslate2_engine.Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
-    inputs, limits = sentences(model.inputs_vocab_size), np.array([12, 7, 9, 14, 11], "int32")
-    ids, scores = decode_batch(model, inputs, limits, 1)
-    theirs, their_scores = engine(inputs, limits, 1)
+    engine = CTranslate2Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
+    batch = Sentences(sentences(model.inputs_vocab_size), [12, 7, 9, 14, 11])
+    ids, scores = ModelEngine(model).decode(batch, Search(1))
+    theirs, their_scores = engine.decode(batch, Search(1))
     np.testing.assert_array_equal(theirs[:, :, : ids.shape[2]], ids)
     np.testing.assert_allclose(their_scores, scores, atol=1e-4)
     assert len({tuple(row) for row in ids[:, 0].tolist()}) > 2
@@ -84,12 +86,10 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
     case = golden_case("base")
     model, inputs = case.model("trained"), case["inputs"]
     encoders = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    engine = ctranslate2_engine.Engine(
-        ctranslate2.export(model, encoders, tmp_path / "ct2"), threads=1
-    )
-    limits = np.full(len(inputs), 19, "int32")
-    ids, scores = decode_batch(model, inputs, limits, 4, 0.6, top_beams=4)
-    theirs, their_scores = engine(inputs, limits, 4, 0.6, top_beams=4)
+    engine = CTranslate2Engine(ctranslate2.export(model, encoders, tmp_path / "ct2"), threads=1)
+    batch, search = Sentences(inputs, np.full(len(inputs), 19)), Search(4, 0.6, top_beams=4)
+    ids, scores = ModelEngine(model).decode(batch, search)
+    theirs, their_scores = engine.decode(batch, search)
     length = min(ids.shape[2], theirs.shape[2])
     np.testing.assert_array_equal(theirs[:, 0, :length], ids[:, 0, :length])
     finished = 0
@@ -109,9 +109,7 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
 
 @pytest.mark.parametrize(("compute_type", "patience"), [("float32", 2), ("int8", 1)])
 def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, patience):
-    engine = ctranslate2_engine.Engine(
-        exported(make_model(), tmp_path / "ct2"), compute_type, threads=1
-    )
+    engine = CTranslate2Engine(exported(make_model(), tmp_path / "ct2"), compute_type, threads=1)
     asked = []
 
     def translate_batch(sentences, **options):
@@ -123,51 +121,54 @@ def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, pa
         return [types.SimpleNamespace(hypotheses=tokens, scores=scores)] * len(sentences)
 
     engine.translator = types.SimpleNamespace(translate_batch=translate_batch)
-    ids, scores = engine(sentences(len(SOURCE)), np.full(5, 9), 3, 0.6, top_beams=2)
+    batch = Sentences(sentences(len(SOURCE)), np.full(5, 9))
+    ids, scores = engine.decode(batch, Search(3, 0.6, top_beams=2))
     assert (asked[0]["patience"], asked[0]["num_hypotheses"]) == (patience, 3 * patience)
     longest = 3 * patience
     assert ids[0].tolist() == [[3] * n + [1] + [0] * (8 - n) for n in (longest, longest - 1)]
     expected = [-2 / ((5 + n + 1) / 6) ** 0.6 for n in (longest, longest - 1)]
     np.testing.assert_allclose(scores[0], expected, rtol=1e-6)
     assert f"patience {patience}" in engine.fingerprint
-    engine(sentences(len(SOURCE)), np.full(5, 9), 1)
+    engine.decode(batch, Search(1))
     assert (asked[1]["patience"], asked[1]["num_hypotheses"]) == (1, 1)
 
 
 def test_learned_positions_bound_a_translation(tmp_path):
     model = make_model(",pos=emb,max_length=11")
-    engine = ctranslate2_engine.Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
-    ids, _ = engine(sentences(len(SOURCE)), np.full(5, 40), 1)
+    engine = CTranslate2Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
+    ids, _ = engine.decode(Sentences(sentences(len(SOURCE)), np.full(5, 40)), Search(1))
     assert engine.learned_positions == 11 and ids.shape[2] == 11
 
 
 def test_how_it_computes(tmp_path):
-    engine = ctranslate2_engine.Engine(
-        exported(make_model(), tmp_path / "ct2", quantization="int8")
-    )
+    engine = CTranslate2Engine(exported(make_model(), tmp_path / "ct2", quantization="int8"))
     assert engine.compute_type.startswith("int8")
     assert engine.learned_positions == ctranslate2.POSITIONS
 
 
 def test_errors(tmp_path):
     with pytest.raises(UserError, match="Expected a CTranslate2 model in .*nowhere"):
-        ctranslate2_engine.Engine(tmp_path / "nowhere")
+        CTranslate2Engine(tmp_path / "nowhere")
     path = exported(make_model(), tmp_path / "ct2")
     with pytest.raises(UserError, match="that can be computed in int5. Received: "):
-        ctranslate2_engine.Engine(path, "int5")
-    engine = ctranslate2_engine.Engine(path)
-    for option in ({"force_length": True}, {"per_sentence": False}):
-        with pytest.raises(UserError, match="Expected decoding that CTranslate2 can do"):
-            engine(sentences(20), np.full(5, 3), 1, **option)
+        CTranslate2Engine(path, "int5")
+    engine = CTranslate2Engine(path)
+    given = (
+        ({"force_length": True}, "force_decode_length"),
+        ({"per_sentence": False}, "--t2t_exact"),
+    )
+    for option, name in given:
+        with pytest.raises(UserError, match=f"that an engine can follow. Received: {name}. Leave"):
+            engine.decode(Sentences(sentences(20), np.full(5, 3)), Search(1, **option))
 
 
 def test_a_model_of_another_vocabulary_is_refused(tmp_path):
     path = exported(make_model(), tmp_path / "ct2")
-    engine = ctranslate2_engine.Engine(path)
+    engine = CTranslate2Engine(path)
     engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": encoder(TARGET)})
     with pytest.raises(UserError, match=f"Received: one of {len(TARGET)} targets that differ"):
         other = encoder([*TARGET[:-1], "other_"])
         engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": other})
     (path / ctranslate2.DETAILS).unlink()
     with pytest.raises(UserError, match="Expected a CTranslate2 model in"):
-        ctranslate2_engine.Engine(path)
+        CTranslate2Engine(path)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.decode import decode_batch
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import quality
@@ -17,15 +18,16 @@ def test_the_quality_of_another_form(make_model, encoders):
     ]
     settings = DecodeHParams(extra_length=5)
 
-    def same(*arguments, **options):
-        return decode_batch(model, *arguments, **options)
+    class Nothing(Engine):
+        fingerprint = "nothing"
 
-    def nothing(inputs, limits, *arguments, **options):
-        return np.ones((len(inputs), 1, 1), "int32"), np.zeros((len(inputs), 1), "float32")
+        def _decode(self, sentences, search):
+            count = len(sentences)
+            return np.ones((count, 1, 1), "int32"), np.zeros((count, 1), "float32")
 
-    equal = quality.compare(model, same, encoders, examples, settings)
+    equal = quality.compare(model, ModelEngine(model), encoders, examples, settings)
     assert equal.drop == 0 and equal.identical == equal.sentences == 2
-    assert quality.compare(model, nothing, encoders, examples, settings).after == 0
+    assert quality.compare(model, Nothing(), encoders, examples, settings).after == 0
     worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
     assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
     quality.check(worse, 0.7)

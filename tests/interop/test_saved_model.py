@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
 from t2t_repro.errors import UserError
@@ -48,7 +49,7 @@ command("run", "--dir", path, "--tag_set=serve", "--signature_def=text", "--inpu
 def expected(model, encoders, settings, texts):
     """Every hypothesis of the decoder, fillers left out."""
     settings = DecodeHParams(**settings, return_beams=True)
-    results = Translator(model, encoders, settings).translate_lines(texts)
+    results = Translator(ModelEngine(model), encoders, settings).translate_lines(texts)
     return [[(one_line(h.text), h.score) for h in row if h.score > FILLER] for row in results]
 
 

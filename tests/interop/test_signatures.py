@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.decode import decode_batch
-from t2t_repro.decoding.score import Scorer
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Search, Sentences
+from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
 from t2t_repro.interop.saved_model_readme import readme
@@ -47,7 +48,7 @@ def test_token_ids_equal_decode(small, signatures):
     inputs = padded(rows)
     answer = signatures["token_ids"](inputs=tf.constant(inputs))
     limits = [len(row) + EXTRA for row in rows]
-    ids, scores = decode_batch(model, inputs, limits, 2, 0.6, top_beams=2)
+    ids, scores = ModelEngine(model).decode(Sentences(inputs, limits), Search(2, 0.6, top_beams=2))
     width = answer["ids"].shape[2]
     assert answer["ids"].dtype == tf.int32 and not ids[:, :, width:].any()
     real = scores > FILLER
@@ -107,7 +108,7 @@ def test_each_text_of_a_request_has_its_own_alpha_and_extra_length(small, signat
     for i, (text, alpha, extra) in enumerate(zip(texts, alphas, extras, strict=True)):
         given = {"alpha": alpha, "extra_length": extra, "return_beams": True}
         settings = DecodeHParams(beam_size=2, max_input_size=LONGEST, **given)
-        (row,) = Translator(model, encoders, settings).translate_lines([text])
+        (row,) = Translator(ModelEngine(model), encoders, settings).translate_lines([text])
         real = [h for h in row if h.score > FILLER]
         beams = [beam.decode() for beam in answer["beams"][i].numpy()[: len(real)]]
         assert beams == [one_line(h.text) for h in real]
@@ -152,7 +153,7 @@ def test_scores_equal_the_scorer(small, signatures):
         )
         for pair in pairs
     ]
-    wanted = Scorer(model).score_pairs(ids)
+    wanted = score_pairs(ModelEngine(model), ids)
     sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
     answer = signatures["score"](inputs=sources, targets=targets)
     sums = [score.log_prob for score in wanted]

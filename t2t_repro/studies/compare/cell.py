@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t_repro import __version__, registry
 from t2t_repro.data import pipeline, records
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
@@ -209,7 +210,9 @@ def _translate(model, plan: Plan, problem: Problem) -> dict[str, list[str]]:
     sides = [(example["inputs"], example["targets"]) for example in examples]
     encoders = problem.feature_encoders(plan.data_dir)
     settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
-    found = Translator(model, encoders, settings).translate_ids([source for source, _ in sides])
+    found = Translator(ModelEngine(model), encoders, settings).translate_ids(
+        [source for source, _ in sides]
+    )
     references = [
         encoders["targets"].decode([i for i in target if i != EOS_ID]) for _, target in sides
     ]

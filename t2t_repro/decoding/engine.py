@@ -1,0 +1,215 @@
+"""What an engine is: it decodes a batch of sentences, and says what else it can do.
+
+decoding/decode.py makes one of a model; interop/ctranslate2_engine.py and interop/saved_model.py
+have those of CTranslate2 and of an export. What an engine cannot do is refused by the list of its
+abilities, in one place: `Engine.check`.
+
+Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
+"""
+
+import abc
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.steering import UNSTEERED, Steering
+from t2t_repro.errors import UserError
+
+Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
+
+
+class Ability(enum.StrEnum):
+    """What an engine may be able to do besides search, by the name that asks t2t-decoder for it."""
+
+    SCORE_FILE = "--score_file"
+    T2T_EXACT = "--t2t_exact"
+    PREFIXES = "--partial_targets_file"
+    ENSEMBLE = "--ensemble"
+    FORCED_LENGTH = "force_decode_length"
+    CONSTRAINT = "well_formed"
+    LEAST_LENGTH = "min_length_ratio"
+    SAMPLING = "sampling_method"
+    TOKEN_SCORES = "return_token_scores"
+    ALIGNMENTS = "return_alignments"
+
+    @classmethod
+    def asked_by(cls, settings: DecodeHParams) -> "set[Ability]":
+        """Returns what decode hparams ask for."""
+        plain = DecodeHParams()
+        named = [ability for ability in cls if hasattr(plain, ability)]
+        return {name for name in named if getattr(settings, name) != getattr(plain, name)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """How a batch is decoded, the same for all of its sentences.
+
+    beam_size: 1 is greedy search.
+    alpha: exponent of the length penalty.
+    top_beams: how many hypotheses of a sentence are returned.
+    per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
+    force_length: greedy search goes on to the limit, and the ids behind the end are returned.
+    steering: a constraint of what may be written; how to draw samples (with beam_size=1).
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    top_beams: int = 1
+    per_sentence: bool = True
+    force_length: bool = False
+    steering: Steering = UNSTEERED
+
+    def __post_init__(self):
+        if self.beam_size < 1 or not 1 <= self.top_beams <= self.beam_size:
+            raise UserError(
+                "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
+                f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
+            )
+        for name, given, does in (
+            ("force_length", self.force_length, "forces the length"),
+            ("sampling", self.steering.sampling, "draws samples"),
+        ):
+            if given and self.beam_size > 1:
+                raise UserError(
+                    f"decode expects beam_size=1 where it {does}. "
+                    f"Received: beam_size={self.beam_size}. Leave {name} out."
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """A batch to decode; the first axis of each array is B.
+
+    inputs: int32 (B, S), padded with 0.
+    limits: int32 (B,): the most tokens that each translation may have, its end included.
+    facts: what steers the search of each: see decoding/steering.py.
+    """
+
+    inputs: np.ndarray
+    limits: np.ndarray
+    facts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        object.__setattr__(self, "inputs", checked_inputs(self.inputs))
+        object.__setattr__(self, "limits", np.asarray(self.limits, "int32"))
+        if self.limits.shape != self.inputs.shape[:1] or (self.limits < 1).any():
+            raise UserError(
+                "decode expects a positive number of tokens as the limit of each sentence. "
+                f"Received: {self.limits.tolist()} for {len(self)} sentences. Give a larger "
+                "decode_length."
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, rows: np.ndarray) -> "Sentences":
+        """Returns some of the sentences."""
+        facts = {name: x[rows] for name, x in self.facts.items()}
+        return Sentences(self.inputs[rows], self.limits[rows], facts)
+
+
+def checked_inputs(inputs: Any) -> np.ndarray:
+    """Returns ids as int32 (B, S).
+
+    Raises:
+        UserError: if they are no batch of whole numbers.
+    """
+    inputs = np.asarray(inputs)
+    if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
+        raise UserError(
+            "decode expects inputs of shape (batch, length) and an integer type. "
+            f"Received: shape {inputs.shape}, {inputs.dtype}. Pad the sentences with 0 and stack."
+        )
+    return inputs.astype("int32")
+
+
+class Engine(abc.ABC):
+    """Decodes batches.
+
+    Attributes:
+        abilities: what it can do besides search; the rest is refused.
+        learned_positions: how many positions its model has learned, where a translation ends at
+            the latest; None: any number.
+    """
+
+    abilities: frozenset[Ability] = frozenset()
+    learned_positions: int | None = None
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """Two engines of the same fingerprint decode alike."""
+
+    @abc.abstractmethod
+    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+        """As `decode`, of what the engine can do."""
+
+    def decode(
+        self, sentences: Sentences, search: Search = Search()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decodes a batch.
+
+        Returns:
+            ids int32 (B, K, L), K = top_beams, best first: they end at the first 1 and are padded
+            with 0. scores float32 (B, K): log-probabilities divided by the length penalty; those of
+            greedy search, and of what has not reached its end, are not divided.
+
+        Raises:
+            UserError: if that is more than the engine can do.
+        """
+        asked = {
+            Ability.T2T_EXACT: not search.per_sentence,
+            Ability.FORCED_LENGTH: search.force_length,
+            Ability.CONSTRAINT: search.steering.constraint,
+            Ability.SAMPLING: search.steering.sampling,
+            Ability.LEAST_LENGTH: "least" in sentences.facts,
+            Ability.PREFIXES: "prefixes" in sentences.facts,
+        }
+        self.check(ability for ability, given in asked.items() if given)
+        return self._decode(sentences, search)
+
+    def check(self, asked: Iterable[Ability]) -> None:
+        """Refuses what is no ability of the engine.
+
+        Raises:
+            UserError: naming all of it.
+        """
+        beyond = set(asked) - self.abilities
+        if beyond:
+            names = ", ".join(ability for ability in Ability if ability in beyond)
+            raise UserError(
+                f"Expected decode hparams that an engine can follow. Received: {names}. Leave it "
+                "out, or decode without the engine."
+            )
+
+    def token_log_probs(
+        self,
+        pairs: list[Pair],
+        batch_size: int = 0,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> list[np.ndarray]:
+        """Returns the log-probability of each target token, float32 (T,) for each pair.
+
+        It is there where TOKEN_SCORES or SCORE_FILE is an ability.
+
+        Args:
+            pairs: ids of (inputs, targets), both ended by 1.
+            batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
+            progress: is told how many pairs each finished batch had.
+        """
+        raise NotImplementedError
+
+    def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
+        """Returns the links between the words of each pair, as decoding/alignment.py has them.
+
+        It is there where ALIGNMENTS is an ability.
+
+        Args:
+            pairs: ids of (inputs, targets), the inputs ended by 1.
+            encoders: {"inputs": TextEncoder, "targets": TextEncoder}; None: tokens are words.
+        """
+        raise NotImplementedError
