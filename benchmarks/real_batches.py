@@ -81,6 +81,7 @@ def loop_share(model, dataset, step, steps: int) -> float:
     from t2t_repro.run_directory import RunDirectory
     from t2t_repro.training import distribution, loop
     from t2t_repro.training.progress import Progress
+    from t2t_repro.training.request import Plan
     from t2t_repro.training.summaries import Summaries
 
     inside = [0.0]
@@ -99,7 +100,7 @@ def loop_share(model, dataset, step, steps: int) -> float:
     try:
         with tempfile.TemporaryDirectory() as folder:
             run = RunDirectory(folder)
-            plan = loop.Plan(train_steps=steps, local_eval_frequency=10**9)
+            plan = Plan(train_steps=steps, local_eval_frequency=10**9)
             writer = loop.make_writer(run)
             summaries = Summaries(model, 10, steps, writer=writer)
             progress = Progress(run, steps, 10, io.StringIO(), events=writer.scalars)

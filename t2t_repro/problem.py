@@ -21,7 +21,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS, ByteTextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.vocabulary import count_tokens, encoder_of
 
 Sample = dict[str, Any]
 Track = Callable[[Iterable[str], int | None], Iterable[str]]
@@ -385,9 +385,9 @@ class Text2TextProblem(Problem):
                 f"Received: no such file. Make it: {self.datagen_command(data_dir)}"
             )
         if self.vocab_type == VocabType.SUBWORD:
-            return SubwordTextEncoder(path)
+            return encoder_of(SubwordTextEncoder, path)
         if self.vocab_type == VocabType.TOKEN:
-            return TokenTextEncoder(path, replace_oov=self.oov_token)
+            return encoder_of(TokenTextEncoder, path, replace_oov=self.oov_token)
         raise UserError(
             f"Expected vocab_type of {self.name} to be 'subwords', 'character' or 'tokens'. "
             f"Received: {self.vocab_type!r}."

@@ -3,9 +3,10 @@
 It needs no download. The score is that of decoding, which sees its own output, not the reference.
 """
 
+import os
 import time
-
-from absl import flags
+from collections.abc import Callable
+from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.run_directory import RunDirectory
@@ -13,28 +14,42 @@ from t2t_repro.run_directory import RunDirectory
 PROBLEM = "algorithmic_reverse_quickstart"
 HPARAMS_SET = "transformer_quickstart"
 OUTPUT_DIR = "t2t_runs/quickstart"
-LOCAL_EVAL_FREQUENCY = 600
-EVAL_STEPS = 10
 SHOWN = 4  # samples
 
 
-def run(args: flags.FlagValues, command: list[str]) -> float:
+def defaults(output_dir: str | None) -> dict[str, Any]:
+    """Returns what the default is, as flags of t2t-trainer."""
+    output_dir = output_dir or OUTPUT_DIR
+    return {
+        "problem": PROBLEM,
+        "hparams_set": HPARAMS_SET,
+        "output_dir": output_dir,
+        "data_dir": os.path.join(output_dir, "data"),
+        "generate_data": True,
+        "local_eval_frequency": 600,
+        "eval_steps": 10,
+    }
+
+
+def run(directory: RunDirectory, train: Callable[[], Any]) -> float:
     """Trains, decodes held-out sentences, prints some beside their references and the score.
+
+    Args:
+        directory: where `train` trains the default.
+        train: does it.
 
     Returns:
         The share of decoded sentences that equal their reference.
     """
-    from t2t_repro.bin import trainer
-
     started = time.monotonic()
     print(
         f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM}, in about three "
-        f"minutes on two cores, into {args.output_dir}.",
+        f"minutes on two cores, into {directory.path}.",
         flush=True,
     )
-    trainer.run_experiment(args, command)
-    score = show(RunDirectory(args.output_dir))
-    print(f"Done in {time.monotonic() - started:.0f} s.\n\n{next_steps(args.output_dir)}")
+    train()
+    score = show(directory)
+    print(f"Done in {time.monotonic() - started:.0f} s.\n\n{next_steps(directory)}")
     return score
 
 
@@ -65,8 +80,9 @@ def show(run: RunDirectory) -> float:
     return right / len(lines)
 
 
-def next_steps(output_dir: str) -> str:
+def next_steps(directory: RunDirectory) -> str:
     """Returns what to try after the default, as commands."""
+    output_dir = directory.path
     return f"""What to try next:
   t2t-eval --output_dir={output_dir}                           all metrics on all held-out sentences
   t2t-avg-all --model_dir={output_dir} --output_dir={output_dir}-avg --n=2

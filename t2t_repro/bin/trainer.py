@@ -17,13 +17,23 @@ import dataclasses
 import functools
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import cli, registry
-from t2t_repro.config import HParams
+from t2t_repro import __version__, cli, registry
+from t2t_repro.bin import quickstart
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
+
+if TYPE_CHECKING:
+    import keras
+
+    from t2t_repro.training.best import KeepBest
+    from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.summaries import Samples
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -95,62 +105,100 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.training import signals
 
     with signals.watching():
-        _main(args)
+        if args.t2t_usr_dir:
+            from t2t_repro.interop import usr_dir
+
+            usr_dir.load(args.t2t_usr_dir)
+        if args.registry_help:
+            print(registry_help())
+            return
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        before = begun(args.output_dir)
+        default = not (before or args.problem or args.data_dir or args.find_batch_size)
+        request = request_of(args, before, default)
+        if args.find_batch_size:
+            find_batch_size(request, args.memory_limit_mb)
+            return
+        from t2t_repro.training import experiment
+
+        train = functools.partial(experiment.run, request)
+        quickstart.run(request.run, train) if default else train()
 
 
-def _main(args: flags.FlagValues) -> None:
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    if args.registry_help:
-        print(registry_help())
-        return
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    command = ["t2t-trainer", *sys.argv[1:]]
-    before = begun(args)
-    if before:
-        take_over(args, before)
-    elif not (args.problem or args.data_dir or args.find_batch_size):
-        from t2t_repro.bin import quickstart
-
-        quickstart.run(with_defaults(args, quickstart), command)
-        return
-    for name in ("problem", "hparams_set", "data_dir", "output_dir"):
-        if not getattr(args, name) and not (before and name == "hparams_set"):
-            raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
-    if args.find_batch_size:
-        find_batch_size(args, command[1:])
-    else:
-        run_experiment(args, command)
-
-
-def find_batch_size(args: flags.FlagValues, argv: list[str]) -> None:
-    """Finds the largest batch_size for a run that complete flags describe."""
-    from t2t_repro.training import batch_size
-
-    if args.generate_data:
-        generate(args)
-    output = RunDirectory(args.output_dir).path / "batch-size.json"
-    start = hparams_of(args)[1].batch_size
-    command = batch_size.trainer_command(argv)
-    batch_size.find(command, start, args.memory_limit_mb, output)
-
-
-def begun(args: flags.FlagValues) -> RunConfig | None:
-    """Returns the run in --output_dir, if there is one that is not the embedded default's."""
-    from t2t_repro.bin import quickstart
-
-    run = RunDirectory(args.output_dir) if args.output_dir else None
+def begun(output_dir: str | None) -> RunConfig | None:
+    """Returns the run that is there, if there is one that is not the embedded default's."""
+    run = RunDirectory(output_dir) if output_dir else None
     config = run.config() if run and run.exists() else None
     return config if config and config.problem != quickstart.PROBLEM else None
 
 
-def take_over(args: flags.FlagValues, before: RunConfig) -> None:
-    """Fills in what the run says, where the flags do not: --output_dir alone continues a run."""
-    for name in ("problem", "data_dir", "random_seed"):
-        if not args[name].present:
-            args[name].value = getattr(before, name)
+def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) -> TrainRequest:
+    """Returns what the flags ask for.
+
+    Args:
+        args: the flags.
+        before: the run that is in --output_dir, which says what they leave out; None: none.
+        default: whether the embedded default says it.
+
+    Raises:
+        UserError: if they lack something or contradict each other.
+    """
+    known: dict[str, Any] = quickstart.defaults(args.output_dir) if default else {}
+    if before:
+        known = {name: getattr(before, name) for name in ("problem", "data_dir", "random_seed")}
+    values: dict[str, Any] = {name: args[name].value for name in args}
+    values |= {name: value for name, value in known.items() if not args[name].present}
+    for name, hint in _HINTS.items():
+        if not values[name] and not (before and name == "hparams_set"):
+            raise UserError(f"Expected --{name}. Received: none. {hint}")
+    if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
+        hparams_set, hparams = before.hparams_set, before.hparams.override(args.hparams)
+    else:
+        hparams_set = values["hparams_set"]
+        hparams = registry.get_hparams(hparams_set, args.hparams)
+    changes = {"train_steps": args.train_steps, "batch_size": args.try_batch_size}
+    given = {name: value for name, value in changes.items() if value is not None}
+    hparams = dataclasses.replace(hparams, **given)
+    problem = registry.get_problem(values["problem"])
+    data_dir, split = values["data_dir"], "test" if args.eval_use_test_set else "dev"
+    options = cli.raw_file_options(args)
+    if options and not values["generate_data"]:
+        raise UserError(
+            f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
+            "whose files are there already. Add it, or leave the other out."
+        )
+    make_data = functools.partial(
+        generate, values["problem"], data_dir, args.tmp_dir, options, args.t2t_usr_dir
+    )
+    config = RunConfig(
+        hparams_set=hparams_set,
+        hparams=hparams,
+        problem=values["problem"],
+        data_dir=os.path.abspath(os.path.expanduser(data_dir)),
+        version=__version__,
+        random_seed=values["random_seed"],
+    )
+    return TrainRequest(
+        run=RunDirectory(values["output_dir"]),
+        config=config,
+        problem=problem,
+        plan=Plan(
+            train_steps=hparams.train_steps,
+            keep_best=keep_best(args),
+            early_stopping=early_stopping(args, split),
+            **{name: values[name] for name in _PLAN},
+        ),
+        schedule=TRY_BATCH_SIZE if args.try_batch_size else args.schedule,
+        eval_steps=values["eval_steps"],
+        eval_split=split,
+        worker_gpu=args.worker_gpu,
+        threads=(args.inter_op_parallelism_threads, args.intra_op_parallelism_threads),
+        warm_start_from=args.warm_start_from,
+        command=["t2t-trainer", *sys.argv[1:]],
+        generate=make_data if values["generate_data"] else None,
+        make_samples=functools.partial(make_samples, problem=problem, config=config),
+        samples_every=args.samples_every,
+    )
 
 
 _HINTS = {
@@ -159,101 +207,6 @@ _HINTS = {
     "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
     "output_dir": "It is the folder of the run.",
 }
-
-
-def with_defaults(args: flags.FlagValues, quickstart) -> flags.FlagValues:
-    """Fills in what the embedded default is, where nothing else was asked for."""
-    values = {
-        "hparams_set": quickstart.HPARAMS_SET,
-        "output_dir": quickstart.OUTPUT_DIR,
-        "local_eval_frequency": quickstart.LOCAL_EVAL_FREQUENCY,
-        "eval_steps": quickstart.EVAL_STEPS,
-        "problem": quickstart.PROBLEM,
-        "generate_data": True,
-    }
-    for name, value in values.items():
-        if not args[name].present:
-            args[name].value = value
-    args["data_dir"].value = os.path.join(str(args["output_dir"].value), "data")
-    return args
-
-
-def hparams_of(args: flags.FlagValues) -> tuple[str, HParams]:
-    """Returns the name of the set that complete flags name, and what they make of it."""
-    before = begun(args)
-    if before and not args.hparams_set:  # those of the run, which may be of a set of its own
-        set_name, hparams = before.hparams_set, before.hparams.override(args.hparams)
-    else:
-        set_name, hparams = args.hparams_set, registry.get_hparams(args.hparams_set, args.hparams)
-    changes = {"train_steps": args.train_steps, "batch_size": args.try_batch_size}
-    given = {name: value for name, value in changes.items() if value is not None}
-    return set_name, dataclasses.replace(hparams, **given)
-
-
-def run_experiment(args: flags.FlagValues, command: list[str]) -> dict[str, float]:
-    """Runs the experiment that complete flags describe; returns the last evaluation."""
-    set_name, hparams = hparams_of(args)
-    problem = registry.get_problem(args.problem)
-    data_dir = os.path.expanduser(args.data_dir)
-
-    from t2t_repro import __version__
-    from t2t_repro.training import devices, experiment
-    from t2t_repro.training.best import KeepBest
-    from t2t_repro.training.loop import Plan
-    from t2t_repro.views import samples
-
-    set_threads(args)
-    alone = args.try_batch_size or args.schedule == "evaluate"
-    where = devices.ONE if alone else devices.choose(args.worker_gpu)
-    split = "test" if args.eval_use_test_set else "dev"
-    plan = Plan(
-        train_steps=hparams.train_steps,
-        keep_best=KeepBest(count=args.keep_best, metric=args.best_metric)
-        if args.keep_best
-        else None,
-        early_stopping=early_stopping(args, split),
-        **{name: getattr(args, name) for name in _PLAN},
-    )
-    if args.generate_data and where.cluster.size > 1:
-        raise UserError(
-            "Expected the data to be there before several workers train on them. Received: "
-            "--generate_data. Make them by t2t-datagen, once for a folder that all share, else on "
-            "every host."
-        )
-    options = cli.raw_file_options(args)
-    if args.generate_data:
-        generate(args)
-    elif options:
-        raise UserError(
-            f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
-            "whose files are there already. Add it, or leave the other out."
-        )
-    config = RunConfig(
-        hparams_set=set_name,
-        hparams=hparams,
-        problem=args.problem,
-        data_dir=os.path.abspath(data_dir),
-        version=__version__,
-        random_seed=args.random_seed,
-    )
-    whole = experiment.Experiment(
-        run=RunDirectory(args.output_dir),
-        config=config,
-        problem=problem,
-        plan=plan,
-        eval_steps=args.eval_steps,
-        eval_split=split,
-        devices=where,
-        warm_start_from=args.warm_start_from,
-        command=command,
-        make_samples=lambda model, split: samples.make(model, problem, config, split),
-        samples_every=args.samples_every,
-    )
-    if args.try_batch_size:
-        return whole.try_batch_size()
-    return experiment.run_schedule(whole, args.schedule)
-
-
 _PLAN = (
     *("local_eval_frequency", "log_step_count_steps", "save_checkpoints_secs"),
     *("keep_checkpoint_max", "keep_checkpoint_every_n_hours", "eval_throttle_seconds"),
@@ -261,24 +214,21 @@ _PLAN = (
 )
 
 
-def set_threads(args: flags.FlagValues) -> None:
-    """Gives TensorFlow the numbers of threads that the flags say, where they say any."""
-    if not (args.inter_op_parallelism_threads or args.intra_op_parallelism_threads):
-        return
-    import tensorflow as tf
+def keep_best(args: flags.FlagValues) -> "KeepBest | None":
+    """Returns which checkpoints the flags say to keep beside the newest; None: none."""
+    if not args.keep_best:
+        return None
+    from t2t_repro.training.best import KeepBest
 
-    tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_parallelism_threads)
-    tf.config.threading.set_intra_op_parallelism_threads(args.intra_op_parallelism_threads)
+    return KeepBest(count=args.keep_best, metric=args.best_metric)
 
 
-def early_stopping(args: flags.FlagValues, split: str):
-    """Returns the EarlyStopping that the flags describe; None: none.
+def early_stopping(args: flags.FlagValues, split: str) -> "EarlyStopping | None":
+    """Returns the early stopping that the flags describe; None: none.
 
     Raises:
         UserError: if it is half described.
     """
-    from t2t_repro.training.early_stopping import EarlyStopping
-
     start = "eval_early_stopping_"
     names = ("metric", "metric_delta", "metric_minimize")
     if args.eval_early_stopping_steps is None:
@@ -289,11 +239,26 @@ def early_stopping(args: flags.FlagValues, split: str):
                 "nothing stops early."
             )
         return None
+    from t2t_repro.training.early_stopping import EarlyStopping
+
     values = {name: getattr(args, start + name) for name in ("steps", *names)}
     return EarlyStopping(**values, split=split)
 
 
-def generate(args: flags.FlagValues) -> None:
+def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:
+    """Finds the largest batch_size for a run."""
+    from t2t_repro.training import batch_size
+
+    if request.generate:
+        request.generate()
+    start, output = request.config.hparams.batch_size, request.run.path / "batch-size.json"
+    command = batch_size.trainer_command(request.command[1:])
+    batch_size.find(command, start, memory_limit_mb, output)
+
+
+def generate(
+    problem: str, data_dir: str, tmp_dir: str, options: dict[str, str], usr_dir: str | None
+) -> None:
     """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
     from t2t_repro import progress
     from t2t_repro.bin import datagen
@@ -301,16 +266,25 @@ def generate(args: flags.FlagValues) -> None:
     from t2t_repro.data.workers import available_cores
 
     report = generate_data(
-        registry.get_problem(args.problem),
-        args.data_dir,
-        args.tmp_dir,
-        options=cli.raw_file_options(args),
+        registry.get_problem(problem),
+        data_dir,
+        tmp_dir,
+        options=options,
         num_processes=available_cores(),
-        load_problem=functools.partial(datagen.load_problem, args.problem, args.t2t_usr_dir),
+        load_problem=functools.partial(datagen.load_problem, problem, usr_dir),
         track=progress.track,
         report=lambda line: print(line, file=sys.stderr),
     )
     datagen.print_summary(report)
+
+
+def make_samples(
+    model: "keras.Model", split: str, *, problem: Problem, config: RunConfig
+) -> "Samples":
+    """Returns what writes samples of a run for TensorBoard; see `views/samples.py`."""
+    from t2t_repro.views import samples
+
+    return samples.make(model, problem, config, split)
 
 
 def registry_help() -> str:

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,44 +15,53 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import batch_size, checkpoints, distribution, guards, optimizers
+from t2t_repro.training import batch_size, checkpoints, devices, distribution, guards, optimizers
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.loop import Plan, make_progress, make_writer, train
+from t2t_repro.training.events import EventWriter
+from t2t_repro.training.loop import make_progress, make_writer, train
 from t2t_repro.training.progress import NoProgress, Progress
-from t2t_repro.training.summaries import Samples, Summaries
+from t2t_repro.training.request import SCHEDULES, TRY_BATCH_SIZE, TrainRequest
+from t2t_repro.training.summaries import Summaries
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+def run(request: TrainRequest) -> dict[str, Any]:
+    """Does what is asked on the devices that are asked for; returns the last evaluation.
+
+    It must come before anything else of TensorFlow or JAX.
+
+    Raises:
+        UserError: as `Experiment` and `devices.choose`.
+    """
+    devices.set_threads(*request.threads)
+    alone = request.schedule in ("evaluate", TRY_BATCH_SIZE)
+    where = ONE if alone else devices.choose(request.worker_gpu)
+    if request.generate:
+        if where.cluster.size > 1:
+            raise UserError(
+                "Expected the data to be there before several workers train on them. Received: "
+                "--generate_data. Make them by t2t-datagen, once for a folder that all share, else "
+                "on every host."
+            )
+        request.generate()
+    return Experiment(request, where).run()
+
+
 class Experiment:
-    """What to run. Its methods that are schedules have T2T's names (trainer_lib.T2TExperiment).
+    """A request on its devices. Its schedules have T2T's names (trainer_lib.T2TExperiment).
 
-    Attributes:
-        run: where it is written.
-        config: the hparams, the problem's name, the data and the seed.
-        problem: the problem itself.
-        plan: how long, and when to save and evaluate.
-        eval_steps: at most this many batches an evaluation; 0: all.
-        eval_split: "dev" or "test".
-        devices: where to train. Of several workers the chief alone writes and evaluates.
-        warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
-        command: the command line, kept in the run directory.
-        make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
-            schedules that evaluate; None: there are none.
-        samples_every: at the steps that are multiples of this; 0: never.
+    Args:
+        request: what to do.
+        where: the devices to train on. Of several workers the chief alone writes and evaluates.
     """
 
-    run: RunDirectory
-    config: RunConfig
-    problem: Problem
-    plan: Plan
-    eval_steps: int = 100
-    eval_split: str = Split.EVAL
-    devices: Devices = ONE
-    warm_start_from: str | None = None
-    command: Sequence[str] = ()
-    make_samples: Callable[[keras.Model, str], Samples] | None = None
-    samples_every: int = 0
+    def __init__(self, request: TrainRequest, where: Devices = ONE):
+        self._request, self._devices = request, where
+        self._config, self._problem = request.config, request.problem
+
+    def run(self) -> dict[str, Any]:
+        """Runs the schedule of the request; returns the last evaluation, {} if there was none."""
+        return getattr(self, self._request.schedule)()
 
     def continuous_train_and_eval(self) -> dict[str, float]:
         """Trains, and evaluates each checkpoint; returns the last evaluation."""
@@ -61,14 +70,15 @@ class Experiment:
     train_and_evaluate = continuous_train_and_eval
 
     def train(self) -> dict[str, float]:
-        """Trains and saves checkpoints, without evaluation."""
+        """Trains and saves checkpoints, without evaluation; returns {}."""
         return self._train(with_evaluation=False)
 
     def evaluate(self) -> dict[str, float]:
-        """Evaluates the newest checkpoint of the run."""
-        model = build_model(self.config, self.problem)
-        state = checkpoints.load_weights(model, self.run.path)
-        progress = make_progress(self.run, self.plan, make_writer(self.run))
+        """Evaluates the newest checkpoint of the run; returns what it found."""
+        request = self._request
+        model = build_model(self._config, self._problem)
+        state = checkpoints.load_weights(model, request.run.path)
+        progress = make_progress(request.run, request.plan, make_writer(request.run))
         return self._evaluation(self._evaluator(model), progress)(state.step)
 
     def try_batch_size(self) -> dict[str, Any]:
@@ -76,15 +86,13 @@ class Experiment:
 
         Prints what they took, for `batch_size.run_trial`, and returns it.
         """
-        from t2t_repro.data.pipeline import describe
-
-        hparams, folder = self.config.hparams, self.config.data_dir
-        data = describe(self.problem, Split.TRAIN, hparams, folder, training=True)
-        model = build_model(self.config, self.problem)
+        hparams = self._config.hparams
+        longest = self._describe_data().longest
+        model = build_model(self._config, self._problem)
         step = distribution.step_function(model)
-        multiplier = self.problem.batch_size_multiplier
+        multiplier = self._problem.batch_size_multiplier
         seconds = 0.0
-        for batch in 2 * batch_size.largest_batches(hparams, data.longest, multiplier):
+        for batch in 2 * batch_size.largest_batches(hparams, longest, multiplier):
             started = time.monotonic()
             with guards.naming_the_batch("a step", batch):
                 step(batch)
@@ -92,53 +100,21 @@ class Experiment:
         return batch_size.report(seconds)
 
     def _train(self, with_evaluation: bool) -> dict[str, float]:
-        from t2t_repro.data.pipeline import make_dataset
-
-        files = [os.path.join(self.config.data_dir, n) for n in self.problem.vocab_filenames]
-        cluster = self.devices.cluster
-        with self.devices.scope():
-            model = build_model(self.config, self.problem)
+        request, where, is_chief = self._request, self._devices, self._devices.cluster.is_chief
+        run, plan = request.run, request.plan
+        with where.scope():
+            model = build_model(self._config, self._problem)
             model.optimizer.build(model.trainable_variables)
-        progress: Progress = NoProgress(self.run, self.plan.train_steps, self.plan.train_steps)
-        writer = make_writer(self.run) if cluster.is_chief else None
-        if cluster.is_chief:
-            progress = make_progress(self.run, self.plan, writer)
-
-        def data(start: int):
-            return make_dataset(
-                self.problem,
-                Split.TRAIN,
-                self.config.hparams,
-                self.config.data_dir,
-                training=True,
-                seed=self.config.random_seed,
-                num_shards=cluster.size,
-                shard_index=cluster.index,
-                replicas=self.devices.local,
-                start=start,
-            )
-
-        # Missing files and an empty filter are found before the run directory is made.
-        data(0)
-        self._check_what_evaluations_decide(with_evaluation)
-        if with_evaluation:
-            evaluation_data(self.problem, self.eval_split, self.config)
-        if self.warm_start_from and cluster.is_chief:
-            self._warm_start(model, self.warm_start_from, files, progress)
+        progress: Progress = NoProgress(run, plan.train_steps, plan.train_steps)
+        writer = make_writer(run) if is_chief else None
+        if is_chief:
+            progress = make_progress(run, plan, writer)
+        self._check(with_evaluation)
+        if is_chief:
+            self._warm_start(model, progress)
         evaluator = self._evaluator(model)
+        summaries = self._summaries(model, evaluator, writer, with_evaluation)
         evaluation = self._evaluation(evaluator, progress)
-        samples = None
-        if self.make_samples and writer and with_evaluation and self.samples_every:
-            samples = self.make_samples(model, self.eval_split)
-        summaries = Summaries(
-            model,
-            self.plan.log_step_count_steps,
-            self.plan.train_steps,
-            writer=writer,
-            evaluator=evaluator if writer else None,
-            samples=samples,
-            samples_every=self.samples_every,
-        )
         results: dict[str, float] = {}
 
         def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
@@ -146,67 +122,28 @@ class Experiment:
             results.update(evaluation(step, wait))
             return results
 
-        with self.run.locked() if cluster.is_chief else contextlib.nullcontext():
-            self.devices.check_alike(self._settings())
-            if cluster.is_chief:
-                self.run.begin(self.config, self.command, files)
-                self._say_what_the_data_are(progress)
-            if writer:
-                names = ("loss", *self.problem.eval_metrics())
-                metrics = [("train", "loss"), *(("eval", name) for name in names)]
-                writer.hparams(self.run.path.name, self.config.hparams, metrics)
+        with run.locked() if is_chief else contextlib.nullcontext():
+            self._begin(progress, writer)
             train(
                 model,
-                data,
-                self.run,
-                self.plan,
+                self._training_data,
+                run,
+                plan,
                 progress=progress,
-                evaluate=evaluate if with_evaluation and cluster.is_chief else None,
-                encoders=self.problem.feature_encoders(self.config.data_dir),
-                devices=self.devices,
+                evaluate=evaluate if with_evaluation and is_chief else None,
+                encoders=self._problem.feature_encoders(self._config.data_dir),
+                devices=where,
                 summaries=summaries,
             )
-            if with_evaluation and not results and cluster.is_chief:
-                evaluate(checkpoints.load_weights(model, self.run.path).step)
-            self.devices.totals([0])  # the others wait for the chief's last evaluation
+            if with_evaluation and not results and is_chief:
+                evaluate(checkpoints.load_weights(model, run.path).step)
+            where.totals([0])  # the others wait for the chief's last evaluation
         return results
 
-    def _settings(self) -> dict[str, Any]:
-        """Returns what must be the same on all workers."""
-        from t2t_repro.data.pipeline import describe
-
-        config, plan = self.config, self.plan
-        data = describe(self.problem, Split.TRAIN, config.hparams, config.data_dir, training=True)
-        return {
-            "hparams": config.hparams.to_json(),
-            "problem": config.problem,
-            "random_seed": config.random_seed,
-            "worker_gpu": self.devices.local,
-            "local_eval_frequency": plan.local_eval_frequency,
-            "save_checkpoints_secs": plan.save_checkpoints_secs,
-            "max_nonfinite_steps": plan.max_nonfinite_steps,
-            "eval_early_stopping": plan.early_stopping,
-            "data": data,
-        }
-
-    def _warm_start(
-        self, model: keras.Model, source: str, files: Sequence[str], progress: Progress
-    ) -> None:
-        """Begins a run that has no checkpoint yet with the weights of another.
-
-        Raises:
-            UserError: if they are of another model (all that differs is listed) or vocabulary.
-        """
-        if checkpoints.list_checkpoints(self.run.checkpoints_dir):
-            return
-        path = checkpoints.find(source)
-        RunDirectory(path.parents[1]).check_vocabularies(files)
-        state = checkpoints.load_weights(model, path)
-        progress.say(f"Weights from {path} (its step {state.step}).")
-
-    def _check_what_evaluations_decide(self, with_evaluation: bool) -> None:
-        """Raises a UserError if the plan asks for a metric that no evaluation reports."""
-        best, early = self.plan.keep_best, self.plan.early_stopping
+    def _check(self, with_evaluation: bool) -> None:
+        """Raises a UserError for what would stop the run later, before its directory is made."""
+        self._training_data(0)
+        best, early = self._request.plan.keep_best, self._request.plan.early_stopping
         flags = {"--keep_best": best, "--eval_early_stopping_steps": early}
         for flag in (name for name, value in flags.items() if value and not with_evaluation):
             raise UserError(
@@ -214,24 +151,87 @@ class Experiment:
                 "Received: train."
             )
         metrics = {"--best_metric": best, "--eval_early_stopping_metric": early}
-        names = ("loss", *self.problem.eval_metrics())
+        names = ("loss", *self._problem.eval_metrics())
         for flag, value in metrics.items():
             if value and value.metric not in names:
                 raise unknown(f"metric of {flag}", value.metric, names)
+        if with_evaluation:
+            evaluation_data(self._problem, self._request.eval_split, self._config)
 
-    def _say_what_the_data_are(self, progress: Progress) -> None:
-        """Says what the split holds and what a batch is, and writes it into the run."""
+    def _training_data(self, start: int):
+        """Returns the endless batches of this worker without the first `start`."""
+        from t2t_repro.data.pipeline import make_dataset
+
+        return make_dataset(
+            self._problem,
+            Split.TRAIN,
+            self._config.hparams,
+            self._config.data_dir,
+            training=True,
+            seed=self._config.random_seed,
+            num_shards=self._devices.cluster.size,
+            shard_index=self._devices.cluster.index,
+            replicas=self._devices.local,
+            start=start,
+        )
+
+    def _warm_start(self, model: keras.Model, progress: Progress) -> None:
+        """Begins a run that has no checkpoint yet with the weights of another, if one is named.
+
+        Raises:
+            UserError: if they are of another model (all that differs is listed) or vocabulary.
+        """
+        source = self._request.warm_start_from
+        if not source or checkpoints.list_checkpoints(self._request.run.checkpoints_dir):
+            return
+        path = checkpoints.find(source)
+        RunDirectory(path.parents[1]).check_vocabularies(self._vocabularies())
+        state = checkpoints.load_weights(model, path)
+        progress.say(f"Weights from {path} (its step {state.step}).")
+
+    def _vocabularies(self) -> list[str]:
+        return [os.path.join(self._config.data_dir, n) for n in self._problem.vocab_filenames]
+
+    def _begin(self, progress: Progress, writer: EventWriter | None) -> None:
+        """Begins the run directory, once all workers have said that they are about the same."""
+        run, cluster = self._request.run, self._devices.cluster
+        data = self._describe_data()
+        self._devices.check_alike(self._settings(data))
+        if not cluster.is_chief:
+            return
+        run.begin(self._config, self._request.command, self._vocabularies())
+        self._say_what_the_data_are(data, progress)
+        if writer:
+            names = ("loss", *self._problem.eval_metrics())
+            metrics = [("train", "loss"), *(("eval", name) for name in names)]
+            writer.hparams(run.path.name, self._config.hparams, metrics)
+
+    def _settings(self, data) -> dict[str, Any]:
+        """Returns what must be the same on all workers."""
+        config, plan = self._config, self._request.plan
+        return {
+            "hparams": config.hparams.to_json(),
+            "problem": config.problem,
+            "random_seed": config.random_seed,
+            "worker_gpu": self._devices.local,
+            "local_eval_frequency": plan.local_eval_frequency,
+            "save_checkpoints_secs": plan.save_checkpoints_secs,
+            "max_nonfinite_steps": plan.max_nonfinite_steps,
+            "eval_early_stopping": plan.early_stopping,
+            "data": data,
+        }
+
+    def _describe_data(self):
+        """Returns the SplitStatistics of the training data in batches for all devices."""
         from t2t_repro.data.pipeline import describe
 
-        hparams, replicas = self.config.hparams, self.devices.replicas
-        data = describe(
-            self.problem,
-            Split.TRAIN,
-            hparams,
-            self.config.data_dir,
-            training=True,
-            replicas=replicas,
-        )
+        config, replicas = self._config, self._devices.replicas
+        where = (config.hparams, config.data_dir)
+        return describe(self._problem, Split.TRAIN, *where, training=True, replicas=replicas)
+
+    def _say_what_the_data_are(self, data, progress: Progress) -> None:
+        """Says what the split holds and what a batch is, and writes it into the run."""
+        hparams, replicas = self._config.hparams, self._devices.replicas
         unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
         progress.say(
             f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
@@ -243,38 +243,46 @@ class Experiment:
         )
         statistics = {"kept": data.kept, **dataclasses.asdict(data)}
         text = json.dumps(statistics, indent=1) + "\n"
-        write_text_atomic(self.run.path / "training-data.json", text)
+        write_text_atomic(self._request.run.path / "training-data.json", text)
+
+    def _summaries(
+        self,
+        model: keras.Model,
+        evaluator: Evaluator,
+        writer: EventWriter | None,
+        with_evaluation: bool,
+    ) -> Summaries:
+        request = self._request
+        samples = None
+        if request.make_samples and writer and with_evaluation and request.samples_every:
+            samples = request.make_samples(model, request.eval_split)
+        return Summaries(
+            model,
+            request.plan.log_step_count_steps,
+            request.plan.train_steps,
+            writer=writer,
+            evaluator=evaluator if writer else None,
+            samples=samples,
+            samples_every=request.samples_every,
+        )
 
     def _evaluator(self, model: keras.Model) -> Evaluator:
-        return Evaluator(model, self.problem.eval_metrics())
+        return Evaluator(model, self._problem.eval_metrics())
 
-    def _evaluation(self, evaluator, progress):
+    def _evaluation(self, evaluator: Evaluator, progress: Progress):
         """Returns a function that evaluates the model as it is at a step, waits, and reports."""
+        request = self._request
 
         def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
             started = time.monotonic()
-            dataset = evaluation_data(self.problem, self.eval_split, self.config)
-            values = evaluator.evaluate(dataset, self.eval_steps)
+            dataset = evaluation_data(self._problem, request.eval_split, self._config)
+            values = evaluator.evaluate(dataset, request.eval_steps)
             seconds = time.monotonic() - started
             wait()
-            progress.evaluation(step, values, self.eval_split, seconds)
+            progress.evaluation(step, values, request.eval_split, seconds)
             return values
 
         return evaluate
-
-
-SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")
-
-
-def run_schedule(experiment: Experiment, schedule: str) -> dict[str, float]:
-    """Runs one of `SCHEDULES`; returns the last evaluation, {} if there was none.
-
-    Raises:
-        UserError: on an unknown schedule.
-    """
-    if schedule not in SCHEDULES:
-        raise unknown("schedule", schedule, SCHEDULES)
-    return getattr(experiment, schedule)()
 
 
 def evaluation_data(problem: Problem, split: str, config: RunConfig):

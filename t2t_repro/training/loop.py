@@ -22,11 +22,10 @@ import numpy as np
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution, guards, signals
-from t2t_repro.training.best import KeepBest
 from t2t_repro.training.devices import ONE, Devices
-from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.events import EventWriter
 from t2t_repro.training.progress import Progress
+from t2t_repro.training.request import Plan
 from t2t_repro.training.saving import PERMANENT, NoSaver, Saver
 from t2t_repro.training.summaries import Summaries
 
@@ -34,49 +33,6 @@ Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
 _EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
 _NOT_FINITE = "nonfinite_steps"  # how many steps were left out since the run began
 _SECONDS = "seconds"  # how long the run has trained, all its processes together
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How long to train and what to do on the way; T2T's names where it has them.
-
-    Attributes:
-        train_steps: the step at which the run ends, counted from its very start.
-        local_eval_frequency: save a checkpoint and evaluate every this many steps.
-        save_checkpoints_secs: save and evaluate every this many seconds instead; 0: by steps.
-        keep_checkpoint_max: keep the newest this many checkpoints; 0: all.
-        keep_checkpoint_every_n_hours: of the older, keep one for this many hours of training.
-        eval_throttle_seconds: do not evaluate again sooner than this after the last evaluation.
-        log_step_count_steps: report every this many steps.
-        max_nonfinite_steps: leave out up to this many steps whose loss or gradients are not finite.
-        restart_damaged_run: begin anew where all checkpoints are damaged.
-        keep_best: which checkpoints to keep beside the newest; None: none.
-        early_stopping: when to stop before `train_steps`; None: never.
-    """
-
-    train_steps: int
-    local_eval_frequency: int = 1000
-    save_checkpoints_secs: int = 0
-    keep_checkpoint_max: int = 20
-    keep_checkpoint_every_n_hours: float = 10000
-    eval_throttle_seconds: int = 0
-    log_step_count_steps: int = 100
-    max_nonfinite_steps: int = 0
-    restart_damaged_run: bool = False
-    keep_best: KeepBest | None = None
-    early_stopping: EarlyStopping | None = None
-
-    def __post_init__(self):
-        for name in ("train_steps", "local_eval_frequency", "log_step_count_steps"):
-            if getattr(self, name) < 1:
-                raise UserError(f"Expected --{name} >= 1. Received: {getattr(self, name)}.")
-        names = ("save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds")
-        for name in (*names, "max_nonfinite_steps"):
-            if getattr(self, name) < 0:
-                raise UserError(f"Expected --{name} >= 0. Received: {getattr(self, name)}.")
-        if self.keep_checkpoint_every_n_hours <= 0:
-            hours = self.keep_checkpoint_every_n_hours
-            raise UserError(f"Expected --keep_checkpoint_every_n_hours > 0. Received: {hours}.")
 
 
 def train(

@@ -86,6 +86,7 @@ def train():
     """Trains a model on endless batches; returns the state, the steps evaluated, what was said."""
     from t2t_repro.training import checkpoints, loop
     from t2t_repro.training.progress import Progress
+    from t2t_repro.training.request import Plan
 
     def train(model, batches, run, **plan):
         plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
@@ -99,7 +100,7 @@ def train():
             progress.evaluation(step, {"loss": 1.0}, "dev", 0.1)
             return {"loss": 1.0}
 
-        plan = loop.Plan(**plan)
+        plan = Plan(**plan)
         state = loop.train(model, batches.skip, run, plan, progress=progress, evaluate=evaluate)
         return state, evaluations, stream.getvalue()
 

@@ -12,13 +12,8 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
-from t2t_repro.training.experiment import (
-    Experiment,
-    build_model,
-    evaluation_data,
-    run_schedule,
-)
-from t2t_repro.training.loop import Plan
+from t2t_repro.training.experiment import Experiment, build_model, evaluation_data
+from t2t_repro.training.request import Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -32,7 +27,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture
 def make(tmp_path, data_dir):
-    """Returns a factory of experiments on a tiny problem, in tmp_path/run."""
+    """Returns a factory of requests on a tiny problem, in tmp_path/run."""
 
     def make(steps=4, run="run", overrides="", seed=0, frequency=2, **options):
         overrides = overrides or "batch_size=256,num_hidden_layers=1"
@@ -46,7 +41,7 @@ def make(tmp_path, data_dir):
             random_seed=seed,
         )
         plan = Plan(train_steps=steps, local_eval_frequency=frequency, log_step_count_steps=1)
-        return Experiment(
+        return TrainRequest(
             run=RunDirectory(tmp_path / run),
             config=config,
             problem=registry.get_problem(PROBLEM),
@@ -58,8 +53,8 @@ def make(tmp_path, data_dir):
     return make
 
 
-def weights_of(experiment, step):
-    path = experiment.run.checkpoints_dir / f"ckpt-{step}" / "weights.npz"
+def weights_of(request, step):
+    path = request.run.checkpoints_dir / f"ckpt-{step}" / "weights.npz"
     return checkpoints.read_arrays(path)
 
 
@@ -70,9 +65,9 @@ def test_it_learns_to_reverse(make):
         "learning_rate_warmup_steps=30,learning_rate_decay_steps=200,label_smoothing=0,"
         "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     )
-    experiment = make(steps=300, overrides=settings, frequency=300, eval_steps=0)
-    experiment = dataclasses.replace(experiment, plan=Plan(train_steps=300))
-    result = run_schedule(experiment, "continuous_train_and_eval")
+    request = make(steps=300, overrides=settings, frequency=300, eval_steps=0)
+    request = dataclasses.replace(request, plan=Plan(train_steps=300))
+    result = Experiment(request).run()
     assert result["accuracy"] > 0.88  # 0.92 when it was written; 0.55 without a way to look back
 
 
@@ -97,9 +92,9 @@ assert "tensorflow" not in sys.modules
 
 
 def test_it_says_what_the_data_are(make, capsys):
-    experiment = make(steps=1)
-    experiment.train()
-    data = json.loads((experiment.run.path / "training-data.json").read_text())
+    request = make(steps=1)
+    Experiment(request).train()
+    data = json.loads((request.run.path / "training-data.json").read_text())
     expected = (
         f"{data['kept']:,} examples of {data['examples']:,} (0 too long, 0 too short), "
         f"{data['targets_tokens']:,} target tokens, {data['padding']:.1%} padding, "
@@ -111,24 +106,24 @@ def test_it_says_what_the_data_are(make, capsys):
 
 
 def test_schedules(make):
-    experiment = make()
-    result = run_schedule(experiment, "continuous_train_and_eval")
+    request = make()
+    result = Experiment(request).run()
     assert set(result) == {
         "loss", "accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"
     }  # fmt: skip
-    rows = [(row["kind"], row["step"]) for row in experiment.run.read_metrics()]
+    rows = [(row["kind"], row["step"]) for row in request.run.read_metrics()]
     assert rows == [
         ("train", 1), ("train", 2), ("eval", 2), ("train", 3), ("train", 4), ("eval", 4)
     ]  # fmt: skip
-    config = experiment.run.config()
+    config = request.run.config()
     assert config.commands[0].endswith("t2t-trainer --x") and config.problem == PROBLEM
-    assert config.hparams == experiment.config.hparams
+    assert config.hparams == request.config.hparams
     # A run that is done is evaluated, not trained.
-    assert run_schedule(make(), "evaluate") == pytest.approx(result, rel=1e-5)
-    assert run_schedule(make(), "train_and_evaluate") == pytest.approx(result, rel=1e-5)
-    assert run_schedule(make(), "train") == {}
+    assert Experiment(make(schedule="evaluate")).run() == pytest.approx(result, rel=1e-5)
+    assert Experiment(make(schedule="train_and_evaluate")).run() == pytest.approx(result, rel=1e-5)
+    assert Experiment(make(schedule="train")).run() == {}
     with pytest.raises(UserError, match="Unknown schedule. Received: 'evaluat'.*'evaluate'"):
-        run_schedule(make(), "evaluat")
+        make(schedule="evaluat")
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
@@ -139,24 +134,24 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(make, dtype):
         "frequency": 3,
     }
     straight = make(steps=7, run="straight", **options)
-    straight.train()
-    make(steps=3, run="stopped", **options).train()
+    Experiment(straight).train()
+    Experiment(make(steps=3, run="stopped", **options)).train()
     stopped = make(steps=7, run="stopped", **options)
-    stopped.train()
+    Experiment(stopped).train()
     expected, actual = weights_of(straight, 7), weights_of(stopped, 7)
     assert set(expected) == set(actual)
     for name, value in expected.items():
         np.testing.assert_array_equal(value, actual[name], name)
     losses = [
-        [row["loss"] for row in experiment.run.read_metrics()] for experiment in (straight, stopped)
+        [row["loss"] for row in request.run.read_metrics()] for request in (straight, stopped)
     ]
     assert losses[0] == losses[1]
 
 
 def test_the_seed_decides_the_weights(make):
     def first_weights(seed):
-        experiment = make(seed=seed)
-        model = build_model(experiment.config, experiment.problem)
+        request = make(seed=seed)
+        model = build_model(request.config, request.problem)
         return {name: np.asarray(v) for name, v in checkpoints.named_weights(model).items()}
 
     one, again, other = first_weights(0), first_weights(0), first_weights(1)
@@ -165,61 +160,64 @@ def test_the_seed_decides_the_weights(make):
 
 
 def test_another_configuration_in_the_same_directory_is_refused(make):
-    experiment = make()
-    experiment.run.begin(experiment.config, [], [])
+    request = make()
+    request.run.begin(request.config, [], [])
     with pytest.raises(UserError, match="begun with another configuration: .*hidden_size was 16"):
-        make(overrides="hidden_size=24").train()
+        Experiment(make(overrides="hidden_size=24")).train()
 
 
 def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
     first = make(run="first")
-    first.train()
+    Experiment(first).train()
     second = make(run="second", steps=1, warm_start_from=str(first.run.path))
-    second.train()
+    Experiment(second).train()
     assert "(its step 4)" in capsys.readouterr().out
     # The first step's learning rate is 0, as T2T's: the weights are still those of the first run.
     for name, value in weights_of(first, 4).items():
         np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
 
 
-def test_a_warm_start_from_another_model_or_vocabulary_leaves_nothing_behind(make, tmp_path):
+def test_a_warm_start_from_another_model_or_vocabulary_leaves_nothing_behind(
+    make, tmp_path, monkeypatch
+):
     first = make(run="first", steps=1)
-    first.train()
+    Experiment(first).train()
     options = {"warm_start_from": str(first.run.path)}
     second = make(run="second", overrides="batch_size=256,num_hidden_layers=2", **options)
     with pytest.raises(UserError, match=r"missing decoder/layer_1/.*ckpt-1|ckpt-1.*missing .*lay"):
-        second.train()
+        Experiment(second).train()
     assert not second.run.path.exists()
     (tmp_path / "vocab").write_text("a\nb\n")
     (first.run.path / "vocab").write_text("a\nc\n")
     third = make(run="third", **options)
     model = build_model(third.config, third.problem)
+    monkeypatch.setattr(Experiment, "_vocabularies", lambda self: [tmp_path / "vocab"])
     with pytest.raises(UserError, match="be the vocabulary of the run .*line 2: 'c' became 'b'"):
-        third._warm_start(model, options["warm_start_from"], [tmp_path / "vocab"], None)
+        Experiment(third)._warm_start(model, None)
 
 
 def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):
-    experiment = make()
-    config = dataclasses.replace(experiment.config, data_dir=str(tmp_path / "empty"))
+    request = make()
+    config = dataclasses.replace(request.config, data_dir=str(tmp_path / "empty"))
     with pytest.raises(UserError, match="t2t-datagen"):
-        dataclasses.replace(experiment, config=config).train()
-    assert not experiment.run.path.exists()
+        Experiment(dataclasses.replace(request, config=config)).train()
+    assert not request.run.path.exists()
 
 
 def test_a_split_that_the_problem_lacks_is_refused(make):
-    experiment = make(eval_split="test")
+    request = make(eval_split="test")
     with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
-        experiment.train_and_evaluate()
-    assert not experiment.run.path.exists()
+        Experiment(request).train_and_evaluate()
+    assert not request.run.path.exists()
     with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
-        evaluation_data(experiment.problem, "test", experiment.config)
+        evaluation_data(request.problem, "test", request.config)
 
 
 def test_weights_of_another_model_are_refused(make, tmp_path):
-    experiment = make()
-    model = build_model(experiment.config, experiment.problem)
+    request = make()
+    model = build_model(request.config, request.problem)
     checkpoints.save(tmp_path, model, checkpoints.State(step=1))
-    hparams = dataclasses.replace(experiment.config.hparams, filter_size=12)
-    other = build_model(dataclasses.replace(experiment.config, hparams=hparams), experiment.problem)
+    hparams = dataclasses.replace(request.config.hparams, filter_size=12)
+    other = build_model(dataclasses.replace(request.config, hparams=hparams), request.problem)
     with pytest.raises(UserError, match=r"ffn/.*kernel is \(16, 8\), expected \(16, 12\)"):
         checkpoints.load_weights(other, tmp_path)

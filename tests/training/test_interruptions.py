@@ -17,8 +17,8 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, loop, signals
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
-from t2t_repro.training.loop import Plan
 from t2t_repro.training.progress import Progress
+from t2t_repro.training.request import Plan
 
 
 class Hooked(Progress):

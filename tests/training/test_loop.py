@@ -8,7 +8,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution, loop
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.loop import Plan
+from t2t_repro.training.request import Plan
 
 
 def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches, train, steps):

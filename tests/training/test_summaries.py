@@ -9,6 +9,7 @@ from t2t_repro import registry
 from t2t_repro.training import distribution, loop
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import EventWriter
+from t2t_repro.training.request import Plan
 from t2t_repro.training.summaries import Summaries
 
 
@@ -86,7 +87,7 @@ def test_what_is_reported(run, make_model, make_batches):
 
 
 def test_a_run_writes_them_to_metrics_and_events(run, make_model, make_batches, steps):
-    plan = loop.Plan(train_steps=4, log_step_count_steps=2)
+    plan = Plan(train_steps=4, log_step_count_steps=2)
     loop.train(make_model(), make_batches().skip, run, plan)
     rows = steps(run)
     assert [row["step"] for row in rows] == [2, 4]
@@ -97,7 +98,7 @@ def test_a_run_writes_them_to_metrics_and_events(run, make_model, make_batches, 
     for name in names:
         assert [step for step, _ in found[name]] == [2, 4]
     assert found["gradient_norm"][0][1] == pytest.approx(rows[0]["gradient_norm"])
-    loop.train(make_model(), make_batches().skip, run, loop.Plan(train_steps=6))
+    loop.train(make_model(), make_batches().skip, run, Plan(train_steps=6))
     logs = [
         (event.session_log.status, event.step)
         for file in run.path.glob("events.out.tfevents*")
@@ -111,7 +112,7 @@ def test_samples_come_at_their_steps(run, make_model, make_batches):
     seen = []
     writer = EventWriter(run.path)
     options = {"samples": lambda step, to: seen.append((step, to)), "samples_every": 3}
-    plan = loop.Plan(train_steps=7)
+    plan = Plan(train_steps=7)
     for summaries in (
         Summaries(make_model(), 5, 7, writer=writer, **options),
         Summaries(make_model(), 5, 7, **options),

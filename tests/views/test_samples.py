@@ -8,7 +8,7 @@ from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, experiment
-from t2t_repro.training.loop import Plan
+from t2t_repro.training.request import Plan, TrainRequest
 from t2t_repro.views import pictures, samples
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -30,16 +30,17 @@ def runs(tmp_path_factory):
     )
     made = {}
     for name, every in (("with", 2), ("without", 0)):
-        whole = experiment.Experiment(
+        whole = TrainRequest(
             run=RunDirectory(folder / name),
             config=config,
             problem=problem,
             plan=Plan(train_steps=4, log_step_count_steps=2 if every else 100),
+            schedule="continuous_train_and_eval" if every else "train",
             eval_steps=1,
             make_samples=lambda model, split: samples.make(model, problem, config, split),
             samples_every=every,
         )
-        whole.continuous_train_and_eval() if every else whole.train()
+        experiment.Experiment(whole).run()
         made[name] = whole
     return made
 

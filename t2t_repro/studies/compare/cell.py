@@ -23,8 +23,10 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import grid, norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Plan
 from t2t_repro.text.encoders import EOS_ID, PAD_ID
-from t2t_repro.training import checkpoints, distribution, experiment, guards, loop
+from t2t_repro.training import checkpoints, distribution, experiment, guards
 from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.request import Plan as TrainPlan
+from t2t_repro.training.request import TrainRequest
 
 _REPORTS = 100  # lines of training in metrics.jsonl
 _MEASURED = 2  # batches whose gradients are measured
@@ -58,11 +60,11 @@ def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
         version=__version__,
         random_seed=cell.seed,
     )
-    whole = experiment.Experiment(
+    request = TrainRequest(
         run=directory,
         config=config,
         problem=problem,
-        plan=loop.Plan(
+        plan=TrainPlan(
             train_steps=plan.train_steps,
             local_eval_frequency=max(1, plan.train_steps // plan.evaluations),
             keep_checkpoint_max=0,  # they are measured below, and then all but the last go
@@ -73,7 +75,7 @@ def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
     )
     stopped_at = None
     try:
-        experiment.run_schedule(whole, "continuous_train_and_eval")
+        experiment.Experiment(request).run()
     except UserError as error:
         if not isinstance(error.__cause__, distribution.NotFinite):
             raise

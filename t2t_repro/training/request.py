@@ -1,0 +1,110 @@
+"""What a training run is asked to do: made once, by t2t-trainer of its flags, and passed on.
+
+It loads nothing heavy, so that a wrong flag is answered at once.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from t2t_repro.errors import UserError, unknown
+from t2t_repro.problem import Problem, Split
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+if TYPE_CHECKING:
+    import keras
+
+    from t2t_repro.training.best import KeepBest
+    from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.summaries import Samples
+
+SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")
+TRY_BATCH_SIZE = "try_batch_size"  # the schedule of `batch_size.run_trial`
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long to train and what to do on the way; T2T's names where it has them.
+
+    Attributes:
+        train_steps: the step at which the run ends, counted from its very start.
+        local_eval_frequency: save a checkpoint and evaluate every this many steps.
+        save_checkpoints_secs: save and evaluate every this many seconds instead; 0: by steps.
+        keep_checkpoint_max: keep the newest this many checkpoints; 0: all.
+        keep_checkpoint_every_n_hours: of the older, keep one for this many hours of training.
+        eval_throttle_seconds: do not evaluate again sooner than this after the last evaluation.
+        log_step_count_steps: report every this many steps.
+        max_nonfinite_steps: leave out up to this many steps whose loss or gradients are not finite.
+        restart_damaged_run: begin anew where all checkpoints are damaged.
+        keep_best: which checkpoints to keep beside the newest; None: none.
+        early_stopping: when to stop before `train_steps`; None: never.
+    """
+
+    train_steps: int
+    local_eval_frequency: int = 1000
+    save_checkpoints_secs: int = 0
+    keep_checkpoint_max: int = 20
+    keep_checkpoint_every_n_hours: float = 10000
+    eval_throttle_seconds: int = 0
+    log_step_count_steps: int = 100
+    max_nonfinite_steps: int = 0
+    restart_damaged_run: bool = False
+    keep_best: "KeepBest | None" = None
+    early_stopping: "EarlyStopping | None" = None
+
+    def __post_init__(self):
+        for name in ("train_steps", "local_eval_frequency", "log_step_count_steps"):
+            if getattr(self, name) < 1:
+                raise UserError(f"Expected --{name} >= 1. Received: {getattr(self, name)}.")
+        names = ("save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds")
+        for name in (*names, "max_nonfinite_steps"):
+            if getattr(self, name) < 0:
+                raise UserError(f"Expected --{name} >= 0. Received: {getattr(self, name)}.")
+        if self.keep_checkpoint_every_n_hours <= 0:
+            hours = self.keep_checkpoint_every_n_hours
+            raise UserError(f"Expected --keep_checkpoint_every_n_hours > 0. Received: {hours}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """What to train, where and how.
+
+    Attributes:
+        run: where it is written.
+        config: the hparams, the problem's name, the data and the seed.
+        problem: the problem itself.
+        plan: how long, and when to save and evaluate.
+        schedule: one of `SCHEDULES`, or `TRY_BATCH_SIZE`.
+        eval_steps: at most this many batches an evaluation; 0: all.
+        eval_split: "dev" or "test".
+        worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
+        threads: TensorFlow's among operations, and in an operation; 0: its own.
+        warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
+        command: the command line, kept in the run directory.
+        generate: makes the data first; None: they are there.
+        make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
+            schedules that evaluate; None: there are none.
+        samples_every: at the steps that are multiples of this; 0: never.
+
+    Raises:
+        UserError: on an unknown schedule.
+    """
+
+    run: RunDirectory
+    config: RunConfig
+    problem: Problem
+    plan: Plan
+    schedule: str = SCHEDULES[0]
+    eval_steps: int = 100
+    eval_split: str = Split.EVAL
+    worker_gpu: int | None = None
+    threads: tuple[int, int] = (0, 0)
+    warm_start_from: str | None = None
+    command: Sequence[str] = ()
+    generate: Callable[[], None] | None = None
+    make_samples: "Callable[[keras.Model, str], Samples] | None" = None
+    samples_every: int = 0
+
+    def __post_init__(self):
+        if self.schedule not in (*SCHEDULES, TRY_BATCH_SIZE):
+            raise unknown("schedule", self.schedule, SCHEDULES)
