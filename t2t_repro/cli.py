@@ -4,15 +4,19 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and `console
 global flag, so that importing it for its functions changes nothing.
 """
 
+import dataclasses
 import errno
 import os
 import sys
 from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from absl import flags
 
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.run_directory import RunConfig, RunDirectory
+
+Request = TypeVar("Request")
 
 # T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
@@ -135,6 +139,18 @@ def define_run_flags(f: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def request(args: flags.FlagValues, kind: type[Request]) -> Request:
+    """Returns flags as a dataclass whose fields have their names.
+
+    A field `given` gets the names of those that stand in the command line.
+    """
+    names = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    values: dict[str, Any] = {name: args[name].value for name in names if name != "given"}
+    if "given" in names:
+        values["given"] = frozenset(name for name in values if args[name].present)
+    return kind(**values)
 
 
 def define_raw_file_flags(f: flags.FlagValues) -> None:

@@ -16,7 +16,7 @@ PACKAGE = "t2t_repro"
 FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory", "cli"),
-        *("progress", "processes", "memory", "schema", "fields"),
+        *("progress", "processes", "memory", "schema", "page_policy", "fields"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

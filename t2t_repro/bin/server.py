@@ -12,14 +12,6 @@ another address: it knows no passwords, and no encryption. Ctrl-C or SIGTERM: it
 asked, and ends.
 """
 
-import ipaddress
-import math
-import os
-import signal
-import socket
-import sys
-from typing import Any
-
 from absl import flags
 
 from t2t_repro import cli
@@ -54,23 +46,9 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Serves until a signal comes."""
     check_installed()
-    from t2t_repro.serving import exported
+    from t2t_repro.serving import server
 
-    if not args.model:
-        raise UserError(
-            "Expected --model, the folder that t2t-exporter wrote. Received: none. Name it."
-        )
-    if args.max_sentences > args.max_queue:
-        raise UserError(
-            f"Expected --max_queue of at least --max_sentences={args.max_sentences}: a request's "
-            f"sentences wait together. Received: {args.max_queue}. Change one of them."
-        )
-    exported.find(args.model)
-    # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    with listen(args.host, args.port) as sock:
-        print(f"Loading {args.model} ...", flush=True)
-        serve(exported.ExportedModel(args.model), sock, args)
+    server.serve(cli.request(args, server.Settings))
 
 
 def check_installed() -> None:
@@ -88,97 +66,6 @@ def check_installed() -> None:
             f"Expected the packages of a server. Received: no {error.name}. Install them by "
             "pip install 't2t_repro[server]'."
         ) from error
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that is bound to the address; who connects waits for `serve`.
-
-    Raises:
-        UserError: if the address is not this machine's, or its port is taken.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        sock = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise UserError(
-            f"Expected --host, an address of this machine. Received: {host!r} ({error.strerror}). "
-            "Give 127.0.0.1, or another that it has."
-        ) from error
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-    except OSError as error:
-        sock.close()
-        raise UserError(
-            f"Expected --host and --port on which nothing listens. Received: {host}, port {port} "
-            f"({error.strerror}). Give another --port; 0 takes one that is free."
-        ) from error
-    return sock
-
-
-def serve(model: Any, sock: socket.socket, args: flags.FlagValues) -> None:
-    """Answers on the socket until SIGTERM or SIGINT, and then what it has been asked already.
-
-    Args:
-        model: an `ExportedModel`.
-        sock: bound.
-        args: t2t-server's flags.
-    """
-    import uvicorn
-
-    from t2t_repro.serving import app
-    from t2t_repro.serving.requests import Limits
-
-    limits = Limits.of(
-        model,
-        args.max_sentence_tokens,
-        max_body_bytes=args.max_body_bytes,
-        max_sentences=args.max_sentences,
-        timeout_s=args.timeout_s,
-    )
-    application = app.create(
-        model,
-        limits,
-        max_batch_size=args.max_batch_size,
-        max_batch_tokens=args.max_batch_tokens,
-        batch_timeout=args.batch_timeout_ms / 1000,
-        max_queue=args.max_queue,
-    )
-    config = uvicorn.Config(
-        application,
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=args.max_connections,
-        timeout_graceful_shutdown=math.ceil(2 * args.timeout_s),
-    )
-    # uvicorn hears signals while it serves, and when it is done raises them again for us.
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda signum, frame: sys.exit(0))
-    sock.listen(config.backlog)
-    address, port = sock.getsockname()[:2]
-    warn_of_reach(address)
-    host = f"[{address}]" if ":" in address else address
-    print(f"Serving {model.name} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-    uvicorn.Server(config).run(sockets=[sock])
-
-
-def warn_of_reach(address: str) -> None:
-    """Warns where others than this machine can ask."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if not ip.is_loopback:
-        where = "every address of this machine" if ip.is_unspecified else address
-        print(
-            f"t2t-server: warning: it listens on {where}: whoever reaches that may translate, "
-            "without a password, and what is sent is not encrypted. --host=127.0.0.1 keeps it to "
-            "this machine.",
-            file=sys.stderr,
-        )
 
 
 def console() -> None:

@@ -1,10 +1,7 @@
 """The ASGI application: who asks what, and in which form the answer goes back."""
 
 import asyncio
-import base64
 import contextlib
-import hashlib
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
@@ -18,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from t2t_repro.page_policy import page_policy
 from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.exported import ExportedModel, Question
 from t2t_repro.serving.metrics import Metrics
@@ -78,7 +76,8 @@ def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
         lifespan=lifespan,
     )
     paths = frozenset(route.path for route in routes)
-    app.add_middleware(_Observed, metrics=service.metrics, paths=paths, policy=_policy(page))
+    policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
+    app.add_middleware(_Observed, metrics=service.metrics, paths=paths, policy=policy)
     return app
 
 
@@ -252,21 +251,6 @@ class _Observed:
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.request(path, status, time.perf_counter() - start)
-
-
-def _policy(page: str) -> str:
-    """Lets the page run its own script and style, known by their hashes, and ask this server."""
-
-    def hashed(element: str) -> str:
-        (text,) = re.findall(f"<{element}>(.*?)</{element}>", page, re.DOTALL)
-        digest = hashlib.sha256(text.encode()).digest()
-        return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {hashed('script')}; style-src {hashed('style')}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    )
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -6,7 +6,6 @@ Content-Security-Policy that lets its own script and style run, and nothing else
 
 import base64
 import dataclasses
-import hashlib
 import html
 import importlib.resources
 import json
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from t2t_repro.page_policy import page_policy
 from t2t_repro.views.attention import LOOKS_AT, Head, Maps
 
 STEPS = 65535  # weights are stored as 16-bit shares of 1
@@ -42,7 +42,7 @@ def page(found: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
         both = words["encoder-decoder"]
         sides = {"SOURCE": list(both.keys), "TARGET": list(both.queries)}
     values = {
-        "POLICY": _policy(text),
+        "POLICY": page_policy(text),
         "TITLE": html.escape(title),
         "LOOKS_AT": f"{LOOKS_AT:g}",
         "DATA": data,
@@ -50,16 +50,6 @@ def page(found: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
     }
     # In one pass, so that a sentence with a mark in it stays a sentence.
     return re.sub("@([A-Z_]+)@", lambda match: values[match[1]], text)
-
-
-def _policy(text: str) -> str:
-    """Returns the policy under which the page's one script and one style run."""
-    parts = ["default-src 'none'", "base-uri 'none'", "form-action 'none'"]
-    for element in ("script", "style"):
-        (inline,) = re.findall(f"<{element}>(.*?)</{element}>", text, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(inline.encode("utf-8")).digest()).decode("ascii")
-        parts.append(f"{element}-src 'sha256-{digest}'")
-    return "; ".join(parts)
 
 
 def _stored(each: Maps) -> dict:

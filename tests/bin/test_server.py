@@ -17,6 +17,7 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.bin import server
 from t2t_repro.serving import exported
+from t2t_repro.serving.server import warn_of_reach
 
 # The program with a model that takes its time: no TensorFlow is loaded.
 SLOW = """
@@ -165,7 +166,7 @@ def test_packages_that_are_not_installed(missing, monkeypatch, capsys):
     ],
 )
 def test_a_warning_where_others_can_ask(address, said, capsys):
-    server.warn_of_reach(address)
+    warn_of_reach(address)
     error = capsys.readouterr().err
     assert said in error and bool(said) == bool(error)
 

@@ -1,0 +1,139 @@
+"""The server as a whole: its settings, its socket, and how it begins and ends."""
+
+import dataclasses
+import ipaddress
+import math
+import os
+import signal
+import socket
+import sys
+
+import uvicorn
+
+from t2t_repro.errors import UserError
+from t2t_repro.serving import app, exported
+from t2t_repro.serving.requests import Limits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The flags of t2t-server, by their names."""
+
+    model: str | None
+    host: str
+    port: int
+    max_batch_size: int
+    max_batch_tokens: int
+    batch_timeout_ms: int
+    max_queue: int
+    max_sentences: int
+    max_body_bytes: int
+    max_connections: int
+    max_sentence_tokens: int | None
+    timeout_s: float
+
+    def __post_init__(self):
+        if not self.model:
+            raise UserError(
+                "Expected --model, the folder that t2t-exporter wrote. Received: none. Name it."
+            )
+        if self.max_sentences > self.max_queue:
+            raise UserError(
+                f"Expected --max_queue of at least --max_sentences={self.max_sentences}: a "
+                f"request's sentences wait together. Received: {self.max_queue}. Change one of "
+                "them."
+            )
+
+
+def serve(settings: Settings) -> None:
+    """Loads the model and answers until a signal comes.
+
+    Raises:
+        UserError: if there is no export, it cannot be loaded, or the address cannot be had.
+    """
+    folder = exported.find(settings.model or "")
+    # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    with _listen(settings.host, settings.port) as sock:
+        print(f"Loading {settings.model} ...", flush=True)
+        _answer(exported.ExportedModel(folder), sock, settings)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that is bound to the address; who connects waits for an answer.
+
+    Raises:
+        UserError: if the address is not this machine's, or its port is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UserError(
+            f"Expected --host, an address of this machine. Received: {host!r} ({error.strerror}). "
+            "Give 127.0.0.1, or another that it has."
+        ) from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise UserError(
+            f"Expected --host and --port on which nothing listens. Received: {host}, port {port} "
+            f"({error.strerror}). Give another --port; 0 takes one that is free."
+        ) from error
+    return sock
+
+
+def _answer(model: exported.ExportedModel, sock: socket.socket, settings: Settings) -> None:
+    """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
+    limits = Limits.of(
+        model,
+        settings.max_sentence_tokens,
+        max_body_bytes=settings.max_body_bytes,
+        max_sentences=settings.max_sentences,
+        timeout_s=settings.timeout_s,
+    )
+    application = app.create(
+        model,
+        limits,
+        max_batch_size=settings.max_batch_size,
+        max_batch_tokens=settings.max_batch_tokens,
+        batch_timeout=settings.batch_timeout_ms / 1000,
+        max_queue=settings.max_queue,
+    )
+    config = uvicorn.Config(
+        application,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=settings.max_connections,
+        timeout_graceful_shutdown=math.ceil(2 * settings.timeout_s),
+    )
+    # uvicorn hears signals while it serves, and when it is done raises them again for us.
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda signum, frame: sys.exit(0))
+    sock.listen(config.backlog)
+    address, port = sock.getsockname()[:2]
+    warn_of_reach(address)
+    host = f"[{address}]" if ":" in address else address
+    print(f"Serving {model.name} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+def warn_of_reach(address: str) -> None:
+    """Warns where others than this machine can ask."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if not ip.is_loopback:
+        where = "every address of this machine" if ip.is_unspecified else address
+        print(
+            f"t2t-server: warning: it listens on {where}: whoever reaches that may translate, "
+            "without a password, and what is sent is not encrypted. --host=127.0.0.1 keeps it to "
+            "this machine.",
+            file=sys.stderr,
+        )
