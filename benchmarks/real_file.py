@@ -25,9 +25,9 @@ from typing import Any
 import measuring
 from absl import flags
 
-from t2t_repro import cli, registry
-from t2t_repro.bin import decoder
+from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.runs import TrainedRun, trained_run
 
 ENGINES = ("t2t-decoder", "SavedModel", "CTranslate2 float32", "CTranslate2 int8")
 BATCH = 64  # lines, of the SavedModel
@@ -117,9 +117,9 @@ def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
     """Writes what the processes load."""
     from t2t_repro.interop import ctranslate2, saved_model
 
-    run, config = cli.trained_run(args)
-    model, encoders = decoder.load(run, config, args.data_dir)
-    saved_model.export(model, encoders, folder / "SavedModel", _settings(args, config))
+    run = trained_run(**cli.run_flags(args))
+    model, encoders = run.model(say=cli.say), run.encoders
+    saved_model.export(model, encoders, folder / "SavedModel", _settings(args, run))
     for kind in ("float32", "int8"):
         ctranslate2.export(model, encoders, folder / f"CTranslate2 {kind}", kind)
 
@@ -146,15 +146,14 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
     from t2t_repro.decoding.translate import BATCH_SENTENCES, Translator
     from t2t_repro.interop import ctranslate2_engine
 
-    run, config = cli.trained_run(args)
-    settings, own = _settings(args, config), args.engine == ENGINES[0]
+    run = trained_run(**cli.run_flags(args))
+    settings, own = _settings(args, run), args.engine == ENGINES[0]
     searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads) if own else 1
-    model, encoders = decoder.load(run, config, args.data_dir)
     if own:
-        engine = ModelEngine(model, searches)
+        engine = ModelEngine(run.model(say=cli.say), searches)
     else:
         engine = ctranslate2_engine.CTranslate2Engine(path, threads=args.threads)
-    translator = Translator(engine, encoders, settings)
+    translator = Translator(engine, run.encoders, settings)
     return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
 
 
@@ -180,11 +179,10 @@ def by_saved_model(path: pathlib.Path, threads: int) -> Translate:
     return translate
 
 
-def _settings(args: flags.FlagValues, config: Any) -> Any:
+def _settings(args: flags.FlagValues, run: TrainedRun) -> Any:
     from t2t_repro.decoding.settings import DecodeHParams
 
-    problem = registry.get_problem(config.problem)
-    return DecodeHParams.parse(args.decode_hparams, problem.decode_hparams)
+    return DecodeHParams.parse(args.decode_hparams, run.problem.decode_hparams)
 
 
 def _lines(path: Any) -> list[str]:

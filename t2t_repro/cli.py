@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 from absl import flags
 
 from t2t_repro.errors import Interrupted, UserError, suggest
-from t2t_repro.run_directory import RunConfig, RunDirectory
 
 Request = TypeVar("Request")
 
@@ -172,33 +171,15 @@ _RAW_FILE_FLAGS = {
 }
 
 
-def trained_run(args: flags.FlagValues) -> tuple[RunDirectory, RunConfig]:
-    """Returns the run in --output_dir, which alone says what its problem and hparams are.
+def run_flags(args: flags.FlagValues) -> dict[str, Any]:
+    """Returns what the flags of `define_run_flags` name, as `runs.trained_run` takes it."""
+    names = ("output_dir", "data_dir", "problem", "hparams_set", "hparams")
+    return {name: args[name].value for name in names}
 
-    Raises:
-        UserError: if there is no run, or another flag of `define_run_flags` contradicts it.
-    """
-    if not args.output_dir:
-        raise UserError(
-            "Expected --output_dir, the directory of a trained run. Received: none. Give the "
-            "--output_dir of t2t-trainer."
-        )
-    run = RunDirectory(args.output_dir)
-    config = run.config()
-    given = {"problem": args.problem, "hparams_set": args.hparams_set}
-    for name, value in given.items():
-        there = getattr(config, name)
-        if value and value != there:
-            raise UserError(
-                f"Expected --{name}={there}, with which {run.path} was made. Received: {value!r}. "
-                "Leave the flag out, or give another --output_dir."
-            )
-    if args.hparams and config.hparams.override(args.hparams) != config.hparams:
-        raise UserError(
-            f"Expected no --hparams but those with which {run.path} was made. Received: "
-            f"{args.hparams!r}. Leave the flag out: the run's hparams.json is used."
-        )
-    return run, config
+
+def say(text: str) -> None:
+    """Prints a line on stderr, which is for what is not the result."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _help(args: flags.FlagValues) -> str:

@@ -22,19 +22,15 @@ a target token, the end of the sentence included, and behind a tab the sum.
 import dataclasses
 import math
 import os
-import pathlib
-import sys
 from typing import Any
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.bin import bleu, decoder_checks
-from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import OutputType, Split
-from t2t_repro.registry import get_problem
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -86,8 +82,8 @@ def main(args: flags.FlagValues) -> None:
 
         usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    run, config = cli.trained_run(args)
-    problem = get_problem(config.problem)
+    run = trained_run(**cli.run_flags(args))
+    config, problem = run.config, run.problem
     plain = DecodeHParams.parse("", problem.decode_hparams)
     settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
     changes = {"shards": args["decode_shards"], "shard_id": args["worker_id"]}
@@ -107,29 +103,24 @@ def main(args: flags.FlagValues) -> None:
     ):
         reader = TreeReader()
     if args.engine == "ctranslate2":
-        engine, encoders = load_engine(args, run, config, settings)
-        translator = Translator(engine, encoders, settings, warn=_say, reader=reader)
+        engine = load_engine(args, run, settings)
+        translator = Translator(engine, run.encoders, settings, warn=cli.say, reader=reader)
     else:
         searches = _searches(args, settings)
-        others = [RunDirectory(path) for path in (args.ensemble or "").split(",") if path]
-        model, encoders = load_ensemble(
-            run,
-            config,
-            others,
-            args.data_dir,
-            args.checkpoint_path,
-            with_weights=settings.return_alignments,
+        others = [trained_run(path) for path in (args.ensemble or "").split(",") if path]
+        model = run.ensemble(
+            others, args.checkpoint_path, with_weights=settings.return_alignments, say=cli.say
         )
         if args.score_file:
-            return _score(args, settings, ModelEngine(model), encoders)
+            return _score(args, settings, ModelEngine(model), run.encoders)
         translator = Translator(
             ModelEngine(model, searches),
-            encoders,
+            run.encoders,
             settings,
             t2t_exact=args.t2t_exact,
-            warn=_say,
+            warn=cli.say,
             reader=reader,
-            constraint=_constraint(run, config, args.data_dir) if settings.well_formed else None,
+            constraint=_constraint(run) if settings.well_formed else None,
         )
     if args.decode_interactive:
         return interact(translator)
@@ -142,7 +133,7 @@ def main(args: flags.FlagValues) -> None:
             source,
             target,
             details,
-            report=_say,
+            report=cli.say,
             prefixes=paths["partial_targets_file"],
             as_json=args.output_format == "jsonl",
         )
@@ -154,12 +145,12 @@ def main(args: flags.FlagValues) -> None:
         name = os.fspath(base) + settings.shard_suffix
         target = output_name(name, config.hparams_set, config.problem, settings)
         shard = settings.shard_id if settings.shards > 1 else None
-        examples = records.read_split(problem, split, args.data_dir or config.data_dir, shard)
-        translate_examples(translator, examples, target, report=_say)
+        examples = records.read_split(problem, split, run.data_dir, shard)
+        translate_examples(translator, examples, target, report=cli.say)
     print(f"Wrote {target}")
     if reader:
         write_text_atomic(f"{target}.repairs.json", reader.as_json())
-        _say(f"{reader}; {target}.repairs.json has the numbers")
+        cli.say(f"{reader}; {target}.repairs.json has the numbers")
     if reference:
         bleu.print_table(bleu.score_files(target, reference))
 
@@ -175,12 +166,12 @@ def _searches(args: flags.FlagValues, settings: Any) -> int:
     return share_cores((settings.batch_size or BATCH_SENTENCES) * settings.beam_size)
 
 
-def _constraint(run: RunDirectory, config: RunConfig, data_dir: str | None) -> Any:
+def _constraint(run: TrainedRun) -> Any:
     from t2t_repro.parsing.reader import tree_constraint
 
-    problem, folder = get_problem(config.problem), vocabulary_dir(run, config, data_dir)
-    lexicon = problem.lexicon_filename and os.path.join(folder, problem.lexicon_filename)
-    return tree_constraint(problem.feature_encoders(folder)["targets"], lexicon)
+    name = run.problem.lexicon_filename
+    lexicon = name and os.path.join(run.vocabulary_dir, name)
+    return tree_constraint(run.encoders["targets"], lexicon)
 
 
 def _score(args: flags.FlagValues, settings: Any, engine: Any, encoders: dict[str, Any]) -> None:
@@ -196,7 +187,7 @@ def _score(args: flags.FlagValues, settings: Any, engine: Any, encoders: dict[st
         json_file=args.decode_json_file and args.decode_json_file + shard,
         batch_size=settings.batch_size,
         t2t_exact=args.t2t_exact,
-        report=_say,
+        report=cli.say,
     )
     print(
         f"Wrote {target}: {whole.mean:.6f} a token over all {whole.tokens:,} tokens, perplexity "
@@ -204,100 +195,8 @@ def _score(args: flags.FlagValues, settings: Any, engine: Any, encoders: dict[st
     )
 
 
-def load(
-    run: RunDirectory,
-    config: RunConfig,
-    data_dir: str | None = None,
-    checkpoint_path: str | None = None,
-    *,
-    with_weights: bool = False,
-) -> tuple[Any, dict[str, Any]]:
-    """Returns the trained model of a run, and its problem's encoders.
-
-    Args:
-        run: the run.
-        config: what it is.
-        data_dir: the folder of the vocabulary; None: the run's own copy, or where it was trained.
-        checkpoint_path: a checkpoint or a run; None: the newest of `run`.
-        with_weights: let it have attention weights. With attention_chunk_size=0 it has the same
-            variables and computes the same, in more memory.
-    """
-    from t2t_repro.models.build import transformer_for
-    from t2t_repro.training import checkpoints
-
-    problem, folder = get_problem(config.problem), vocabulary_dir(run, config, data_dir)
-    whole = "attention_chunk_size=0" if with_weights else ""
-    model = transformer_for(problem, config.hparams.override(whole), folder)
-    state = checkpoints.load_weights(model, checkpoint_path or run.checkpoints_dir)
-    _say(f"Decoding with step {state.step} of {checkpoint_path or run.path}")
-    return model, problem.feature_encoders(folder)
-
-
-def load_ensemble(
-    run: RunDirectory,
-    config: RunConfig,
-    others: list[RunDirectory],
-    data_dir: str | None = None,
-    checkpoint_path: str | None = None,
-    *,
-    with_weights: bool = False,
-) -> tuple[Any, dict[str, Any]]:
-    """Returns the model of a run, or an `Ensemble` of it and those of others; its encoders.
-
-    Args:
-        run: the run.
-        config: what it is.
-        others: runs of the same problem; the newest checkpoint of each is taken.
-        data_dir: as in `load`.
-        checkpoint_path: as in `load`; that of `run`.
-        with_weights: as in `load`.
-
-    Raises:
-        UserError: if another run is of another problem, or its vocabulary is another.
-    """
-    first, encoders = load(run, config, data_dir, checkpoint_path, with_weights=with_weights)
-    if not others:
-        return first, encoders
-    from t2t_repro.decoding.ensemble import Ensemble
-
-    models, problem = [first], get_problem(config.problem)
-    for other in others:
-        its = other.config()
-        if its.problem != config.problem:
-            raise UserError(
-                f"Expected runs of {config.problem} in --ensemble. Received: {other.path}, of "
-                f"{its.problem}. Leave it out."
-            )
-        folders = vocabulary_dir(run, config, data_dir), vocabulary_dir(other, its)
-        for name in problem.vocab_filenames:
-            mine, theirs = (pathlib.Path(folder, name).read_bytes() for folder in folders)
-            if mine.splitlines() != theirs.splitlines():
-                raise UserError(
-                    "Expected runs with the same vocabulary in --ensemble. Received: "
-                    f"{other.path}, whose {name} is not that of {run.path}. Leave it out."
-                )
-        models.append(load(other, its, with_weights=with_weights)[0])
-    return Ensemble(models), encoders
-
-
-def vocabulary_dir(run: RunDirectory, config: RunConfig, data_dir: str | None = None) -> str:
-    """Returns the folder of a run's vocabulary: `data_dir`, the run itself, or its data_dir.
-
-    Raises:
-        UserError: if the vocabulary in `data_dir` is not that of the run.
-    """
-    problem = get_problem(config.problem)
-    own = all((run.path / name).is_file() for name in problem.vocab_filenames)
-    if data_dir:
-        files = (os.path.join(data_dir, name) for name in problem.vocab_filenames)
-        run.check_vocabularies(filter(os.path.isfile, files))
-    return data_dir or (str(run.path) if own else config.data_dir)
-
-
-def load_engine(
-    args: flags.FlagValues, run: RunDirectory, config: RunConfig, settings: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Returns the CTranslate2 engine of a run, whose model is written if need be; its encoders."""
+def load_engine(args: flags.FlagValues, run: TrainedRun, settings: Any) -> Any:
+    """Returns the CTranslate2 engine of a run, whose model is written if need be."""
     from t2t_repro.bin import exporter
     from t2t_repro.interop import ctranslate2, ctranslate2_engine
     from t2t_repro.training import checkpoints
@@ -305,28 +204,16 @@ def load_engine(
     ctranslate2.library()
     path = args.engine_dir
     if not path:
-        source = checkpoints.find(args.checkpoint_path or run.path)
+        source = run.checkpoint(args.checkpoint_path)
         path = run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}"
         if not path.exists():
             exporter.export_ctranslate2(
-                run,
-                config,
-                path,
-                settings,
-                data_dir=args.data_dir,
-                checkpoint=os.fspath(source),
-                say=_say,
+                run, path, settings, checkpoint=os.fspath(source), say=cli.say
             )
     engine = ctranslate2_engine.CTranslate2Engine(path, args.compute_type)
-    _say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
-    folder = vocabulary_dir(run, config, args.data_dir)
-    encoders = get_problem(config.problem).feature_encoders(folder)
-    engine.check_vocabularies(encoders)
-    return engine, encoders
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    cli.say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
+    engine.check_vocabularies(run.encoders)
+    return engine
 
 
 def console() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli
 from t2t_repro.files import write_text_atomic
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -36,10 +36,9 @@ def main(args: flags.FlagValues) -> None:
 
         usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    run, _ = cli.trained_run(args)
+    run = trained_run(**cli.run_flags(args))
     result = evaluate(
         run,
-        data_dir=args.data_dir,
         checkpoint=args.checkpoint_path,
         split="test" if args.eval_use_test_set else "dev",
         steps=args.eval_steps,
@@ -54,9 +53,8 @@ def main(args: flags.FlagValues) -> None:
 
 
 def evaluate(
-    run: RunDirectory,
+    run: TrainedRun,
     *,
-    data_dir: str | None = None,
     checkpoint: str | None = None,
     split: str = "dev",
     steps: int = 0,
@@ -65,7 +63,6 @@ def evaluate(
 
     Args:
         run: the run.
-        data_dir: the problem's files; None: where the run was trained.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         split: "dev" or "test".
         steps: at most this many batches; 0: all.
@@ -78,21 +75,14 @@ def evaluate(
     from t2t_repro.training import checkpoints, experiment, metrics
     from t2t_repro.training.evaluation import Evaluator
 
-    config = run.config()
-    if data_dir:
-        config = dataclasses.replace(config, data_dir=os.path.expanduser(data_dir))
-    problem = registry.get_problem(config.problem)
-    files = (os.path.join(config.data_dir, name) for name in problem.vocab_filenames)
-    run.check_vocabularies(filter(os.path.isfile, files))
-    path = checkpoints.find(checkpoint or run.path)
-    dataset = experiment.evaluation_data(problem, split, config)
-    model = experiment.build_model(config, problem)
-    state = checkpoints.load_weights(model, path)
-    values = Evaluator(model, list(metrics.METRICS)).evaluate(dataset, steps)
+    config = dataclasses.replace(run.config, data_dir=run.data_dir)
+    path = run.checkpoint(checkpoint)
+    dataset = experiment.evaluation_data(run.problem, split, config)
+    values = Evaluator(run.model(path), list(metrics.METRICS)).evaluate(dataset, steps)
     return {
         "problem": config.problem,
         "split": split,
-        "step": state.step,
+        "step": checkpoints.step_of(path),
         "checkpoint": str(path),
         "metrics": values,
     }

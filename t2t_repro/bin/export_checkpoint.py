@@ -16,10 +16,11 @@ from collections.abc import Callable
 
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
 _T2T_SET = "transformer_base_v1"
@@ -45,11 +46,11 @@ def main(args: flags.FlagValues) -> None:
 
         usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    export_checkpoint(args.output_dir, args.t2t_dir, checkpoint=args.checkpoint_path)
+    export_checkpoint(trained_run(args.output_dir), args.t2t_dir, checkpoint=args.checkpoint_path)
 
 
 def export_checkpoint(
-    output_dir: str | os.PathLike,
+    run: TrainedRun,
     t2t_dir: str | os.PathLike,
     *,
     checkpoint: str | None = None,
@@ -58,7 +59,7 @@ def export_checkpoint(
     """Writes a checkpoint of a run as T2T's files.
 
     Args:
-        output_dir: the run.
+        run: the run.
         t2t_dir: the folder to write.
         checkpoint: a checkpoint or a run; None: the newest of the run.
         say: gets a line about what was written.
@@ -67,34 +68,22 @@ def export_checkpoint(
         The prefix of T2T's checkpoint.
 
     Raises:
-        UserError: if there is no run or checkpoint, its vocabulary is missing, `t2t_dir` is a run
-            of t2t_repro, or tensor2tensor has no such model.
+        UserError: if there is no checkpoint, the vocabulary is missing, `t2t_dir` is a run of
+            t2t_repro, or tensor2tensor has no such model.
     """
     import numpy as np
 
     from t2t_repro.interop import t2t_checkpoint, t2t_files, t2t_optimizer, tensor2tensor
-    from t2t_repro.models.transformer import Transformer
     from t2t_repro.training import checkpoints, optimizers
 
-    run, target = RunDirectory(output_dir), pathlib.Path(t2t_dir).expanduser()
-    config = run.config()
+    config, target = run.config, pathlib.Path(t2t_dir).expanduser()
     if RunDirectory(target).exists():
         raise UserError(
             f"Expected --t2t_dir to be a folder for tensor2tensor. Received: {target}, a run of "
             "t2t_repro. Name another."
         )
     hparams = t2t_files.write_hparams(config.hparams)
-    problem = registry.get_problem(config.problem)
-    own = all((run.path / name).is_file() for name in problem.vocab_filenames)
-    vocabulary = run.path if own else pathlib.Path(config.data_dir)
-    encoders = problem.feature_encoders(os.fspath(vocabulary))
-    model = Transformer.from_hparams(
-        config.hparams,
-        inputs_vocab_size=encoders["inputs"].vocab_size,
-        targets_vocab_size=encoders["targets"].vocab_size,
-        target_space_id=problem.target_space_id,
-    )
-    path = checkpoints.find(checkpoint or run.path)
+    model, path = run.new_model(), run.checkpoint(checkpoint)
     with_optimizer = checkpoints.has_training_state(path)
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
@@ -106,8 +95,8 @@ def export_checkpoint(
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
     prefix = t2t_checkpoint.write(target, state.step, arrays)
-    for name in problem.vocab_filenames:
-        shutil.copyfile(vocabulary / name, target / name)
+    for file in run.vocabulary_files:
+        shutil.copyfile(file, target / file.name)
     write_text_atomic(target / "hparams.json", hparams)
     text = t2t_files.write_flags(
         model="transformer",

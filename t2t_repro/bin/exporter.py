@@ -26,11 +26,10 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli, registry
-from t2t_repro.bin import decoder
+from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -75,11 +74,9 @@ def main(args: flags.FlagValues) -> None:
             "nan. Give one, or leave it out."
         )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    run, config = cli.trained_run(args)
-    problem = registry.get_problem(config.problem)
-    settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
+    run = trained_run(**cli.run_flags(args))
+    settings = DecodeHParams.parse(args.decode_hparams or "", run.problem.decode_hparams)
     arguments: dict[str, Any] = {
-        "data_dir": args.data_dir,
         "checkpoint": args.checkpoint_path,
         "quantize": args.quantize,
         "gate": Gate(args.max_bleu_drop, args.gate_samples),
@@ -90,9 +87,9 @@ def main(args: flags.FlagValues) -> None:
                 "Expected --t2t_serving with --format=saved_model. Received: --format=ctranslate2. "
                 "Leave it out."
             )
-        export_ctranslate2(run, config, args.export_dir, settings, **arguments)
+        export_ctranslate2(run, args.export_dir, settings, **arguments)
         return
-    export_run(run, config, args.export_dir, settings, **arguments, t2t_serving=args.t2t_serving)
+    export_run(run, args.export_dir, settings, **arguments, t2t_serving=args.t2t_serving)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,15 +104,12 @@ class Gate:
     max_bleu_drop: float | None = None
     samples: int = 500
 
-    def examples(
-        self, quantize: str, config: RunConfig, data_dir: str | None, say: Callable[[str], None]
-    ) -> list[Any]:
+    def examples(self, quantize: str, run: TrainedRun, say: Callable[[str], None]) -> list[Any]:
         """The examples to measure by, none where nothing is to be measured.
 
         Args:
             quantize: how the weights are stored; "float32" is measured only if there is a limit.
-            config: of the run.
-            data_dir: the folder of the dev split; None: the run's.
+            run: whose dev split.
             say: gets a line where there is no dev split, and no limit.
 
         Raises:
@@ -126,9 +120,8 @@ class Gate:
 
         if quantize == "float32" and self.max_bleu_drop is None:
             return []
-        problem, folder = registry.get_problem(config.problem), data_dir or config.data_dir
         try:
-            found = records.read_split(problem, Split.EVAL, folder)
+            found = records.read_split(run.problem, Split.EVAL, run.data_dir)
             return list(itertools.islice(found, self.samples))
         except UserError as error:
             if self.max_bleu_drop is not None:
@@ -145,12 +138,10 @@ class Gate:
 
 
 def export_run(
-    run: RunDirectory,
-    config: RunConfig,
+    run: TrainedRun,
     export_dir: str | os.PathLike | None,
     settings: Any,
     *,
-    data_dir: str | None = None,
     checkpoint: str | None = None,
     quantize: str = "float32",
     t2t_serving: bool = False,
@@ -161,12 +152,9 @@ def export_run(
 
     Args:
         run: the run.
-        config: what it is.
         export_dir: the folder to write; None: export/STEP, with -QUANTIZE where it is not float32,
             in the run.
         settings: the `DecodeHParams`.
-        data_dir: the folder of the vocabulary and of the dev split; None: the run's own copy of the
-            one, or where it was trained.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         quantize: the type in which the weights are kept.
         t2t_serving: make tensor2tensor's signature the default one.
@@ -181,25 +169,24 @@ def export_run(
 
     saved_model.check_settings(settings)
     saved_model.check_storage(quantize)
-    source = checkpoints.find(checkpoint or run.path)
+    source = run.checkpoint(checkpoint)
     path = _new_folder(run, export_dir, str(checkpoints.step_of(source)), quantize)
-    examples = gate.examples(quantize, config, data_dir, say)
-    model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
+    examples = gate.examples(quantize, run, say)
+    model, encoders = run.model(source, say=cli.say), run.encoders
 
     def accept(folder: pathlib.Path) -> None:
         if examples:
             engine = saved_model.SavedModelEngine(folder, model.learned_positions)
             gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
-    files = vocabularies(run, config, data_dir)
     options: dict[str, Any] = {"storage": quantize, "t2t_serving": t2t_serving, "accept": accept}
-    saved_model.export(model, encoders, path, settings, files, **options)
+    saved_model.export(model, encoders, path, settings, run.vocabulary_files, **options)
     say(f"Wrote {path} from {source}. {path / 'README.md'} has the calls.")
     return path
 
 
 def _new_folder(
-    run: RunDirectory, export_dir: str | os.PathLike | None, name: str, quantize: str
+    run: TrainedRun, export_dir: str | os.PathLike | None, name: str, quantize: str
 ) -> pathlib.Path:
     """Returns the folder to write, which is checked before the model is loaded."""
     name += "" if quantize == "float32" else f"-{quantize}"
@@ -208,24 +195,11 @@ def _new_folder(
     return path
 
 
-def vocabularies(
-    run: RunDirectory, config: RunConfig, data_dir: str | None = None
-) -> list[pathlib.Path]:
-    """Returns the paths of the vocabulary files of a run."""
-    folders = [pathlib.Path(folder) for folder in (data_dir, run.path, config.data_dir) if folder]
-    paths = []
-    for name in registry.get_problem(config.problem).vocab_filenames:
-        paths += [folder / name for folder in folders if (folder / name).is_file()][:1]
-    return paths
-
-
 def export_ctranslate2(
-    run: RunDirectory,
-    config: RunConfig,
+    run: TrainedRun,
     export_dir: str | os.PathLike | None,
     settings: Any,
     *,
-    data_dir: str | None = None,
     checkpoint: str | None = None,
     quantize: str = "float32",
     gate: Gate = Gate(),
@@ -235,11 +209,9 @@ def export_ctranslate2(
 
     Args:
         run: the run.
-        config: what it is.
         export_dir: the folder to write; None: export/ctranslate2-STEP, with -QUANTIZE where it is
             not float32, in the run.
         settings: the `DecodeHParams` with which the loss of BLEU is measured.
-        data_dir: the folder of the vocabulary and of the dev split; None: the run's.
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         quantize: how the weights are stored.
         gate: what may be lost.
@@ -252,18 +224,17 @@ def export_ctranslate2(
     from t2t_repro.training import checkpoints
 
     ctranslate2.check_quantization(quantize)
-    source = checkpoints.find(checkpoint or run.path)
+    source = run.checkpoint(checkpoint)
     path = _new_folder(run, export_dir, f"ctranslate2-{checkpoints.step_of(source)}", quantize)
-    examples = gate.examples(quantize, config, data_dir, say)
-    model, encoders = decoder.load(run, config, data_dir, os.fspath(source))
+    examples = gate.examples(quantize, run, say)
+    model, encoders = run.model(source, say=cli.say), run.encoders
 
     def accept(folder: pathlib.Path) -> None:
         if examples:
             engine = ctranslate2_engine.CTranslate2Engine(folder)
             gate.check(quality.compare(model, engine, encoders, examples, settings), say)
 
-    files = vocabularies(run, config, data_dir)
-    ctranslate2.export(model, encoders, path, quantize, files, accept)
+    ctranslate2.export(model, encoders, path, quantize, run.vocabulary_files, accept)
     say(f"Wrote {path} from {source}. t2t-decoder --engine=ctranslate2 decodes with it.")
     return path
 

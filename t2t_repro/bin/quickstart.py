@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro import registry
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 PROBLEM = "algorithmic_reverse_quickstart"
 HPARAMS_SET = "transformer_quickstart"
@@ -48,25 +48,20 @@ def run(directory: RunDirectory, train: Callable[[], Any]) -> float:
         flush=True,
     )
     train()
-    score = show(directory)
+    score = show(trained_run(directory.path))
     print(f"Done in {time.monotonic() - started:.0f} s.\n\n{next_steps(directory)}")
     return score
 
 
-def show(run: RunDirectory) -> float:
+def show(run: TrainedRun) -> float:
     """Decodes held-out sentences of a run, prints samples, and returns the share that is right."""
     from t2t_repro.decoding.decode import decode
     from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.training import checkpoints, experiment
+    from t2t_repro.training import experiment
 
-    settings = DecodeHParams()
-    config = run.config()
-    problem = registry.get_problem(config.problem)
-    model = experiment.build_model(config, problem)
-    checkpoints.load_weights(model, run.path)
-    encoder = problem.feature_encoders(config.data_dir)["targets"]
+    settings, model, encoder = DecodeHParams(), run.model(), run.encoders["targets"]
     lines = []
-    for batch in experiment.evaluation_data(problem, "dev", config).as_numpy_iterator():
+    for batch in experiment.evaluation_data(run.problem, "dev", run.config).as_numpy_iterator():
         ids, _ = decode(model, batch["inputs"], beam_size=settings.beam_size, alpha=settings.alpha)
         for sides in zip(batch["inputs"], batch["targets"], ids[:, 0], strict=True):
             lines.append([_words(side, encoder) for side in sides])

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import pathlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +27,7 @@ from t2t_repro.bin import bleu
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.problem import OutputType
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"
@@ -74,25 +73,18 @@ def main(args: flags.FlagValues) -> None:
 
         usr_dir.load(args.t2t_usr_dir)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    run = RunDirectory(args.model_dir)
-    config = run.config()
-    for name in ("problem", "hparams_set"):
-        if getattr(args, name) not in (None, getattr(config, name)):
-            raise UserError(
-                f"Expected --{name}={getattr(config, name)}, with which {run.path} was made. "
-                f"Received: {getattr(args, name)!r}. Leave the flag out."
-            )
+    run = trained_run(
+        args.model_dir, args.data_dir, problem=args.problem, hparams_set=args.hparams_set
+    )
     beams = {"beam_size": args.beam_size, "alpha": args.alpha}
     given = [f"{name}={value}" for name, value in beams.items() if value is not None]
     results = []
     for file, scores in translate_all(
         run,
-        config,
         args.source,
         args.translations_dir,
         ",".join([*given, *filter(None, [args.decode_hparams])]),
         reference=args.reference,
-        data_dir=args.data_dir,
         min_steps=args.min_steps,
         wait_minutes=args.wait_minutes,
     ):
@@ -106,49 +98,41 @@ def main(args: flags.FlagValues) -> None:
 
 
 def translate_all(
-    run: RunDirectory,
-    config: RunConfig,
+    run: TrainedRun,
     source: str,
     translations_dir: str | os.PathLike,
     decode_hparams: str = "",
     *,
     reference: str | None = None,
-    data_dir: str | None = None,
     min_steps: int = 0,
     wait_minutes: float = 0,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = cli.say,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[bleu.StepFile, Any]]:
     """Yields the translation of each checkpoint, and its BLEU scores (None without a reference).
 
     Args:
         run: the run.
-        config: what it is.
         source: the file to translate.
         translations_dir: gets PROBLEM-STEP of each checkpoint.
         decode_hparams: how to decode.
         reference: the right translations.
-        data_dir: the folder of the vocabulary; None: the run's own.
         min_steps: checkpoints of fewer steps are passed over.
         wait_minutes: for how long to wait for a next checkpoint.
-        say: receives messages and the progress; None: stderr.
+        say: receives messages and the progress.
         sleep: waits the seconds it is given.
 
     Raises:
         UserError: if there is no checkpoint at all, the problem is one of trees, or the folder
             holds translations of something else.
     """
-    from t2t_repro.bin import decoder
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import translate_file
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.decoding.translate import Translator
-    from t2t_repro.models.build import transformer_for
-    from t2t_repro.registry import get_problem
     from t2t_repro.training import checkpoints
 
-    say = say or _say
-    problem, folder = get_problem(config.problem), pathlib.Path(translations_dir).expanduser()
+    problem, folder = run.problem, pathlib.Path(translations_dir).expanduser()
     if problem.output_type == OutputType.TREE:
         raise UserError(
             f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
@@ -161,12 +145,9 @@ def translate_all(
                 f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
                 f"{name}={getattr(settings, name)}. Leave it out."
             )
-    vocabulary = decoder.vocabulary_dir(run, config, data_dir)
     _check_folder(folder, {"decode_hparams": vars(settings), "problem": problem.name}, source)
-    model = transformer_for(problem, config.hparams, vocabulary)
-    translator = Translator(
-        ModelEngine(model), problem.feature_encoders(vocabulary), settings, warn=say
-    )
+    model = run.new_model()
+    translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
 
     def steps() -> set[int]:
         """Those of all checkpoints, and of translations whose checkpoint may be gone."""
@@ -175,11 +156,11 @@ def translate_all(
         return saved | {file.step for file in files if file.path.name == name_of(file.step)}
 
     def name_of(step: int) -> str:
-        return f"{config.problem}-{step}"
+        return f"{run.config.problem}-{step}"
 
     seen = 0
     for step in appearing(steps, min_steps, wait_minutes, sleep):
-        path, target = run.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
+        path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         seen += 1
         if target.exists():
             say(f"{target} exists already and is not translated again.")
@@ -197,7 +178,7 @@ def translate_all(
         yield bleu.StepFile(target, step), reference and bleu.score_files(target, reference)
     if not seen:
         raise UserError(
-            f"Expected a checkpoint in {run.checkpoints_dir}. Received: none"
+            f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"
             f"{f' from step {min_steps} on' if min_steps else ''}. Give --wait_minutes to wait."
         )
 
@@ -261,10 +242,6 @@ def write_scores(folder: pathlib.Path, results: list[tuple[bleu.StepFile, Any]])
     axes.set_ylabel("BLEU")
     axes.legend(fontsize=8)
     pictures.save(figure, folder / "scores.png")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def console() -> None:

@@ -22,6 +22,7 @@ from absl import flags
 from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
+from t2t_repro.runs import trained_run
 
 _READ_BY = {  # what is drawn, and the flags that only it reads
     "source": ("target", "decode_hparams"),
@@ -78,17 +79,15 @@ def attention(args: flags.FlagValues, folder: Path) -> list[Path]:
     """Draws the attention of the sentence that the flags name; returns the files."""
     from t2t_repro.decoding.settings import DecodeHParams
 
-    run, config = cli.trained_run(args)
-    problem = registry.get_problem(config.problem)
-    settings = DecodeHParams.parse(args.decode_hparams or "", problem.decode_hparams)
+    run = trained_run(**cli.run_flags(args))
+    settings = DecodeHParams.parse(args.decode_hparams or "", run.problem.decode_hparams)
 
     import numpy as np
 
-    from t2t_repro.bin import decoder
     from t2t_repro.views import attention, attention_page, attention_pictures, pictures
 
-    paths = args.data_dir, args.checkpoint_path
-    model, encoders = decoder.load(run, config, *paths, with_weights=True)
+    model = run.model(args.checkpoint_path, with_weights=True, say=cli.say)
+    encoders = run.encoders
     ids = attention.sentence_ids(model, encoders, args.source, args.target, settings)
     maps = attention.maps(model, encoders, *ids)
     heads = [head for each in maps for head in attention.heads(each)]
@@ -128,10 +127,8 @@ def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
     from t2t_repro.views import positions as report
 
     if args.output_dir:
-        from t2t_repro.bin import decoder
-
-        run, config = cli.trained_run(args)
-        model, _ = decoder.load(run, config, args.data_dir, args.checkpoint_path)
+        run = trained_run(**cli.run_flags(args))
+        model = run.model(args.checkpoint_path, say=cli.say)
         signals = report.of_model(model, args.length)
     else:
         hparams = registry.get_hparams(args.hparams_set, args.hparams)

@@ -8,9 +8,9 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import decoder
-from t2t_repro.errors import UserError
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
 
 SAMPLE = "sampling_method=random,beam_size=1"
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
@@ -165,8 +165,7 @@ def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys
 
     other = RunDirectory(tmp_path / "other")
     RunDirectory(run).copy_description(other)
-    config = other.config()
-    model, _ = decoder.load(RunDirectory(run), config)
+    model = trained_run(run).model()
     keras.utils.set_random_seed(2)
     for variable in model.trainable_variables:
         variable.assign(keras.random.normal(variable.shape))
@@ -176,7 +175,7 @@ def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys
     decode(f"--output_dir={run}", f"--decode_to_file={out}", *flags, f"--ensemble={other.path}")
     assert f"step 7 of {run}\nDecoding with step 9 of {other.path}" in capsys.readouterr().err
     assert len(out.read_text().splitlines()) == 3
-    found, _ = decoder.load_ensemble(RunDirectory(run), config, [other])
+    found = trained_run(run).ensemble([trained_run(other.path)])
     assert (found.models[1].weights[0].numpy() == model.weights[0].numpy()).all()
     assert (found.models[0].weights[0].numpy() != model.weights[0].numpy()).any()
 
@@ -306,17 +305,6 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
 def test_errors(run, capsys, flags, message):
     flags = [flag.replace("HERE", __file__) for flag in flags]
     assert message in error_of(capsys, f"--output_dir={run}", *flags)
-
-
-def test_another_vocabulary_is_refused(run, tmp_path):
-    config = dataclasses.replace(RunDirectory(run).config(), problem="text2text_tmpdir")
-    vocabulary = tmp_path / "vocab.text2text_tmpdir.32768.subwords"
-    vocabulary.write_text("a\nb\n")
-    text_run = RunDirectory(tmp_path / "run")
-    text_run.begin(config, ["t2t-trainer"], [vocabulary])
-    vocabulary.write_text("b\na\n")
-    with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
-        decoder.load(text_run, config, str(tmp_path))
 
 
 def test_what_has_no_effect_on_text_is_refused(run, capsys):

@@ -9,6 +9,7 @@ from t2t_repro.bin import evaluator
 from t2t_repro.data.generate import generate_data
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, experiment, metrics
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -96,4 +97,4 @@ def test_data_of_another_vocabulary_is_refused(trained, tmp_path):
     text_run.begin(config, ["test"], [vocabulary])
     vocabulary.write_text("b\na\n")
     with pytest.raises(UserError, match="vocabulary of the run .* differs is line 1: 'a' became"):
-        evaluator.evaluate(text_run, data_dir=str(tmp_path))
+        evaluator.evaluate(trained_run(text_run.path, str(tmp_path)))

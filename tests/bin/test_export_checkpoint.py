@@ -12,6 +12,7 @@ from t2t_repro.bin.import_checkpoint import import_checkpoint as import_it
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
 
 
@@ -45,7 +46,7 @@ def test_there_and_back_and_there_again(t2t_run, tmp_path, name):
 
 def test_an_average_has_no_slots(t2t_run, tmp_path, capsys):
     import_it(t2t_run("base_v1").write(slots=False), tmp_path / "run")
-    prefix = export_it(tmp_path / "run", tmp_path / "back")
+    prefix = export_it(trained_run(tmp_path / "run"), tmp_path / "back")
     assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
     assert "no optimizer state" in capsys.readouterr().out
 
@@ -55,7 +56,9 @@ def test_one_of_several_checkpoints(t2t_run, tmp_path):
     for step in (7, 9):
         import_it(t2t.write(step), tmp_path / "run")
     path = tmp_path / "run" / "checkpoints" / "ckpt-7"
-    assert export_it(tmp_path / "run", tmp_path / "back", checkpoint=str(path)).name.endswith("-7")
+    assert export_it(
+        trained_run(tmp_path / "run"), tmp_path / "back", checkpoint=str(path)
+    ).name.endswith("-7")
 
 
 def test_what_is_missing_is_named(t2t_run, tmp_path, capsys):
@@ -65,9 +68,9 @@ def test_what_is_missing_is_named(t2t_run, tmp_path, capsys):
         assert f"Expected {missing}" in capsys.readouterr().err
     import_it(t2t_run("base_v1").write(), tmp_path / "run")
     with pytest.raises(UserError, match="Received: .*run, a run of t2t_repro. Name another"):
-        export_it(tmp_path / "run", tmp_path / "run")
+        export_it(trained_run(tmp_path / "run"), tmp_path / "run")
     with pytest.raises(UserError, match="Expected a run directory"):
-        export_it(tmp_path, tmp_path / "back")
+        export_it(trained_run(tmp_path), tmp_path / "back")
 
 
 def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
@@ -85,7 +88,7 @@ def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
         cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
 
     train("run", *flags, "--generate_data")
-    export_it(tmp_path / "run", tmp_path / "t2t")
+    export_it(trained_run(tmp_path / "run"), tmp_path / "t2t")
     import_it(tmp_path / "t2t", tmp_path / "again")
     assert RunDirectory(tmp_path / "again").config().hparams == (
         RunDirectory(tmp_path / "run").config().hparams

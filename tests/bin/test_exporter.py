@@ -148,7 +148,7 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
 
 def test_a_parser_starts_from_its_own_decode_hparams(run, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(exporter, "export_run", lambda *args, **kwargs: seen.append(args[3]))
+    monkeypatch.setattr(exporter, "export_run", lambda *args, **kwargs: seen.append(args[2]))
     monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=21,alpha=0.3")
     program(exporter, f"--output_dir={run.path}", "--decode_hparams=alpha=0.4")
     assert (seen[0].beam_size, seen[0].alpha) == (21, 0.4)

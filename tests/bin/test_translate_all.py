@@ -9,6 +9,7 @@ from t2t_repro import cli
 from t2t_repro.bin import translate_all
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
 
 PROBLEM = "algorithmic_identity_decimal40"
@@ -87,7 +88,7 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
             checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=20))
 
     found = translate_all.translate_all(
-        run, run.config(), str(tmp_path / "in"), tmp_path / "out", "beam_size=1,extra_length=2",
+        trained_run(run.path), str(tmp_path / "in"), tmp_path / "out", "beam_size=1,extra_length=2",
         wait_minutes=0.5, say=said.append, sleep=sleep,
     )  # fmt: skip
     steps = [(file.step, scores) for file, scores in found]

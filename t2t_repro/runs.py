@@ -1,0 +1,211 @@
+"""A trained run as every program loads it: what it is, its vocabulary, its checkpoints, its model.
+
+What a run is needs neither Keras nor TensorFlow; a model is made when it is asked for.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+def trained_run(
+    output_dir: str | os.PathLike | None,
+    data_dir: str | None = None,
+    *,
+    problem: str | None = None,
+    hparams_set: str | None = None,
+    hparams: str = "",
+) -> "TrainedRun":
+    """Returns the run in a directory, which alone says what its problem and hparams are.
+
+    Args:
+        output_dir: the run directory.
+        data_dir: the folder of the data and the vocabulary; None: those of the run.
+        problem: the run's problem, if it was named; as are the two that follow.
+        hparams_set: the run's named configuration.
+        hparams: changes to it, "name=value,name=value".
+
+    Raises:
+        UserError: if there is no run, or something that was named contradicts it.
+    """
+    if not output_dir:
+        raise UserError(
+            "Expected --output_dir, the directory of a trained run. Received: none. Give the "
+            "--output_dir of t2t-trainer."
+        )
+    directory = RunDirectory(output_dir)
+    config = directory.config()
+    for name, value in {"problem": problem, "hparams_set": hparams_set}.items():
+        there = getattr(config, name)
+        if value and value != there:
+            raise UserError(
+                f"Expected --{name}={there}, with which {directory.path} was made. Received: "
+                f"{value!r}. Leave the flag out, or give another run."
+            )
+    if hparams and config.hparams.override(hparams) != config.hparams:
+        raise UserError(
+            f"Expected no --hparams but those with which {directory.path} was made. Received: "
+            f"{hparams!r}. Leave the flag out: the run's hparams.json is used."
+        )
+    return TrainedRun(directory, config, registry.get_problem(config.problem), data_dir)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedRun:
+    """A run that was trained, or that is being trained.
+
+    Attributes:
+        directory: its files.
+        config: what it is.
+        problem: what it was trained on.
+        asked_data_dir: the folder of the data and the vocabulary that was asked for, if any.
+    """
+
+    directory: RunDirectory
+    config: RunConfig
+    problem: Problem
+    asked_data_dir: str | None = None
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The run directory."""
+        return self.directory.path
+
+    @functools.cached_property
+    def data_dir(self) -> str:
+        """The folder of the data: what was asked for, or where the run was trained.
+
+        Raises:
+            UserError: if the vocabulary in it is not that of the run.
+        """
+        folder = os.path.expanduser(self.asked_data_dir or self.config.data_dir)
+        files = (os.path.join(folder, name) for name in self.problem.vocab_filenames)
+        self.directory.check_vocabularies(filter(os.path.isfile, files))
+        return folder
+
+    @functools.cached_property
+    def vocabulary_dir(self) -> str:
+        """The folder of the vocabulary: what was asked for, or the run itself, or its data_dir.
+
+        Raises:
+            UserError: if the vocabulary in the folder that was asked for is not that of the run.
+        """
+        if self.asked_data_dir:
+            return self.data_dir
+        own = all((self.path / name).is_file() for name in self.problem.vocab_filenames)
+        return os.fspath(self.path) if own else self.config.data_dir
+
+    @property
+    def vocabulary_files(self) -> list[pathlib.Path]:
+        """The files of the vocabulary; none where the problem needs none."""
+        return [pathlib.Path(self.vocabulary_dir, name) for name in self.problem.vocab_filenames]
+
+    @functools.cached_property
+    def encoders(self) -> dict[str, Any]:
+        """The problem's encoders: {"inputs": TextEncoder, "targets": TextEncoder}."""
+        return self.problem.feature_encoders(self.vocabulary_dir)
+
+    def checkpoint(self, path: str | os.PathLike | None = None) -> pathlib.Path:
+        """Returns one checkpoint: that of a path, which may be a run, or the newest of this one.
+
+        Raises:
+            UserError: if there is none.
+        """
+        from t2t_repro.training import checkpoints
+
+        return checkpoints.find(path or self.path)
+
+    def new_model(self, *, with_weights: bool = False) -> Any:
+        """Returns the run's `Transformer` as it is before anything is loaded.
+
+        Args:
+            with_weights: let it have attention weights. With attention_chunk_size=0 it has the same
+                variables and computes the same, in more memory.
+        """
+        import keras
+
+        from t2t_repro.models.build import transformer_for
+
+        hparams = self.config.hparams.override("attention_chunk_size=0" if with_weights else "")
+        model = transformer_for(self.problem, hparams, self.vocabulary_dir)
+        model.jit_compile = keras.backend.backend() == "jax"  # as `experiment.build_model`
+        return model
+
+    def model(
+        self,
+        checkpoint: str | os.PathLike | None = None,
+        *,
+        with_weights: bool = False,
+        say: Callable[[str], None] = _silent,
+    ) -> Any:
+        """Returns the trained `Transformer`.
+
+        Args:
+            checkpoint: a checkpoint or a run; None: the newest of this one.
+            with_weights: as in `new_model`.
+            say: gets the line that names the step.
+
+        Raises:
+            UserError: if there is no whole checkpoint, or it is of another model.
+        """
+        from t2t_repro.training import checkpoints
+
+        model = self.new_model(with_weights=with_weights)
+        state = checkpoints.load_weights(model, checkpoint or self.directory.checkpoints_dir)
+        say(f"Decoding with step {state.step} of {checkpoint or self.path}")
+        return model
+
+    def ensemble(
+        self,
+        others: Sequence["TrainedRun"],
+        checkpoint: str | os.PathLike | None = None,
+        *,
+        with_weights: bool = False,
+        say: Callable[[str], None] = _silent,
+    ) -> Any:
+        """Returns the trained model, or an `Ensemble` of it and those of other runs.
+
+        Args:
+            others: runs of the same problem; the newest checkpoint of each is taken.
+            checkpoint: as in `model`; that of this run.
+            with_weights: as in `new_model`.
+            say: gets a line for each model.
+
+        Raises:
+            UserError: if another run is of another problem, or its vocabulary is another.
+        """
+        for other in others:
+            self._check_decodes_with(other)
+        first = self.model(checkpoint, with_weights=with_weights, say=say)
+        if not others:
+            return first
+        from t2t_repro.decoding.ensemble import Ensemble
+
+        return Ensemble(
+            [first, *(other.model(with_weights=with_weights, say=say) for other in others)]
+        )
+
+    def _check_decodes_with(self, other: "TrainedRun") -> None:
+        if other.config.problem != self.config.problem:
+            raise UserError(
+                f"Expected runs of {self.config.problem} in --ensemble. Received: {other.path}, of "
+                f"{other.config.problem}. Leave it out."
+            )
+        for mine, theirs in zip(self.vocabulary_files, other.vocabulary_files, strict=True):
+            if mine.read_bytes().splitlines() != theirs.read_bytes().splitlines():
+                raise UserError(
+                    "Expected runs with the same vocabulary in --ensemble. Received: "
+                    f"{other.path}, whose {mine.name} is not that of {self.path}. Leave it out."
+                )

@@ -1,0 +1,133 @@
+import dataclasses
+
+import keras
+import pytest
+
+from t2t_repro import get_hparams, get_problem
+from t2t_repro.decoding.ensemble import Ensemble
+from t2t_repro.errors import UserError
+from t2t_repro.models.build import transformer_for
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
+from t2t_repro.training import checkpoints
+
+PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
+SMALL = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+CONFIG = RunConfig(
+    hparams_set=SET,
+    hparams=get_hparams(SET, SMALL),
+    problem=PROBLEM,
+    data_dir="elsewhere",
+    version="0",
+)
+TEXT = dataclasses.replace(CONFIG, problem="text2text_tmpdir")
+VOCABULARY = "vocab.text2text_tmpdir.32768.subwords"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """A run with checkpoints of 5 and 9 steps, whose weights are those numbers."""
+    run = RunDirectory(tmp_path / "run")
+    run.begin(CONFIG, ["t2t-trainer"], [])
+    model = transformer_for(get_problem(PROBLEM), CONFIG.hparams, "")
+    for step in (5, 9):
+        for variable in model.trainable_variables:
+            variable.assign(keras.ops.full(variable.shape, step))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+    return run.path
+
+
+def make_text_run(path, vocabulary):
+    run = RunDirectory(path / "text")
+    run.begin(dataclasses.replace(TEXT, data_dir=str(path)), ["t2t-trainer"], [vocabulary])
+    return run.path
+
+
+def write_vocabulary(path, last="x"):
+    letters = "0123456789;\\_u" + last
+    path.write_text("".join(f"'{x}'\n" for x in ["<pad>", "<EOS>", *letters]))
+    return path
+
+
+def test_a_run_says_what_it_is(directory):
+    run = trained_run(directory, problem=PROBLEM, hparams_set=SET, hparams="num_heads=2")
+    assert run.path == directory and run.config == run.directory.config()
+    assert run.problem.name == PROBLEM and run.data_dir == "elsewhere"
+    assert run.vocabulary_dir == str(directory) and run.vocabulary_files == []
+    assert trained_run(directory, "mine").data_dir == "mine"
+
+
+@pytest.mark.parametrize(
+    "named, message",
+    [
+        ({"output_dir": None}, "Expected --output_dir, the directory of a trained run. Received:"),
+        ({"output_dir": "nowhere"}, "Expected a run directory with run.json"),
+        ({"problem": "algorithmic_sort_problem"}, f"Expected --problem={PROBLEM}, with which"),
+        ({"hparams_set": "transformer_base"}, f"Expected --hparams_set={SET}, with which"),
+        ({"hparams": "num_heads=4"}, "Expected no --hparams but those with which"),
+    ],
+)
+def test_what_contradicts_a_run_is_refused(directory, named, message):
+    with pytest.raises(UserError, match=message):
+        trained_run(**{"output_dir": directory, **named})
+
+
+def test_the_model_of_a_checkpoint(directory):
+    run, said = trained_run(directory), []
+    model = run.model(say=said.append)
+    assert said == [f"Decoding with step 9 of {directory}"]
+    assert {float(v.numpy().mean()) for v in model.trainable_variables} == {9}
+    assert model.jit_compile == (keras.backend.backend() == "jax")
+    path = run.checkpoint(directory / "checkpoints" / "ckpt-5")
+    assert path.name == "ckpt-5" and run.checkpoint().name == "ckpt-9"
+    assert float(run.model(path).trainable_variables[0].numpy().mean()) == 5
+
+
+def test_a_model_that_has_its_attention_weights(directory):
+    hparams = CONFIG.hparams.override("attention_chunk_size=2,attention_dropout=0")
+    (directory / "hparams.json").write_text(hparams.to_json())
+    run = trained_run(directory)
+    assert run.new_model().get_config()["hparams"]["attention_chunk_size"] == 2
+    model = run.model(with_weights=True)
+    assert model.get_config()["hparams"]["attention_chunk_size"] == 0
+    assert float(model.trainable_variables[0].numpy().mean()) == 9
+
+
+def test_the_vocabulary_is_the_runs_own_copy_or_lies_where_it_was_trained(tmp_path):
+    vocabulary = write_vocabulary(tmp_path / VOCABULARY)
+    path = make_text_run(tmp_path, vocabulary)
+    assert trained_run(path).vocabulary_files == [path / VOCABULARY]
+    assert trained_run(path, str(tmp_path)).vocabulary_files == [vocabulary]
+    (path / VOCABULARY).unlink()
+    run = trained_run(path)
+    assert run.vocabulary_dir == str(tmp_path)
+    assert run.encoders["inputs"].decode([16]) == "x"
+
+
+def test_another_vocabulary_is_refused(tmp_path):
+    vocabulary = write_vocabulary(tmp_path / VOCABULARY)
+    path = make_text_run(tmp_path, vocabulary)
+    write_vocabulary(vocabulary, last="y")
+    message = "vocabulary of the run .* differs is line 17: .*x.* became .*y"
+    with pytest.raises(UserError, match=message):
+        trained_run(path, str(tmp_path)).model()
+    with pytest.raises(UserError, match=message):
+        trained_run(path).data_dir  # noqa: B018
+    assert trained_run(path).encoders["inputs"].decode([16]) == "x"
+
+
+def test_an_ensemble(directory, tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    RunDirectory(directory).copy_description(other)
+    first, said = trained_run(directory), []
+    path = checkpoints.list_checkpoints(directory)[0]
+    checkpoints.copy_weights(path, other.checkpoints_dir)
+    found = first.ensemble([trained_run(other.path)], say=said.append)
+    assert isinstance(found, Ensemble)
+    means = [float(m.trainable_variables[0].numpy().mean()) for m in found.models]
+    assert means == [9, 5] and len(said) == 2
+    assert not isinstance(first.ensemble([]), Ensemble)
+    another = RunDirectory(tmp_path / "another")
+    another.begin(TEXT, ["t2t-trainer"], [])
+    with pytest.raises(UserError, match=f"Expected runs of {PROBLEM} in --ensemble. Received:"):
+        first.ensemble([trained_run(another.path)])
