@@ -1,6 +1,7 @@
-"""Imports point down only, TensorFlow stays where it belongs, and the doors stay light."""
+"""Imports point down only and in no circle, TensorFlow stays where it belongs, doors stay light."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 import time
@@ -99,16 +100,45 @@ def imports(path: Path, package: list[str]) -> Iterator[tuple[str, bool, int]]:
             yield name, id(node) in later, node.lineno
 
 
+def modules(root: Path) -> Iterator[tuple[Path, list[str], str]]:
+    """Yields every file of the package and the catalogues, its package, and its own name.
+
+    Not the public door, which reaches everything, lazily.
+    """
+    for path in sorted(p for top in (PACKAGE, *CATALOGUES) for p in (root / top).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        package = list(parts[:-1]) if parts[0] == PACKAGE else [PACKAGE, *parts[:-1]]
+        if [*package, parts[-1]] != [PACKAGE, "__init__"]:
+            yield path, package, parts[-1]
+
+
+def circle(root: Path) -> list[str]:
+    """Returns the modules of a circle of imports below `root`; [] if there is none."""
+    files = {
+        ".".join(package if name == "__init__" else [*package, name]): (path, package)
+        for path, package, name in modules(root)
+    }
+    graph: dict[str, set[str]] = {}
+    for module, (path, package) in files.items():
+        graph[module] = set()
+        for name, _, _ in imports(path, package):
+            while name and name not in files:
+                name = name.rpartition(".")[0]
+            if name and not f"{module}.".startswith(f"{name}."):  # its own package's __init__
+                graph[module].add(name)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
 def violations(root: Path) -> list[str]:
     """Returns what is wrong below `root`, each as "file:line: what"."""
     found = []
-    for path in sorted(p for top in (PACKAGE, *CATALOGUES) for p in (root / top).rglob("*.py")):
+    for path, package, module in modules(root):
         file = path.relative_to(root).as_posix()
-        parts = path.relative_to(root).with_suffix("").parts
-        package = list(parts[:-1]) if parts[0] == PACKAGE else [PACKAGE, *parts[:-1]]
-        source = [*package, parts[-1]][1]
-        if file == f"{PACKAGE}/__init__.py":
-            continue  # the public door: it reaches everything, lazily
+        source = [*package, module][1]
         program = source == "bin"
         tensorflow_home = source in TENSORFLOW_FOLDERS or file in TENSORFLOW_FILES
         lazily_at_home = program or file in TENSORFLOW_WHEN_IT_RUNS
@@ -222,6 +252,32 @@ def test_the_check_lets_an_arrow_point_down(tmp_path, file, text):
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(text)
     assert violations(tmp_path) == []
+
+
+def test_there_is_no_circle():
+    assert circle(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ("from t2t_repro.bin import b", "def f():\n    from t2t_repro.bin.a import main"),
+        ("from . import b", "import t2t_repro.bin.a as a"),
+        (
+            "from t2t_repro.bin.b import c",
+            "import importlib\nimportlib.import_module('t2t_repro.bin.a')",
+        ),
+    ],
+)
+def test_the_check_sees_a_circle(tmp_path, a, b):
+    folder = tmp_path / PACKAGE / "bin"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from t2t_repro.bin.a import main")
+    (folder / "a.py").write_text(a)
+    (folder / "b.py").write_text("from t2t_repro import bin")
+    assert circle(tmp_path) == []
+    (folder / "b.py").write_text(b)
+    assert sorted(set(circle(tmp_path))) == [f"{PACKAGE}.bin.a", f"{PACKAGE}.bin.b"]
 
 
 def test_file_names_and_lengths():
