@@ -11,27 +11,20 @@ results.csv, curves.csv, norms.csv, comparisons.csv and the pictures. A run that
 result. Stopped or killed, the same command goes on; with longer axes it adds their cells.
 """
 
-import functools
 import glob
 import os
 import pathlib
-import shlex
-import signal
 import sys
-import time
-from collections.abc import Sequence
 
 from absl import flags
 
-from t2t_repro import cli, processes, progress, registry
+from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.progress import duration
-from t2t_repro.run_directory import RunDirectory
-from t2t_repro.studies.compare import grid
-from t2t_repro.studies.compare.grid import Cell, Plan
+from t2t_repro.studies.compare import runner
+from t2t_repro.studies.compare.grid import Grid, parse_numbers, parse_sequences
 
-LOG_FILE = "compare.log"  # in a cell's run directory
+_BLEU_SENTENCES = 200
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -66,46 +59,25 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.training import signals
 
     with signals.watching():
-        _main(args)
+        if args.t2t_usr_dir:
+            from t2t_repro.interop import usr_dir
+
+            usr_dir.load(args.t2t_usr_dir)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        runner.run(request_of(args))
 
 
-def _main(args: flags.FlagValues) -> None:
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
+def request_of(args: flags.FlagValues) -> runner.Request:
+    """Returns the comparison that the flags describe.
 
-        usr_dir.load(args.t2t_usr_dir)
+    Raises:
+        UserError: if they do not describe one.
+    """
     for name in ("problem", "hparams_set", "data_dir", "output_dir"):
         if not getattr(args, name):
             raise UserError(
                 f"Expected --{name}. Received: none. t2t-compare --help has an example."
             )
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    plan = plan_of(args)
-    output_dir = pathlib.Path(args.output_dir).expanduser()
-    grid.begin(plan, output_dir)
-    command = ["t2t-compare", *sys.argv[1:]]
-    faults = run_cells(plan, output_dir, command, args.t2t_usr_dir)
-
-    from t2t_repro.studies.compare import report as comparison_report
-
-    report = comparison_report.write(plan, output_dir, shlex.join(command))
-    for sentence in report.summary:
-        print(sentence)
-    print(f"Written to {report.html}, {report.markdown} and {report.results}.")
-    if faults:
-        cell, reason = next(iter(faults.items()))
-        raise UserError(
-            f"Expected all {len(plan.cells())} cells to end. Received: {len(faults)} that did not "
-            f"and are not in the report, the first {cell}: {reason} The same command tries again."
-        )
-
-
-def plan_of(args: flags.FlagValues) -> Plan:
-    """Returns the comparison that complete flags describe.
-
-    Raises:
-        UserError: if they do not describe one.
-    """
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
@@ -121,16 +93,15 @@ def plan_of(args: flags.FlagValues) -> Plan:
     base = registry.get_hparams(args.hparams_set, args.hparams)
     bleu_sentences = args.bleu_sentences
     if bleu_sentences is None:
-        translation = args.problem.startswith("translate_")
-        bleu_sentences = grid.BLEU_SENTENCES if translation else 0
-    return Plan(
+        bleu_sentences = _BLEU_SENTENCES if args.problem.startswith("translate_") else 0
+    grid = Grid(
         problem=args.problem,
         data_dir=os.path.abspath(data_dir),
         hparams_set=args.hparams_set,
         hparams=args.hparams,
-        depths=grid.parse_numbers("depths", args.depths) or (base.num_hidden_layers,),
-        warmups=grid.parse_numbers("warmup", args.warmup) or (base.learning_rate_warmup_steps,),
-        sequences=grid.parse_sequences(args.sequences),
+        depths=parse_numbers("depths", args.depths) or (base.num_hidden_layers,),
+        warmups=parse_numbers("warmup", args.warmup) or (base.learning_rate_warmup_steps,),
+        sequences=parse_sequences(args.sequences),
         seeds=args.seeds,
         train_steps=args.train_steps,
         learning_rate_constant=args.learning_rate_constant,
@@ -138,100 +109,8 @@ def plan_of(args: flags.FlagValues) -> Plan:
         eval_steps=args.eval_steps,
         bleu_sentences=bleu_sentences,
     )
-
-
-def run_cells(
-    plan: Plan, output_dir: pathlib.Path, command: Sequence[str], usr_dir: str | None
-) -> dict[Cell, str]:
-    """Runs the cells that have no result yet, each in a process of its own, one after another.
-
-    Returns:
-        {cell: why} for those that did not end.
-
-    Raises:
-        UserError: if the first one does not end, as the others would not either.
-    """
-    cells = plan.cells()
-    todo = [cell for cell in cells if not _is_finished(output_dir, cell)]
-    if len(todo) < len(cells):
-        print(f"{len(cells) - len(todo)} of {len(cells)} cells are finished already.", flush=True)
-    faults: dict[Cell, str] = {}
-    costs, done, began = sum(map(_cost, todo)), 0, time.monotonic()
-    with progress.report("cells", costs, unit="") as advance:
-        for number, cell in enumerate(todo, start=1 + len(cells) - len(todo)):
-            where = f"[{number}/{len(cells)}] {cell}"
-            started = time.monotonic()
-            reason = ""
-            if not _is_finished(output_dir, cell):  # by another t2t-compare, meanwhile
-                show = functools.partial(_show, advance, where, plan.train_steps)
-                reason = _run_cell(plan, cell, output_dir, command, usr_dir, show)
-            if reason and number == 1:
-                raise UserError(reason)
-            if reason:
-                faults[cell] = reason
-            advance(_cost(cell))
-            done += _cost(cell)
-            now = time.monotonic()
-            left = (now - began) * (costs - done) / done
-            said = f"{where}: {reason or _ending(output_dir, cell)} | {duration(now - started)}"
-            print(said + (f" | {duration(left)} left" if done < costs else ""), flush=True)
-    return faults
-
-
-def _cost(cell: Cell) -> int:
-    """Returns what a cell costs: its layers and, as much as two, the rest."""
-    return cell.depth + 2
-
-
-def _show(advance: progress.Advance, where: str, steps: int, run: RunDirectory) -> None:
-    """Shows how far a cell's run is."""
-    rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
-    if rows:
-        advance(0, f"{where}: step {rows[-1]['step']}/{steps}, loss {rows[-1]['loss']:.3f}")
-
-
-def _is_finished(output_dir: pathlib.Path, cell: Cell) -> bool:
-    return (grid.run_of(output_dir, cell).path / grid.RESULT_FILE).is_file()
-
-
-def _ending(output_dir: pathlib.Path, cell: Cell) -> str:
-    """Returns how a finished cell ended, in words."""
-    from t2t_repro.studies.compare import results
-
-    return results.load_cell(output_dir, cell).ending()
-
-
-def _run_cell(plan, cell, output_dir, command, usr_dir, show) -> str:
-    """Runs a cell in a process of its own; returns why it did not end, or ""."""
-    run = grid.run_of(output_dir, cell)
-    run.path.mkdir(parents=True, exist_ok=True)
-    log = run.path / LOG_FILE
-
-    def watch(pid: int) -> bool:
-        show(run)
-        return True
-
-    work = (plan, cell, output_dir, command, usr_dir)
-    ended = processes.run(_work, *work, log=log, watch=watch)
-    if ended.code == 0:
-        return ""
-    if ended.code == -signal.SIGKILL:
-        return "killed, as the system does where there is no memory."
-    return ended.last_line() or f"exit code {ended.code}, {log} is empty."
-
-
-def _work(plan, cell, output_dir, command, usr_dir) -> None:
-    """The work of a cell's process."""
-    from t2t_repro.training import signals
-
-    with signals.watching():
-        if usr_dir:
-            from t2t_repro.interop import usr_dir as package
-
-            package.load(usr_dir)
-        from t2t_repro.studies.compare import cell as comparison_cell
-
-        comparison_cell.run(plan, cell, output_dir, command)
+    output_dir = pathlib.Path(args.output_dir).expanduser()
+    return runner.Request(grid, output_dir, ("t2t-compare", *sys.argv[1:]), args.t2t_usr_dir)
 
 
 def console() -> None:

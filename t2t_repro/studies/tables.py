@@ -1,6 +1,7 @@
-"""A table that is printed in a terminal and written as Markdown and JSON."""
+"""A table that is printed in a terminal and written as Markdown, HTML and JSON."""
 
-from collections.abc import Iterator, Sequence
+import html
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,22 @@ class Table:
             lines.append([cell.replace("|", r"\|") for cell in cells])
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return "\n\n".join([f"## {self.title}", table, *self.notes]) + "\n"
+
+    def html(self) -> str:
+        """Returns the title as a heading, the table, and the notes as paragraphs "note"."""
+
+        def line(tag: str, texts: Iterable[str]) -> str:
+            cells = (
+                f"<{tag}{' class=text' if self._is_text(i) else ''}>{html.escape(text)}</{tag}>"
+                for i, text in enumerate(texts)
+            )
+            return f"<tr>{''.join(cells)}</tr>"
+
+        lines = [line("th", (column.heading for column in self.columns))]
+        for row in self.rows:
+            lines.append(line("td", (column.write(value) for column, value in self._pairs(row))))
+        notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
+        return f"<h2>{html.escape(self.title)}</h2><table>{''.join(lines)}</table>{notes}"
 
     def print(self, console) -> None:
         """Prints the table on a `rich.console.Console`."""

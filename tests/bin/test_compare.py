@@ -1,6 +1,7 @@
 """t2t-compare: its flags, the cells that it runs, and a kill in the middle."""
 
 import csv
+import dataclasses
 import os
 import re
 import signal
@@ -14,9 +15,9 @@ from t2t_repro import cli, registry
 from t2t_repro.bin import compare
 from t2t_repro.data.generate import generate_data
 from t2t_repro.errors import UserError
-from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import grid, runner
 from t2t_repro.studies.compare import results as comparison_results
-from t2t_repro.studies.compare.grid import Plan
+from t2t_repro.studies.compare.grid import Grid
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -43,11 +44,15 @@ def flags(tmp_path):
     ]
 
 
-def plan_of(argv) -> Plan:
+def request_of(argv) -> runner.Request:
     args = compare.flags.FlagValues()
     compare.define_flags(args)
     args(["t2t-compare", *argv])
-    return compare.plan_of(args)
+    return compare.request_of(args)
+
+
+def plan_of(argv) -> Grid:
+    return request_of(argv).grid
 
 
 @pytest.mark.parametrize("missing", ["problem", "hparams_set", "data_dir", "output_dir"])
@@ -98,45 +103,47 @@ def cells(monkeypatch):
     """What a cell's process would do: the names that ran, and what each returns."""
     ran, reasons = [], {}
 
-    def run_cell(plan, cell, output_dir, *_):
+    def run_cell(request, cell, *_):
         ran.append(cell.name)
         if cell.name not in reasons:
-            file = grid.run_of(output_dir, cell).path / grid.RESULT_FILE
+            file = grid.run_of(request.output_dir, cell).path / grid.RESULT_FILE
             file.parent.mkdir(parents=True)
             file.write_text("{}")
         return reasons.get(cell.name, "")
 
-    monkeypatch.setattr(compare, "_run_cell", run_cell)
-    monkeypatch.setattr(compare, "_ending", lambda output_dir, cell: "dev loss 3.000, learned")
+    monkeypatch.setattr(runner, "_run_cell", run_cell)
+    monkeypatch.setattr(runner, "_ending", lambda request, cell: "dev loss 3.000, learned")
     return ran, reasons
 
 
-def test_finished_cells_are_not_run_again(flags, tmp_path, capsys, cells):
+def test_finished_cells_are_not_run_again(flags, capsys, cells):
     ran, _ = cells
-    plan = plan_of(flags)
-    assert compare.run_cells(plan, tmp_path, [], None) == {}
+    request = request_of(flags)
+    plan = request.grid
+    assert runner.run_cells(request) == {}
     assert ran == [cell.name for cell in plan.cells()] and len(ran) == 4
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith(
         "[1/4] depth 1, warm-up 0, none/dan, seed 0: dev loss 3.000, learned |"
     )
     assert out[0].endswith(" left") and not out[3].endswith(" left")
-    longer = plan_of([*flags, "--seeds=3"])
-    compare.run_cells(longer, tmp_path, [], None)
-    assert ran[4:] == [cell.name for cell in longer.cells() if cell.seed == 2]
+    longer = request_of([*flags, "--seeds=3"])
+    runner.run_cells(longer)
+    assert ran[4:] == [cell.name for cell in longer.grid.cells() if cell.seed == 2]
     assert "4 of 6 cells are finished already." in capsys.readouterr().out
 
 
 def test_a_cell_that_does_not_end_is_reported_and_the_others_go_on(flags, tmp_path, cells):
     ran, reasons = cells
-    plan = plan_of(flags)
+    request = request_of(flags)
+    plan = request.grid
     third = plan.cells()[2]
     reasons[third.name] = "killed, as the system does where there is no memory."
-    assert compare.run_cells(plan, tmp_path, [], None) == {third: reasons[third.name]}
+    assert runner.run_cells(request) == {third: reasons[third.name]}
     assert len(ran) == 4
     reasons[plan.cells()[0].name] = "Expected data."
     with pytest.raises(UserError, match="Expected data."):
-        compare.run_cells(plan, tmp_path / "another", [], None)
+        runner.run_cells(dataclasses.replace(request, output_dir=tmp_path / "another"))
     assert len(ran) == 5
 
 
@@ -173,4 +180,4 @@ def test_killed_in_the_middle_it_finishes_the_same_table(flags, tmp_path, capsys
     for name in ("curves.csv", "norms.csv", "comparisons.csv"):
         assert (output_dir / name).read_text() == (whole / name).read_text()
     results = comparison_results.load(plan, output_dir)
-    assert all(len(result.hypotheses) == 5 for result in results.values())
+    assert all(len(result.hypotheses) == 5 for result in results.by_cell.values())

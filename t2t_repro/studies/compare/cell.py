@@ -20,13 +20,12 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.studies.compare import grid, norms
-from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Plan
+from t2t_repro.studies.compare import norms
+from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 from t2t_repro.text.encoders import EOS_ID, PAD_ID
 from t2t_repro.training import checkpoints, distribution, experiment, guards
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.request import Plan as TrainPlan
-from t2t_repro.training.request import TrainRequest
+from t2t_repro.training.request import Plan, TrainRequest
 
 _REPORTS = 100  # lines of training in metrics.jsonl
 _MEASURED = 2  # batches whose gradients are measured
@@ -36,13 +35,13 @@ _COUNTED = 200  # batches whose words are counted
 _EXTRA_LENGTH = 20  # tokens that a translation may be longer than its source
 
 
-def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]) -> None:
+def run(grid: Grid, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]) -> None:
     """Trains a cell from where it stands, measures it, and writes RESULT_FILE last.
 
     A loss or gradient that is not finite ends the training and is part of the result.
 
     Args:
-        plan: the comparison.
+        grid: the comparison.
         cell: which of its cells.
         output_dir: the comparison's folder.
         command: the command line, kept in the run directory.
@@ -50,13 +49,13 @@ def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
     Raises:
         UserError: as t2t-trainer.
     """
-    problem = registry.get_problem(plan.problem)
-    directory = grid.run_of(output_dir, cell)
+    problem = registry.get_problem(grid.problem)
+    directory = run_of(output_dir, cell)
     config = RunConfig(
-        hparams_set=plan.hparams_set,
-        hparams=grid.hparams_of(plan, cell),
-        problem=plan.problem,
-        data_dir=plan.data_dir,
+        hparams_set=grid.hparams_set,
+        hparams=grid.hparams_of(cell),
+        problem=grid.problem,
+        data_dir=grid.data_dir,
         version=__version__,
         random_seed=cell.seed,
     )
@@ -64,13 +63,13 @@ def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
         run=directory,
         config=config,
         problem=problem,
-        plan=TrainPlan(
-            train_steps=plan.train_steps,
-            local_eval_frequency=max(1, plan.train_steps // plan.evaluations),
+        plan=Plan(
+            train_steps=grid.train_steps,
+            local_eval_frequency=max(1, grid.train_steps // grid.evaluations),
             keep_checkpoint_max=0,  # they are measured below, and then all but the last go
-            log_step_count_steps=max(1, plan.train_steps // _REPORTS),
+            log_step_count_steps=max(1, grid.train_steps // _REPORTS),
         ),
-        eval_steps=plan.eval_steps,
+        eval_steps=grid.eval_steps,
         command=command,
     )
     stopped_at = None
@@ -81,7 +80,7 @@ def run(plan: Plan, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
             raise
         print(error, flush=True)
         stopped_at = _step_not_made(directory)
-    result = _measure(plan, config, problem, directory, stopped_at is None)
+    result = _measure(grid, request, stopped_at is None)
     head = {"cell": dataclasses.asdict(cell), "stopped_at": stopped_at}
     text = json.dumps({**head, **result}, ensure_ascii=False) + "\n"
     write_text_atomic(directory.path / RESULT_FILE, text)
@@ -95,10 +94,9 @@ def _step_not_made(directory: RunDirectory) -> int:
     return max(json.loads(file.read_text(encoding="utf-8"))["step"] for file in files)
 
 
-def _measure(
-    plan: Plan, config: RunConfig, problem: Problem, directory: RunDirectory, finished: bool
-) -> dict[str, Any]:
+def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any]:
     """Measures the initial model and its checkpoints; returns what `run` writes."""
+    config, problem, directory = request.config, request.problem, request.run
     print("Measuring gradients and activations ...", flush=True)
     model = experiment.build_model(config, problem)  # as it was before the first step
     batches = _first_batches(config, problem, max(_COUNTED, _FINGERPRINT))
@@ -112,11 +110,11 @@ def _measure(
         if not np.isfinite(list(scales.values())).all():
             break
         try:
-            loss, found = gradients.measure(batches[:_MEASURED])
+            loss, of_places = gradients.measure(batches[:_MEASURED])
         except distribution.NotFinite:
             break
         losses.append(loss)
-        measured["gradients"][str(step)] = found
+        measured["gradients"][str(step)] = of_places
         measured["activations"][str(step)] = scales
     result: dict[str, Any] = {
         "parameters": model.count_params(),
@@ -133,16 +131,16 @@ def _measure(
         checkpoints.load_weights(model, directory.path)
         result["sentences"] = _score_sentences(model, config, problem)
         result["unigram_loss"] = _unigram_loss(model, batches, config, problem)
-        if plan.bleu_sentences:
+        if grid.bleu_sentences:
             print("Decoding the dev split ...", flush=True)
-            result |= _translate(model, plan, problem)
+            result |= _translate(model, grid, problem)
     return result
 
 
 def _points(directory: RunDirectory) -> list[tuple[int, pathlib.Path | None]]:
     """Returns what is measured: step 0, the first checkpoint and the last."""
-    found = checkpoints.list_checkpoints(directory.path)
-    ends = {checkpoints.step_of(path): path for path in (*found[:1], *found[-1:])}
+    saved = checkpoints.list_checkpoints(directory.path)
+    ends = {checkpoints.step_of(path): path for path in (*saved[:1], *saved[-1:])}
     return [(0, None), *ends.items()]
 
 
@@ -204,13 +202,13 @@ def _unigram_loss(
     return float(costs[ids[ids != PAD_ID]].mean())
 
 
-def _translate(model, plan: Plan, problem: Problem) -> dict[str, list[str]]:
+def _translate(model, grid: Grid, problem: Problem) -> dict[str, list[str]]:
     """Returns greedy translations of the first dev sentences, and their references."""
     examples = itertools.islice(
-        records.read_split(problem, Split.EVAL, plan.data_dir), plan.bleu_sentences
+        records.read_split(problem, Split.EVAL, grid.data_dir), grid.bleu_sentences
     )
     sides = [(example["inputs"], example["targets"]) for example in examples]
-    encoders = problem.feature_encoders(plan.data_dir)
+    encoders = problem.feature_encoders(grid.data_dir)
     settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
     found = Translator(ModelEngine(model), encoders, settings).translate_ids(
         [source for source, _ in sides]

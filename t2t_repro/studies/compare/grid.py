@@ -20,12 +20,11 @@ from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 
-PLAN_FILE = "compare.json"
+GRID_FILE = "compare.json"
 CELLS = "cells"  # the folder of the runs
 RESULT_FILE = "compare-cell.json"  # in a run directory; written last
 WARMUP = "linear_warmup"
 NAMED_SCHEDULE = "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"
-BLEU_SENTENCES = 200
 # What the grid sets itself, and the flag that says so.
 _SET_HERE = {
     "num_hidden_layers": "depths",
@@ -44,7 +43,7 @@ class Cell:
 
     Attributes:
         depth: layers of the encoder, and as many of the decoder.
-        warmup: steps; 0: none (`hparams_of` says what that means).
+        warmup: steps; 0: none (`Grid.hparams_of` says what that means).
         sequences: pre- and postprocessing, such as "none/dan".
         seed: of weights, dropout and the order of the data.
     """
@@ -65,7 +64,7 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class Grid:
     """A whole comparison.
 
     Attributes:
@@ -108,7 +107,7 @@ class Plan:
                 f"--{_SET_HERE[name]} sets it."
             )
         for cell in self.cells():
-            hparams_of(self, cell)
+            self.hparams_of(cell)
 
     def cells(self) -> list[Cell]:
         """Returns all runs: the shallow ones first, seed after seed, so that each seed is whole."""
@@ -118,6 +117,49 @@ class Plan:
                 self.depths, self.warmups, range(self.seeds), self.sequences
             )
         ]
+
+    def hparams_of(self, cell: Cell) -> HParams:
+        """Returns the configuration of a cell.
+
+        T2T's legacy "noam" schedule becomes the product of named factors that T2T's own later sets
+        have in its place, so that `learning_rate_constant` means the same in all sets (it differs
+        from "noam" in that it counts from step, not from step + 1).
+
+        A warm-up of 0 leaves the factor "linear_warmup" out and nothing else: the rate begins at
+        the peak that the set's own warm-up would have led to, stays there as long as that, and
+        falls then. (T2T's formula with 0 in it would begin at hidden_size**-0.5, some sixty times
+        that peak, where nothing learns.) Any other warm-up is T2T's learning_rate_warmup_steps,
+        which sets the length of the rise and with it the peak.
+
+        Raises:
+            UserError: if the flags do not make a configuration, or its schedule has no warm-up to
+                leave out.
+        """
+        hparams = _with_named_schedule(registry.get_hparams(self.hparams_set, self.hparams))
+        if self.learning_rate_constant is not None:
+            hparams = hparams.override(f"learning_rate_constant={self.learning_rate_constant}")
+        factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]
+        if WARMUP not in factors:
+            raise UserError(
+                f"Expected an hparams set whose learning_rate_schedule has the factor {WARMUP}, or "
+                f"T2T's noam. Received: {hparams.learning_rate_schedule!r} of {self.hparams_set}. "
+                f'Add --hparams="learning_rate_schedule={NAMED_SCHEDULE}".'
+            )
+        if cell.warmup:
+            hparams = dataclasses.replace(hparams, learning_rate_warmup_steps=cell.warmup)
+        else:
+            kept = "*".join(name for name in factors if name != WARMUP)
+            hparams = dataclasses.replace(hparams, learning_rate_schedule=kept)
+        before, after = cell.sequences.split("/")
+        return dataclasses.replace(
+            hparams,
+            num_hidden_layers=cell.depth,
+            num_encoder_layers=0,
+            num_decoder_layers=0,
+            layer_preprocess_sequence=before,
+            layer_postprocess_sequence=after,
+            train_steps=self.train_steps,
+        )
 
     def settings(self) -> list[tuple[int, int]]:
         """Returns each (depth, warm-up)."""
@@ -135,7 +177,7 @@ def parse_sequences(text: str) -> tuple[str, ...]:
     """Reads "none/dan,n/da": pairs of layer_preprocess_sequence/layer_postprocess_sequence.
 
     Raises:
-        UserError: if there are not two different pairs. (`Plan` refuses wrong letters.)
+        UserError: if there are not two different pairs. (`Grid` refuses wrong letters.)
     """
     pairs = tuple(piece.strip() for piece in text.split(",") if piece.strip())
     for pair in pairs:
@@ -166,50 +208,6 @@ def parse_numbers(flag: str, text: str) -> tuple[int, ...]:
         ) from error
 
 
-def hparams_of(plan: Plan, cell: Cell) -> HParams:
-    """Returns the configuration of a cell.
-
-    T2T's legacy "noam" schedule becomes the product of named factors that T2T's own later sets
-    have in its place, so that `learning_rate_constant` means the same in all sets (it differs from
-    "noam" in that it counts from step, not from step + 1).
-
-    A warm-up of 0 leaves the factor "linear_warmup" out and nothing else: the rate begins at the
-    peak that the set's own warm-up would have led to, stays there as long as that, and falls then.
-    (T2T's formula with 0 in it would begin at hidden_size**-0.5, some sixty times that peak, where
-    nothing learns.) Any other warm-up is T2T's learning_rate_warmup_steps, which sets the length of
-    the rise and with it the peak.
-
-    Raises:
-        UserError: if the flags do not make a configuration, or its schedule has no warm-up to leave
-            out.
-    """
-    hparams = _with_named_schedule(registry.get_hparams(plan.hparams_set, plan.hparams))
-    if plan.learning_rate_constant is not None:
-        hparams = hparams.override(f"learning_rate_constant={plan.learning_rate_constant}")
-    factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]
-    if WARMUP not in factors:
-        raise UserError(
-            f"Expected an hparams set whose learning_rate_schedule has the factor {WARMUP}, or "
-            f"T2T's noam. Received: {hparams.learning_rate_schedule!r} of {plan.hparams_set}. Add "
-            '--hparams="learning_rate_schedule=' + NAMED_SCHEDULE + '".'
-        )
-    if cell.warmup:
-        hparams = dataclasses.replace(hparams, learning_rate_warmup_steps=cell.warmup)
-    else:
-        kept = "*".join(name for name in factors if name != WARMUP)
-        hparams = dataclasses.replace(hparams, learning_rate_schedule=kept)
-    before, after = cell.sequences.split("/")
-    return dataclasses.replace(
-        hparams,
-        num_hidden_layers=cell.depth,
-        num_encoder_layers=0,
-        num_decoder_layers=0,
-        layer_preprocess_sequence=before,
-        layer_postprocess_sequence=after,
-        train_steps=plan.train_steps,
-    )
-
-
 def _with_named_schedule(hparams: HParams) -> HParams:
     """Returns hparams with NAMED_SCHEDULE in the place of "noam", and the constant of that."""
     noam = hparams.learning_rate_decay_scheme == "noam"
@@ -228,17 +226,17 @@ def run_of(output_dir: pathlib.Path, cell: Cell) -> RunDirectory:
     return RunDirectory(output_dir / CELLS / cell.name)
 
 
-def begin(plan: Plan, output_dir: pathlib.Path) -> None:
-    """Writes the plan into `output_dir`, or checks it against the one that is there.
+def begin(grid: Grid, output_dir: pathlib.Path) -> None:
+    """Writes the grid into `output_dir`, or checks it against the one that is there.
 
     The axes may have become longer or shorter since; finished cells stay.
 
     Raises:
         UserError: if another comparison was begun there; what differs is listed.
     """
-    file = output_dir / PLAN_FILE
+    file = output_dir / GRID_FILE
     if file.exists():
-        old, new = _fixed(_read_plan(file)), _fixed(dataclasses.asdict(plan))
+        old, new = _fixed(_read(file)), _fixed(dataclasses.asdict(grid))
         names = {"warmups": "warmup"}
         differs = [
             f"--{names.get(name, name)} was {old.get(name)!r}, now {value!r}"
@@ -251,11 +249,11 @@ def begin(plan: Plan, output_dir: pathlib.Path) -> None:
                 "to continue it (but for --depths, --warmup, --sequences and --seeds), or another "
                 "--output_dir."
             )
-    text = json.dumps(dataclasses.asdict(plan), indent=1) + "\n"
+    text = json.dumps(dataclasses.asdict(grid), indent=1) + "\n"
     write_text_atomic(file, text)
 
 
-def _read_plan(file: pathlib.Path) -> dict[str, Any]:
+def _read(file: pathlib.Path) -> dict[str, Any]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(values, dict):

@@ -2,22 +2,27 @@
 
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from t2t_repro.studies.compare import grid, norms
-from t2t_repro.studies.compare.grid import Cell, Plan
-from t2t_repro.studies.compare.results import Curve, Places, Result
+from t2t_repro.studies.compare import norms
+from t2t_repro.studies.compare.cell_result import CellResult, Curve, Places
+from t2t_repro.studies.compare.grid import Cell, Grid, in_words
+from t2t_repro.studies.compare.results import Results
 from t2t_repro.views import pictures
 
 _MARKERS = {"self_attention": "o", "encdec_attention": "s", "ffn": "^"}
 _STACKS = ("encoder", "decoder")
 _SMOOTHED = 20  # a point of the training loss is the mean of this share of the reports around it
 
-Results = dict[Cell, Result]
+_MEASURED = {  # in a result: title, and axis
+    "gradients": ("Gradient norms", "gradient norm"),
+    "activations": ("Activations", "root mean square"),
+}
 
 
-def draw(plan: Plan, results: Results, folder: pathlib.Path) -> dict[str, str]:
+def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
     """Writes every picture that there are numbers for.
 
     Returns:
@@ -25,45 +30,45 @@ def draw(plan: Plan, results: Results, folder: pathlib.Path) -> dict[str, str]:
     """
     drawn = {
         "training-loss.png": (
-            _losses(plan, results, "Training loss, a moving mean", lambda r: smoothed(r.train)),
+            _losses(results, "Training loss, a moving mean", lambda r: smoothed(r.train)),
             "Training loss against steps, a moving mean over a twentieth of the run. It has "
             "dropout and label smoothing, and T2T takes off the least that smoothing allows. The "
             "line is the mean of the seeds, the band runs from the lowest to the highest; a cross "
             "ends a run that was not finite. Dotted: the loss before the first step.",
         ),
         "dev-loss.png": (
-            _losses(plan, results, "Dev loss", lambda r: r.dev, marker="o"),
+            _losses(results, "Dev loss", lambda r: r.dev, marker="o"),
             "Dev loss against steps, mean and range of the seeds, on the batches of --eval_steps. "
             "Dotted: a model that knows word frequencies alone.",
         ),
         "final-dev-loss.png": (
-            _final(plan, results),
+            _final(results),
             "Dev loss at the end, on the whole dev split, against the warm-up: each seed a mark, a "
             "line through their means; a cross at the bottom where a seed did not come to its end.",
         ),
         "gradients-initial.png": (
-            _by_sublayer(plan, results, "gradients"),
+            _by_sublayer(results, "gradients"),
             "Norm of the gradient of each sublayer's matrices before the first step, mean of the "
             "seeds, on a logarithmic axis. The first layer is 0.",
         ),
         "gradients-by-depth.png": (
-            _by_depth(plan, results),
+            _by_depth(results),
             "The same for the feed-forward sublayer of the last layers, against depth. Dashed: the "
             "first point times the inverse root of the depth (Xiong et al. 2020).",
         ),
         "gradients-training.png": (
-            _in_training(plan, results),
+            _in_training(results, "gradients"),
             "Norm of the gradient of each layer of the deepest model, mean of the seeds: before "
             "the first step, and at checkpoints on the way. From left to right: the encoder's "
             "layers, then the decoder's.",
         ),
         "activations.png": (
-            _by_sublayer(plan, results, "activations"),
+            _by_sublayer(results, "activations"),
             "Root mean square of what each sublayer hands on, before the first step, mean of the "
             "seeds.",
         ),
         "activations-training.png": (
-            _in_training(plan, results, "activations"),
+            _in_training(results, "activations"),
             "The same for the last sublayer of each layer of the deepest model, on the way.",
         ),
     }
@@ -92,62 +97,50 @@ def by_step(curves: Iterable[Curve]) -> dict[int, list[float]]:
     return dict(sorted(at.items()))
 
 
-def _of(results: Results, **wanted) -> list[Result]:
-    """Returns the results of the cells whose attributes have these values."""
-    return [
-        result
-        for cell, result in results.items()
-        if all(getattr(cell, name) == value for name, value in wanted.items())
-    ]
+def _style(grid: Grid, sequences: str) -> dict[str, Any]:
+    color = pictures.COLORS[grid.sequences.index(sequences) % len(pictures.COLORS)]
+    return {"color": color, "label": in_words(sequences)}
 
 
-def _color(plan: Plan, sequences: str) -> str:
-    return pictures.COLORS[plan.sequences.index(sequences) % len(pictures.COLORS)]
+def _panels(rows: Sequence, columns: Sequence, title: str, width=3.6, height=2.8):
+    """Returns a figure and its axes, (rows, columns)."""
+    figure, axes = pictures.figure(len(columns), len(rows), title=title, width=width, height=height)
+    return figure, np.atleast_1d(axes).reshape(len(rows), len(columns))
 
 
-def _losses(plan: Plan, results: Results, title: str, curve: Callable[[Result], Curve], marker=""):
-    figure, axes = pictures.figure(
-        len(plan.depths), len(plan.warmups), title=title, width=3.6, height=2.8
-    )
-    axes = np.atleast_1d(axes).reshape(len(plan.warmups), len(plan.depths))
-    for row, warmup in zip(axes, plan.warmups, strict=True):
-        for each, depth in zip(row, plan.depths, strict=True):
-            each.set_title(f"depth {depth}, warm-up {warmup:,}")
-            each.set_xlabel("step")
-            each.set_ylabel("loss")
-            for name in plan.sequences:
-                found = _of(results, depth=depth, warmup=warmup, sequences=name)
-                of_each = by_step(map(curve, found))
-                if not of_each:
-                    continue
-                color = _color(plan, name)
-                style = {"color": color, "marker": marker, "markersize": 3}
-                label = grid.in_words(name)
-                pictures.band(each, list(of_each), list(of_each.values()), label=label, **style)
-                for result in found:
-                    own = curve(result)
-                    if result.stopped_at is not None and own:
-                        each.plot(*own[-1], color=color, marker="x", markersize=8)
-            here = _of(results, depth=depth, warmup=warmup)
-            known = [r.unigram_loss if marker else r.initial_loss for r in here]
-            levels = [level for level in known if level is not None]
-            if levels:
-                each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
+def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], marker=""):
+    grid = results.grid
+    figure, axes = _panels(grid.warmups, grid.depths, title)
+    for (i, j), each in np.ndenumerate(axes):
+        setting = {"depth": grid.depths[j], "warmup": grid.warmups[i]}
+        each.set(title=f"depth {grid.depths[j]}, warm-up {grid.warmups[i]:,}")
+        each.set(xlabel="step", ylabel="loss, nats")
+        for name in grid.sequences:
+            cells = results.of(**setting, sequences=name)
+            style = _style(grid, name)
+            if of_each := by_step(map(curve, cells)):
+                values = list(of_each.values())
+                pictures.band(each, list(of_each), values, marker=marker, markersize=3, **style)
+            for result in cells:
+                if result.stopped_at is not None and (own := curve(result)):
+                    each.plot(*own[-1], color=style["color"], marker="x", markersize=8)
+        here = results.of(**setting)
+        known = [r.unigram_loss if marker else r.initial_loss for r in here]
+        if levels := [level for level in known if level is not None]:
+            each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
     axes[0, 0].legend(fontsize=8)
     for row in axes:
         _share_scale(row)
     return figure
 
 
-def _share_scale(axes, logarithmic: bool = False) -> None:
+def _share_scale(axes: Iterable, logarithmic: bool = False) -> None:
     """Gives axes one vertical scale, so that what they show can be compared."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes = list(axes)
-    lines = [np.asarray(line.get_ydata()) for each in axes for line in each.lines]
-    values = np.concatenate([*lines, []])
-    values = values[np.isfinite(values)] if np.isfinite(values).any() else np.array([1.0])
-    low, high = float(np.min(values)), float(np.max(values))
+    drawn = [each.dataLim for each in axes if np.isfinite(each.dataLim.get_points()).all()]
+    low, high = min((d.y0 for d in drawn), default=1.0), max((d.y1 for d in drawn), default=1.0)
     for each in axes:
         if logarithmic and low > 0:
             each.set_yscale("log")
@@ -161,67 +154,62 @@ def _share_scale(axes, logarithmic: bool = False) -> None:
             each.set_ylim(low - margin, high + margin)
 
 
-def _final(plan: Plan, results: Results):
-    figure, axes = pictures.figure(
-        len(plan.depths), title="Dev loss at the end", width=3.6, height=3.0
-    )
-    ends = {cell: r.dev_loss for cell, r in results.items() if r.dev_loss is not None}
-    for each, depth in zip(np.atleast_1d(axes), plan.depths, strict=True):
-        against_warmup(each, plan, depth, ends)
+def _final(results: Results):
+    grid = results.grid
+    figure, ((*axes,),) = _panels([None], grid.depths, "Dev loss at the end", height=3.0)
+    ends = {c: r.dev_loss for c, r in results.by_cell.items() if r.dev_loss is not None}
+    for each, depth in zip(axes, grid.depths, strict=True):
+        against_warmup(each, grid, depth, ends)
         each.set(title=f"depth {depth}", ylabel="loss of a dev token, nats")
-    _share_scale(np.atleast_1d(axes))
+    _share_scale(axes)
     return figure
 
 
-def against_warmup(axes, plan: Plan, depth: int, values: Mapping[Cell, float]) -> None:
+def against_warmup(axes: Any, grid: Grid, depth: int, values: Mapping[Cell, float]) -> None:
     """Draws values against the warm-up: each seed a mark, a line through their means.
 
     Where a seed has no value, there is a cross at the bottom.
     """
-    places = range(len(plan.warmups))  # 0 has no place on a logarithmic axis
-    for name in plan.sequences:
-        color, means = _color(plan, name), []
-        for place, warmup in zip(places, plan.warmups, strict=True):
-            cells = [Cell(depth, warmup, name, seed) for seed in range(plan.seeds)]
+    places = range(len(grid.warmups))  # 0 has no place on a logarithmic axis
+    for name in grid.sequences:
+        style, means = _style(grid, name), []
+        for place, warmup in zip(places, grid.warmups, strict=True):
+            cells = [Cell(depth, warmup, name, seed) for seed in range(grid.seeds)]
             ends = [values[cell] for cell in cells if cell in values]
             means.append(np.mean(ends) if ends else np.nan)
-            axes.plot([place] * len(ends), ends, "o", color=color, markersize=4)
+            axes.plot([place] * len(ends), ends, "o", color=style["color"], markersize=4)
             if len(ends) < len(cells):
                 bottom = axes.get_xaxis_transform()
-                axes.text(place, 0.01, "x", color=color, ha="center", transform=bottom)
-        axes.plot(places, means, color=color, label=grid.in_words(name))
-    axes.set_xticks(places, [f"{warmup:,}" for warmup in plan.warmups])
+                axes.text(place, 0.01, "x", color=style["color"], ha="center", transform=bottom)
+        axes.plot(places, means, **style)
+    axes.set_xticks(places, [f"{warmup:,}" for warmup in grid.warmups])
     axes.set_xlabel("warm-up, steps")
     axes.legend(fontsize=8)
 
 
-def _mean(found: Sequence[Places]) -> Places:
+def _mean(of_cells: Sequence[Places]) -> Places:
     """Returns the mean at each place."""
-    return {place: float(np.mean([f[place] for f in found])) for place in found[0]} if found else {}
+    places = of_cells[0] if of_cells else {}
+    return {place: float(np.mean([of[place] for of in of_cells])) for place in places}
 
 
-def _by_sublayer(plan: Plan, results: Results, kind: str):
+def _by_sublayer(results: Results, kind: str):
     """Draws what was measured before the first step: a row a stack, a column a depth."""
-    what = {"gradients": "gradient norm", "activations": "root mean square"}[kind]
-    title = {"gradients": "Gradient norms", "activations": "Activations"}[kind]
-    title += " before the first step"
-    figure, axes = pictures.figure(len(plan.depths), 2, title=title, width=3.6, height=2.8)
-    axes = np.atleast_1d(axes).reshape(2, len(plan.depths))
-    for stack, row in zip(_STACKS, axes, strict=True):
-        for depth, each in zip(plan.depths, row, strict=True):
-            each.set_title(f"{stack}, depth {depth}")
-            each.set_xlabel("layer")
-            each.set_ylabel(what)
-            for name in plan.sequences:
-                found = _of(results, depth=depth, sequences=name)
-                values = _mean([getattr(r, kind)[0] for r in found if 0 in getattr(r, kind)])
-                for sublayer, marker in _MARKERS.items():
-                    mine = [values.get(f"{stack}/layer_{i}/{sublayer}") for i in range(depth)]
-                    if None not in mine:
-                        label = f"{grid.in_words(name)} {sublayer}"
-                        style = {"color": _color(plan, name), "marker": marker, "label": label}
-                        each.plot(range(depth), mine, markersize=4, linewidth=1, **style)
-            each.set_xticks(range(0, depth, max(1, depth // 6)))
+    grid, (title, what) = results.grid, _MEASURED[kind]
+    figure, axes = _panels(_STACKS, grid.depths, f"{title} before the first step")
+    for (i, j), each in np.ndenumerate(axes):
+        stack, depth = _STACKS[i], grid.depths[j]
+        each.set(title=f"{stack}, depth {depth}", xlabel="layer", ylabel=what)
+        for name in grid.sequences:
+            at_first = [getattr(r, kind).get(0) for r in results.of(depth=depth, sequences=name)]
+            values = _mean([places for places in at_first if places])
+            for sublayer, marker in _MARKERS.items():
+                mine = [values.get(f"{stack}/layer_{i}/{sublayer}") for i in range(depth)]
+                if None not in mine:
+                    style = _style(grid, name)
+                    style["label"] += f" {sublayer}"
+                    each.plot(range(depth), mine, marker=marker, markersize=4, lw=1, **style)
+        each.set_xticks(range(0, depth, max(1, depth // 6)))
     if not any(each.lines for each in axes.flat):
         return None
     _share_scale(axes.flat, logarithmic=kind == "gradients")
@@ -229,84 +217,68 @@ def _by_sublayer(plan: Plan, results: Results, kind: str):
     return figure
 
 
-def last_gradients(plan: Plan, results: Results, stack: str, name: str) -> list[tuple[int, float]]:
+def last_gradients(results: Results, stack: str, name: str) -> list[tuple[int, float]]:
     """Returns (depth, gradient norm of a stack's last feed-forward sublayer before the first step).
 
     The mean over all cells of the depth.
     """
     points = []
-    for depth in plan.depths:
-        found = [r.gradients[0] for r in _of(results, depth=depth, sequences=name) if r.gradients]
-        if found:
-            points.append((depth, _mean(found)[f"{stack}/layer_{depth - 1}/ffn"]))
+    for depth in results.grid.depths:
+        cells = results.of(depth=depth, sequences=name)
+        if mean := _mean([r.gradients[0] for r in cells if r.gradients]):
+            points.append((depth, mean[f"{stack}/layer_{depth - 1}/ffn"]))
     return sorted(points)
 
 
-def _by_depth(plan: Plan, results: Results):
-    if len(plan.depths) < 2:
+def _by_depth(results: Results):
+    grid = results.grid
+    if len(grid.depths) < 2:
         return None
     title = "Gradient norm of the last layer before the first step"
     figure, axes = pictures.figure(2, title=title, width=4.0, height=3.0)
     for stack, each in zip(_STACKS, axes, strict=True):
-        for name in plan.sequences:
-            points = np.array(last_gradients(plan, results, stack, name)).reshape(-1, 2).T
-            if points.size:
-                depths, values = points
-                each.plot(
-                    depths, values, marker="o", color=_color(plan, name), label=grid.in_words(name)
-                )
+        for name in grid.sequences:
+            if points := last_gradients(results, stack, name):
+                depths, values = np.array(points).T
+                style = _style(grid, name)
+                each.plot(depths, values, marker="o", **style)
                 expected = values[0] * np.sqrt(depths[0] / depths)
-                each.plot(depths, expected, "--", color=_color(plan, name), linewidth=0.8)
-        each.set_xscale("log")
-        pictures.ticks(each, sorted(plan.depths))
-        each.set_title(stack)
-        each.set_xlabel("depth")
-        each.set_ylabel("gradient norm")
+                each.plot(depths, expected, "--", color=style["color"], linewidth=0.8)
+        each.set(xscale="log", title=stack, xlabel="depth, layers", ylabel="gradient norm")
+        pictures.ticks(each, sorted(grid.depths))
         each.legend(fontsize=8)
     _share_scale(axes, logarithmic=True)
     return figure
 
 
-def _in_training(plan: Plan, results: Results, kind: str = "gradients"):
+def _in_training(results: Results, kind: str):
     """Draws a row a warm-up, a column a measured step, for the deepest model."""
-    depth = max(plan.depths)
-    cells = _of(results, depth=depth)
-    steps = sorted({step for r in cells for step in getattr(r, kind)})
+    grid, (title, what) = results.grid, _MEASURED[kind]
+    depth = max(grid.depths)
+    steps = sorted({step for r in results.of(depth=depth) for step in getattr(r, kind)})
     if not steps:
         return None
-    title = "Gradient norms" if kind == "gradients" else "Activations"
     title += f" of {depth} + {depth} layers in training"
-    rows = len(plan.warmups)
-    figure, axes = pictures.figure(len(steps), rows, title=title, width=3.2, height=2.6)
-    axes = np.atleast_1d(axes).reshape(rows, len(steps))
-    for warmup, row in zip(plan.warmups, axes, strict=True):
-        for step, each in zip(steps, row, strict=True):
-            each.set_title(f"warm-up {warmup:,}, step {step:,}")
-            each.set_xlabel("encoder's, then decoder's layers")
-            for name in plan.sequences:
-                found = _of(results, depth=depth, warmup=warmup, sequences=name)
-                mine = [getattr(r, kind)[step] for r in found if step in getattr(r, kind)]
-                values = _mean(mine)
-                if kind == "gradients":
-                    layers = norms.by_layer(values)
-                else:
-                    layers = {place.rpartition("/")[0]: v for place, v in values.items()}
-                line = [
-                    layers[f"{stack}/layer_{i}"]
-                    for stack in _STACKS
-                    for i in range(depth)
-                    if f"{stack}/layer_{i}" in layers
-                ]
-                if line:
-                    style = {
-                        "color": _color(plan, name),
-                        "label": grid.in_words(name),
-                        "marker": "o",
-                    }
-                    each.plot(range(len(line)), line, markersize=3, linewidth=1, **style)
+    figure, axes = _panels(grid.warmups, steps, title, width=3.2, height=2.6)
+    for (i, j), each in np.ndenumerate(axes):
+        warmup, step = grid.warmups[i], steps[j]
+        each.set(title=f"warm-up {warmup:,}, step {step:,}", ylabel=what)
+        each.set_xlabel("encoder's, then decoder's layers")
+        for name in grid.sequences:
+            cells = results.of(depth=depth, warmup=warmup, sequences=name)
+            values = _mean([getattr(r, kind)[step] for r in cells if step in getattr(r, kind)])
+            if kind == "gradients":
+                layers = norms.by_layer(values)
+            else:  # behind the last sublayer
+                layers = {place.rpartition("/")[0]: v for place, v in values.items()}
+            places = [f"{stack}/layer_{i}" for stack in _STACKS for i in range(depth)]
+            if line := [layers[place] for place in places if place in layers]:
+                style = _style(grid, name)
+                each.plot(range(len(line)), line, marker="o", markersize=3, lw=1, **style)
+        each.axvline(depth - 0.5, color="#888888", linestyle=":", linewidth=1)
+        named = range(0, depth, max(1, depth // 3))  # in both stacks from 0
+        each.set_xticks([*named, *(depth + layer for layer in named)], [*named, *named])
     for row in axes:
         _share_scale(row, logarithmic=kind == "gradients")
-        for each in row:
-            each.axvline(depth - 0.5, color="#888888", linestyle=":", linewidth=1)
     axes[0, 0].legend(fontsize=8)
     return figure

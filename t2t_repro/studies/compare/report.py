@@ -3,21 +3,27 @@
 import dataclasses
 import html
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from t2t_repro.files import write_csv, write_text_atomic
-from t2t_repro.studies.compare import grid
 from t2t_repro.studies.compare import pictures as comparison_pictures
-from t2t_repro.studies.compare import results as comparison_results
-from t2t_repro.studies.compare.grid import Cell, Plan
-from t2t_repro.studies.compare.results import Bleu, Difference, Result
+from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
+from t2t_repro.studies.compare.grid import Cell, Grid
+from t2t_repro.studies.compare.results import RESAMPLES, Bleu, Difference, Results, load
+from t2t_repro.studies.power_law import exponent
 from t2t_repro.studies.tables import Column, Table
 from t2t_repro.training import learning_rate
 from t2t_repro.views import pictures
 
+_TITLE = "Post-norm against pre-norm"
+_ENDS = (  # of a cell in results.csv, before and behind its BLEU
+    *("status", "diverged_at", "initial_loss", "last_train_loss", "dev_loss", "unigram_loss"),
+    "accuracy",
+)
+_ABOUT = ("tokens_per_second", "parameters", "fingerprint")
 _CAVEAT = (
     "Only layer_preprocess_sequence and layer_postprocess_sequence differ between the cells of one "
     "depth, warm-up and seed: initial kernels, batches and their order, dropout seeds and learning "
@@ -46,63 +52,53 @@ class Report:
     results: pathlib.Path
 
 
-def write(plan: Plan, output_dir: pathlib.Path, command: str) -> Report:
+def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
     """Writes the report of all finished cells into `output_dir`.
 
     Args:
-        plan: the comparison.
+        grid: the comparison.
         output_dir: its folder.
         command: the command line that makes it.
 
     Raises:
-        UserError: as `comparison_results.load`.
+        UserError: as `results.load`.
     """
-    results = comparison_results.load(plan, output_dir)
-    pairs = comparison_results.differences(plan, results)
-    bleus = _bleus(plan, results)
-    summary = comparison_results.summary(plan, results, pairs)
-    tables = [
-        _settings_table(plan, results, pairs, bleus),
-        _differences_table(pairs),
-        _failures_table(results),
-        _gradients_table(plan, results),
-    ]
-    captions = comparison_pictures.draw(plan, results, output_dir)
-    _write_csvs(plan, output_dir, results, pairs, bleus)
+    results = load(grid, output_dir)
+    bleus = results.bleus()
     report = Report(
-        summary, *(output_dir / name for name in ("report.html", "report.md", "results.csv"))
+        results.summary(),
+        *(output_dir / name for name in ("report.html", "report.md", "results.csv")),
     )
-    about = [
-        f"{len(results)} of {len(plan.cells())} cells: {plan.problem}, {plan.hparams_set}"
-        + (f" with {plan.hparams}" if plan.hparams else "")
-        + f", {plan.train_steps:,} steps, seeds 0 to {plan.seeds - 1}.",
-        _CAVEAT,
-        _rates(plan),
+    tables = [
+        _settings_table(results, bleus),
+        _differences_table(results.differences),
+        _failures_table(results),
+        _gradients_table(results),
     ]
+    captions = comparison_pictures.draw(results, output_dir)
+    about = [
+        f"{len(results.by_cell)} of {len(grid.cells())} cells: {grid.problem}, {grid.hparams_set}"
+        + (f" with {grid.hparams}" if grid.hparams else "")
+        + f", {grid.train_steps:,} steps, seeds 0 to {grid.seeds - 1}.",
+        _CAVEAT,
+        _rates(grid),
+    ]
+    _write_csvs(output_dir, results, bleus)
+    summary = " ".join(report.summary)
     write_text_atomic(report.markdown, _markdown(summary, about, command, tables, captions))
     page = _html(summary, about, command, tables, captions, output_dir)
     write_text_atomic(report.html, page)
     return report
 
 
-def _bleus(plan: Plan, results: dict[Cell, Result]) -> dict[Cell, Bleu]:
-    found: dict[Cell, Bleu] = {}
-    for depth, warmup in plan.settings():
-        for seed in range(plan.seeds):
-            cells = (Cell(depth, warmup, name, seed) for name in plan.sequences)
-            found |= comparison_results.bleu([results[cell] for cell in cells if cell in results])
-    return found
-
-
-def _rates(plan: Plan) -> str:
+def _rates(grid: Grid) -> str:
     """Returns a sentence about the learning rates of each warm-up."""
     parts = []
-    for warmup in plan.warmups:
-        cell = Cell(plan.depths[0], warmup, plan.sequences[0], 0)
-        hparams = grid.hparams_of(plan, cell)
+    for warmup in grid.warmups:
+        hparams = grid.hparams_of(Cell(grid.depths[0], warmup, grid.sequences[0], 0))
         rates = learning_rate.schedule(hparams)
-        peak = min(hparams.learning_rate_warmup_steps, plan.train_steps - 1)
-        first, highest, last = (float(rates(step)) for step in (1, peak, plan.train_steps - 1))
+        peak = min(hparams.learning_rate_warmup_steps, grid.train_steps - 1)
+        first, highest, last = (float(rates(step)) for step in (1, peak, grid.train_steps - 1))
         schedule = hparams.learning_rate_schedule
         parts.append(
             f"warm-up {warmup:,}: {first:.2e} at the second step, {highest:.2e} at its highest, "
@@ -115,44 +111,36 @@ def _rates(plan: Plan) -> str:
     )
 
 
-def _of(results: dict[Cell, Result], depth: int, warmup: int, name: str) -> list[Result]:
-    wanted = (depth, warmup, name)
-    return [r for c, r in results.items() if (c.depth, c.warmup, c.sequences) == wanted]
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+    known = _known(values)
     return float(np.mean(known)) if known else None
 
 
-def _range(values: Iterable[float | None], form: str) -> str:
-    known = [value for value in values if value is not None]
-    return f"{min(known):{form}} to {max(known):{form}}" if known else ""
-
-
-def _settings_table(plan, results, pairs, bleus) -> Table:
+def _settings_table(results: Results, bleus: Mapping[Cell, Bleu]) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for depth, warmup in plan.settings():
-        setting = [r for n in plan.sequences for r in _of(results, depth, warmup, n)]
-        target = comparison_results.target_loss(setting)
-        for name in plan.sequences:
-            found = _of(results, depth, warmup, name)
-            if not found:
+    for depth, warmup in results.grid.settings():
+        target = results.target_loss(depth, warmup)
+        for name in results.grid.sequences:
+            cells = results.of(depth=depth, warmup=warmup, sequences=name)
+            if not cells:
                 continue
-            scores = [bleus[r.cell] for r in found if r.cell in bleus]
-            steps = [r.steps_to(target) for r in found] if target is not None else []
+            losses = _known(r.dev_loss for r in cells)
             rows.append(
                 (
-                    *(depth, warmup, name, len(found)),
-                    sum(r.diverged_at is not None for r in found),
-                    _mean(r.dev_loss for r in found),
-                    _range((r.dev_loss for r in found), ".3f"),
-                    _mean(r.accuracy for r in found),
-                    _bleu_text(scores),
+                    *(depth, warmup, name, len(cells)),
+                    sum(r.diverged_at is not None for r in cells),
+                    _mean(losses),
+                    f"{min(losses):.3f} to {max(losses):.3f}" if losses else "",
+                    _mean(r.accuracy for r in cells),
+                    ", ".join(str(bleus[r.cell]) for r in cells if r.cell in bleus),
                     target,
-                    _mean(steps),
-                    _mean(r.tokens_per_second for r in found),
-                    found[0].parameters,
+                    None if target is None else _mean(r.steps_to(target) for r in cells),
+                    _mean(r.tokens_per_second for r in cells),
+                    cells[0].parameters,
                 )
             )
     return Table(
@@ -179,14 +167,6 @@ def _settings_table(plan, results, pairs, bleus) -> Table:
     )
 
 
-def _bleu_text(scores: Sequence[Bleu]) -> str:
-    texts = []
-    for s in scores:
-        p = "" if s.p_value is None else f" (p = {s.p_value:.3f})"
-        texts.append(f"{s.score:.1f} ± {s.interval:.1f}{p}")
-    return ", ".join(texts)
-
-
 def _differences_table(pairs: Sequence[Difference]) -> Table:
     rows = [
         (d.depth, d.warmup, f"{d.first} less {d.second}", d.loss, d.low, d.high, d.better or "-")
@@ -202,7 +182,7 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
         ),
         rows,
         (
-            f"From and to bound 95 % of {comparison_results.RESAMPLES:,} paired bootstrap "
+            f"From and to bound 95 % of {RESAMPLES:,} paired bootstrap "
             "resamples of the dev sentences, over all seeds: they say how sure the difference "
             "between these runs is, not how other seeds would end. Better: the dev loss is lower "
             "with every seed, and the interval leaves zero out; or only the other one diverged "
@@ -211,15 +191,15 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
     )
 
 
-def _failures_table(results: dict[Cell, Result]) -> Table:
-    failed = [r for r in results.values() if r.status != comparison_results.LEARNED]
+def _failures_table(results: Results) -> Table:
     rows = [
         (
             *(r.cell.depth, r.cell.warmup, r.cell.sequences, r.cell.seed),
             *(r.status, r.diverged_at, r.initial_loss, r.last_train_loss),
             *(r.dev_loss, r.unigram_loss),
         )
-        for r in failed
+        for r in results.by_cell.values()
+        if r.status != LEARNED
     ]
     names = ("initial loss", "last training loss", "dev loss", "word frequencies")
     return Table(
@@ -242,13 +222,13 @@ def _failures_table(results: dict[Cell, Result]) -> Table:
     )
 
 
-def _gradients_table(plan: Plan, results: dict[Cell, Result]) -> Table:
+def _gradients_table(results: Results) -> Table:
     rows: list[tuple[Any, ...]] = []
     for stack in ("encoder", "decoder"):
-        for name in plan.sequences:
-            points = comparison_pictures.last_gradients(plan, results, stack, name)
-            exponent = fitted_exponent(points)
-            rows += [(stack, name, depth, value, exponent) for depth, value in points]
+        for name in results.grid.sequences:
+            points = comparison_pictures.last_gradients(results, stack, name)
+            power = exponent(*zip(*points, strict=True)) if len(points) > 1 else None
+            rows += [(stack, name, depth, value, power) for depth, value in points]
     return Table(
         "gradients",
         "Gradient norm of the last feed-forward sublayer before the first step",
@@ -264,100 +244,66 @@ def _gradients_table(plan: Plan, results: dict[Cell, Result]) -> Table:
     )
 
 
-def fitted_exponent(points: Sequence[tuple[int, float]]) -> float | None:
-    """Returns b of the best value = a * depth**b, by least squares of logarithms."""
-    if len(points) < 2:
-        return None
-    logarithms = np.log(np.array(points))
-    return float(np.polyfit(logarithms[:, 0], logarithms[:, 1], 1)[0])
+def _write_csvs(output_dir: pathlib.Path, results: Results, bleus: Mapping[Cell, Bleu]) -> None:
+    def values(cell: Cell, result: CellResult) -> dict[str, Any]:
+        score, target = bleus.get(cell), results.target_loss(cell.depth, cell.warmup)
+        return {
+            **dataclasses.asdict(cell),
+            **{name: getattr(result, name) for name in _ENDS},
+            "bleu": score and score.score,
+            "bleu_interval": score and score.interval,
+            "bleu_p_value": score and score.p_value,
+            "target_loss": target,
+            "steps_to_target": None if target is None else result.steps_to(target),
+            **{name: getattr(result, name) for name in _ABOUT},
+        }
 
-
-def _write_csvs(plan, output_dir: pathlib.Path, results, pairs, bleus) -> None:
-    rows = []
-    for cell, r in results.items():
-        score = bleus.get(cell)
-        here = [s for c, s in results.items() if (c.depth, c.warmup) == (cell.depth, cell.warmup)]
-        target = comparison_results.target_loss(here)
-        rows.append(
-            {
-                **dataclasses.asdict(cell),
-                "status": r.status,
-                "diverged_at": r.diverged_at,
-                "initial_loss": r.initial_loss,
-                "last_train_loss": r.last_train_loss,
-                "dev_loss": r.dev_loss,
-                "unigram_loss": r.unigram_loss,
-                "accuracy": r.accuracy,
-                "bleu": score and score.score,
-                "bleu_interval": score and score.interval,
-                "bleu_p_value": score and score.p_value,
-                "target_loss": target,
-                "steps_to_target": None if target is None else r.steps_to(target),
-                "tokens_per_second": r.tokens_per_second,
-                "parameters": r.parameters,
-                "fingerprint": r.fingerprint,
-            }
-        )
-    write_csv(output_dir / "results.csv", rows, ".6g")
-    write_csv(output_dir / "comparisons.csv", [dataclasses.asdict(d) for d in pairs], ".6g")
-    curves = [
-        {**dataclasses.asdict(cell), "curve": kind, "step": step, "loss": loss}
-        for cell, r in results.items()
-        for kind, curve in (("train", r.train), ("dev", r.dev))
-        for step, loss in curve
-    ]
-    write_csv(output_dir / "curves.csv", curves, ".6g")
-    measured = [
-        {**dataclasses.asdict(cell), "step": step, "kind": kind, "place": place, "value": value}
-        for cell, r in results.items()
-        for kind, steps in (("gradient", r.gradients), ("activation", r.activations))
-        for step, places in steps.items()
-        for place, value in places.items()
-    ]
-    write_csv(output_dir / "norms.csv", measured, ".6g")
+    cells = [(dataclasses.asdict(cell), r) for cell, r in results.by_cell.items()]
+    tables: dict[str, list[dict[str, Any]]] = {
+        "results.csv": [values(cell, result) for cell, result in results.by_cell.items()],
+        "comparisons.csv": [dataclasses.asdict(d) for d in results.differences],
+        "curves.csv": [
+            {**cell, "curve": kind, "step": step, "loss": loss}
+            for cell, r in cells
+            for kind, curve in (("train", r.train), ("dev", r.dev))
+            for step, loss in curve
+        ],
+        "norms.csv": [
+            {**cell, "step": step, "kind": kind, "place": place, "value": value}
+            for cell, r in cells
+            for kind, steps in (("gradient", r.gradients), ("activation", r.activations))
+            for step, places in steps.items()
+            for place, value in places.items()
+        ],
+    }
+    for name, rows in tables.items():
+        write_csv(output_dir / name, rows, ".6g")
 
 
 def _markdown(summary, about, command, tables: Sequence[Table], captions: dict[str, str]) -> str:
-    parts = ["# Post-norm against pre-norm", " ".join(summary), *about, f"```\n{command}\n```"]
+    parts = [f"# {_TITLE}", summary, *about, f"```\n{command}\n```"]
     parts += [table.markdown().rstrip() for table in tables]
     parts += [f"![{name}]({name})\n\n{caption}" for name, caption in captions.items()]
     return "\n\n".join(parts) + "\n"
 
 
 def _html(summary, about, command, tables, captions, folder: pathlib.Path) -> str:
+    figures = (
+        f'<figure><img src="{pictures.data_uri((folder / name).read_bytes())}" '
+        f'alt="{html.escape(name)}"><figcaption>{html.escape(caption)}</figcaption></figure>'
+        for name, caption in captions.items()
+    )
     parts = [
-        "<h1>Post-norm against pre-norm</h1>",
-        f'<p class="summary">{html.escape(" ".join(summary))}</p>',
+        f"<h1>{_TITLE}</h1>",
+        f'<p class="summary">{html.escape(summary)}</p>',
         *(f"<p>{html.escape(text)}</p>" for text in about),
         f"<pre>{html.escape(command)}</pre>",
-        *map(_html_table, tables),
+        *(table.html() for table in tables),
+        *figures,
     ]
-    for name, caption in captions.items():
-        source = pictures.data_uri((folder / name).read_bytes())
-        parts.append(
-            f'<figure><img src="{source}" alt="{html.escape(name)}">'
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-        )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>Post-norm against pre-norm</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{_TITLE}</title><style>{_STYLE}</style></head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )
-
-
-def _html_table(table: Table) -> str:
-    def row(tag: str, cells: Iterable[str], values: Sequence[Any]) -> str:
-        texts = (
-            f"<{tag}{' class=text' if isinstance(v, str) else ''}>{html.escape(c)}</{tag}>"
-            for c, v in zip(cells, values, strict=True)
-        )
-        return f"<tr>{''.join(texts)}</tr>"
-
-    first = table.rows[0] if table.rows else [""] * len(table.columns)
-    lines = [row("th", [column.heading for column in table.columns], first)]
-    for values in table.rows:
-        cells = [c.write(v) for c, v in zip(table.columns, values, strict=True)]
-        lines.append(row("td", cells, values))
-    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
-    return f"<h2>{html.escape(table.title)}</h2><table>{''.join(lines)}</table>{notes}"

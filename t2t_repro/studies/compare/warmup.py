@@ -3,7 +3,7 @@
 A grid of t2t-compare with fixed axes, asked quickly. The same deep and narrow model learns to copy
 under post-norm ("none/dan") and under pre-norm ("n/da"), with the rate risen to the same peak in
 more or fewer steps and constant from there; what a cell and a warm-up of 0 are is grid.py's. Seeds,
-batches and their order are the same for all. The trainings are not whole runs, whose data,
+batches and their order are the same for all. The trainings are not grid runs, whose data,
 checkpoints and measurements would take most of the time for what is not asked here.
 """
 
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_repro import progress
-from t2t_repro.studies.compare import grid
 from t2t_repro.studies.compare import pictures as comparison_pictures
+from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
 from t2t_repro.training import distribution, learning_rate
@@ -50,9 +50,9 @@ class Row(NamedTuple):
     accuracy: float
 
 
-def plan() -> grid.Plan:
+def asked() -> Grid:
     """Returns the grid. The schedule has no decay: T2T's own would tie its peak to the warm-up."""
-    return grid.Plan(
+    return Grid(
         problem="algorithmic_identity_decimal40",  # the task's name; nothing is read
         data_dir="",
         hparams_set="transformer_quickstart",
@@ -68,38 +68,36 @@ def plan() -> grid.Plan:
 
 def run() -> Result:
     """Trains every cell; five minutes of processor time, on two cores."""
-    whole = plan()
+    grid = asked()
     rows = []
-    with progress.report("warmup", len(whole.cells()) * STEPS, "steps") as advance:
-        for sequences in whole.sequences:
-            cells = [cell for cell in whole.cells() if cell.sequences == sequences]
-            hparams = grid.hparams_of(whole, cells[0])  # all alike but for the rate
+    with progress.report("warmup", len(grid.cells()) * STEPS, "steps") as advance:
+        for sequences in grid.sequences:
+            cells = [cell for cell in grid.cells() if cell.sequences == sequences]
+            hparams = grid.hparams_of(cells[0])  # all alike but for the rate
             learner = copying.Learner(functools.partial(copying.transformer, hparams, SYMBOLS))
             for cell in cells:
                 advance(0, str(cell))
-                rows.append(train(learner, whole, cell, advance))
-    return Result(rows, picture(whole, rows), sentences(rows))
+                rows.append(train(learner, grid, cell, advance))
+    return Result(rows, picture(grid, rows), sentences(rows))
 
 
-def train(
-    learner: copying.Learner, whole: grid.Plan, cell: grid.Cell, advance: progress.Advance
-) -> Row:
+def train(learner: copying.Learner, grid: Grid, cell: Cell, advance: progress.Advance) -> Row:
     """Returns the row of one cell."""
     learner.begin(cell.seed)
     draw = np.random.default_rng(cell.seed)
-    rate = learning_rate.schedule(grid.hparams_of(whole, cell))
-    for step in range(whole.train_steps):
+    rate = learning_rate.schedule(grid.hparams_of(cell))
+    for step in range(grid.train_steps):
         batch = copying.draw_batch(draw, SENTENCES, LENGTHS, SYMBOLS)
         try:
             learner.learn(batch, float(rate(step)))
         except distribution.NotFinite:
-            advance(whole.train_steps - step)
+            advance(grid.train_steps - step)
             return Row(cell.sequences, cell.warmup, cell.seed, step, float("inf"), 0.0)
         advance()
     tried = copying.draw_batch(np.random.default_rng(2**32), TRIED, LENGTHS, SYMBOLS)
     scores = learner.evaluate(tried)
     ends = scores["loss"], scores["accuracy"]
-    return Row(cell.sequences, cell.warmup, cell.seed, whole.train_steps, *ends)
+    return Row(cell.sequences, cell.warmup, cell.seed, grid.train_steps, *ends)
 
 
 def sentences(rows: Sequence[Row]) -> tuple[str, str]:
@@ -145,17 +143,17 @@ def sentences(rows: Sequence[Row]) -> tuple[str, str]:
     return first, second
 
 
-def picture(whole: grid.Plan, rows: Sequence[Row]):
+def picture(grid: Grid, rows: Sequence[Row]):
     """Draws loss and accuracy against the warm-up."""
     title = f"{DEPTH} + {DEPTH} layers after {STEPS} steps of copying, peak rate {RATE:g}"
     figure, axes = pictures.figure(2, title=title)
     for each, name in zip(axes, ("loss", "accuracy"), strict=True):
         ends = {
-            grid.Cell(DEPTH, row.warmup, row.sequences, row.seed): getattr(row, name)
+            Cell(DEPTH, row.warmup, row.sequences, row.seed): getattr(row, name)
             for row in rows
             if row.steps == STEPS
         }
-        comparison_pictures.against_warmup(each, whole, DEPTH, ends)
+        comparison_pictures.against_warmup(each, grid, DEPTH, ends)
         each.set_ylabel("dev loss, nats" if name == "loss" else name)
         each.set_ylim(bottom=0)
     return figure

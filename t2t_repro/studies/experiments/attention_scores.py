@@ -23,6 +23,7 @@ from keras import ops
 from t2t_repro import progress
 from t2t_repro.layers import attention_score
 from t2t_repro.studies.experiments.result import Result
+from t2t_repro.studies.power_law import exponent
 from t2t_repro.views import pictures
 
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)  # d
@@ -96,11 +97,10 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def exponent(rows: Sequence[Row], score: str) -> float:
-    """Returns the power of the width with which a score's variance grows, by least squares."""
+def growth(rows: Sequence[Row], score: str) -> float:
+    """Returns the power of the width with which a score's variance grows."""
     of = [row for row in rows if row.score == score]
-    logs = np.log([row.width for row in of]), np.log([row.variance for row in of])
-    return float(np.polyfit(*logs, 1)[0])
+    return exponent([row.width for row in of], [row.variance for row in of])
 
 
 def sentences(rows: Sequence[Row]) -> tuple[str, str]:
@@ -110,7 +110,7 @@ def sentences(rows: Sequence[Row]) -> tuple[str, str]:
     lie within NEAR of 1 and of 0; the one on gradients, where at the largest width dot product lets
     through less than STARVED of what scaled dot product does.
     """
-    exponents = {score: exponent(rows, score) for score in SCORES}
+    exponents = {score: growth(rows, score) for score in SCORES}
     grows = abs(exponents["dot product"] - 1) <= NEAR
     stays = abs(exponents["scaled dot product"]) <= NEAR
     first = "As footnote 4 says: " if grows and stays else "Not as footnote 4 says: "

@@ -26,6 +26,7 @@ from t2t_repro.studies.experiments.result import Result
 from t2t_repro.studies.paper import layer_costs as costs
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.hardware import fastest
+from t2t_repro.studies.power_law import exponent
 from t2t_repro.views import pictures
 
 REPETITIONS = 7  # of which the fastest counts
@@ -166,7 +167,7 @@ def memory_exponent(risen: Sequence[float]) -> float:
 
     What the layer needs is a small part of a process at the others.
     """
-    return costs.exponent(LENGTHS[-2:], [max(mb, LEAST) for mb in risen[-2:]])
+    return exponent(LENGTHS[-2:], [max(mb, LEAST) for mb in risen[-2:]])
 
 
 def sentences(measured: Sequence[costs.LayerCost], risen: Memory) -> tuple[str, str]:
@@ -215,7 +216,7 @@ def long_sentences(rows: Sequence[Attention]) -> tuple[str, str]:
     """
     plain, in_blocks = ([row for row in rows if row.kind == kind] for kind in ATTENTIONS)
     (few, *_, blocks), whole = in_blocks, plain[-1]
-    power = costs.exponent([r.length for r in plain], [max(r.megabytes, LEAST) for r in plain])
+    power = exponent([r.length for r in plain], [max(r.megabytes, LEAST) for r in plain])
     saves = whole.megabytes >= SAVES * blocks.megabytes
     first = "As Rabe and Staats say: " if power >= QUADRATIC and saves else "No support: "
     first += (

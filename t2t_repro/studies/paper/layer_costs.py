@@ -1,8 +1,6 @@
 """Table 1, measured: the time of one layer of each kind over sequence length and width."""
 
-import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import keras
@@ -12,6 +10,7 @@ from keras import ops
 from t2t_repro import progress
 from t2t_repro.layers.attention import SelfAttention
 from t2t_repro.studies.paper import hardware
+from t2t_repro.studies.power_law import exponent
 
 KERNEL = 3  # k of the convolution
 NEIGHBOURS = 32  # r of the restricted self-attention
@@ -144,11 +143,3 @@ def forward(
     model = keras.Model(inputs, made if outputs else ops.mean(made, axis=(1, 2)))
     x = np.random.default_rng(0).standard_normal((batch, n, d), "float32")
     return lambda: model.predict_on_batch(x)
-
-
-def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """Returns the least-squares slope of log time over log size."""
-    x, y = [math.log(size) for size in sizes], [math.log(t) for t in times]
-    middle = statistics.fmean(x)
-    rise = sum((a - middle) * b for a, b in zip(x, y, strict=True))
-    return rise / sum((a - middle) ** 2 for a in x)

@@ -15,11 +15,11 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.studies.compare import cell as comparison_cell
-from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import cell_result, grid
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare import report as comparison_report
 from t2t_repro.studies.compare import results as comparison_results
-from t2t_repro.studies.compare.grid import Cell, Plan
+from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.training import checkpoints, distribution
 from t2t_repro.views import pictures
 
@@ -31,7 +31,7 @@ POST, PRE = "none/dan", "n/da"
 def plan(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("data")
     generate_data(registry.get_problem(PROBLEM), data_dir, data_dir)
-    return Plan(
+    return Grid(
         problem=PROBLEM,
         data_dir=str(data_dir),
         hparams_set="transformer_test",
@@ -69,7 +69,7 @@ def test_a_cell_is_a_run_directory_with_its_last_checkpoint(plan, finished):
     assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-4"]
     config = run.config()
     assert config.commands[0].endswith("t2t-compare --seeds=1")
-    assert config.hparams == grid.hparams_of(plan, plan.cells()[0])
+    assert config.hparams == plan.hparams_of(plan.cells()[0])
 
 
 def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
@@ -77,7 +77,7 @@ def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
     for sequences, seed in ((POST, 0), (PRE, 0), (PRE, 1)):
         config = RunConfig(
             hparams_set=plan.hparams_set,
-            hparams=grid.hparams_of(plan, Cell(1, 0, sequences, seed)),
+            hparams=plan.hparams_of(Cell(1, 0, sequences, seed)),
             problem=PROBLEM,
             data_dir=plan.data_dir,
             version="0",
@@ -90,7 +90,7 @@ def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
 
 
 def test_what_was_measured(plan, finished):
-    result = comparison_results.load_cell(finished, plan.cells()[0])
+    result = cell_result.load(finished, plan.cells()[0])
     assert [step for step, _ in result.train] == [1, 2, 3, 4]
     assert [step for step, _ in result.dev] == [2, 4]
     assert list(result.gradients) == list(result.activations) == [0, 2, 4]
@@ -128,7 +128,7 @@ def test_the_report_has_everything_in_one_page(plan, finished):
     rows = list(csv.DictReader(report.results.open()))
     assert [row["sequences"] for row in rows] == [POST, PRE]
     results = comparison_results.load(plan, finished)
-    for row, result in zip(rows, results.values(), strict=True):
+    for row, result in zip(rows, results.by_cell.values(), strict=True):
         assert float(row["dev_loss"]) == pytest.approx(result.dev_loss, rel=1e-5)
         assert row["bleu"] == row["diverged_at"] == ""
         assert f"| {result.dev_loss:.3f} |" in markdown
@@ -155,12 +155,12 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(distribution, "step_function", fails_at_the_fourth)
     cell = Cell(1, 0, POST, 0)
     comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
-    result = comparison_results.load_cell(tmp_path, cell)
+    result = cell_result.load(tmp_path, cell)
     assert (result.status, result.diverged_at) == ("not finite", 4)
     assert result.sentences is None
     assert list(result.gradients) == list(result.activations) == [0]  # the next was the fourth
     results = {cell: result}
-    said = comparison_results.summary(plan, results, [])
+    said = comparison_results.Results(plan, results).summary()
     assert said[1].startswith("Diverged: 1 of 1 cells of none/dan (depth 1 with warm-up 0), 0 of 0")
 
 
@@ -180,5 +180,3 @@ def test_a_moving_mean_and_the_values_of_the_seeds():
     assert comparison_pictures.smoothed(curve[:5]) == curve[:5]
     of_each = comparison_pictures.by_step([[(3, 4.0), (1, 2.0)], [(1, 6.0)]])
     assert list(of_each.items()) == [(1, [2.0, 6.0]), (3, [4.0])]
-    assert comparison_report.fitted_exponent([(2, 8.0), (8, 4.0)]) == pytest.approx(-0.5)
-    assert comparison_report.fitted_exponent([(2, 8.0)]) is None

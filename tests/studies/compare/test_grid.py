@@ -10,7 +10,7 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.studies.compare import grid
-from t2t_repro.studies.compare.grid import Cell, Plan
+from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.training import checkpoints, learning_rate
 
 GIVEN = {
@@ -25,8 +25,8 @@ GIVEN = {
 }
 
 
-def plan_of(**changes) -> Plan:
-    return Plan(**GIVEN | changes)
+def plan_of(**changes) -> Grid:
+    return Grid(**GIVEN | changes)
 
 
 def test_the_grid_has_every_cell_once_and_each_has_a_name():
@@ -41,7 +41,7 @@ def test_the_grid_has_every_cell_once_and_each_has_a_name():
 def test_between_sequences_only_the_two_strings_differ():
     plan = plan_of()
     post, pre = (
-        dataclasses.asdict(grid.hparams_of(plan, Cell(2, 500, name, 0))) for name in plan.sequences
+        dataclasses.asdict(plan.hparams_of(Cell(2, 500, name, 0))) for name in plan.sequences
     )
     differs = {name: (post[name], pre[name]) for name in post if post[name] != pre[name]}
     assert differs == {
@@ -59,7 +59,7 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
     models = []
     for name in plan.sequences:
         keras.utils.set_random_seed(1)
-        hparams = grid.hparams_of(plan, Cell(2, 0, name, 1))
+        hparams = plan.hparams_of(Cell(2, 0, name, 1))
         models.append(
             Transformer.from_hparams(hparams, inputs_vocab_size=31, targets_vocab_size=31)
         )
@@ -79,8 +79,7 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
 def test_warmup_0_is_the_sets_own_peak_from_the_first_step():
     plan = plan_of()
     rates = {
-        w: learning_rate.schedule(grid.hparams_of(plan, Cell(2, w, "n/da", 0)))
-        for w in plan.warmups
+        w: learning_rate.schedule(plan.hparams_of(Cell(2, w, "n/da", 0))) for w in plan.warmups
     }
     peak = float(rates[4000](4000))
     assert float(rates[0](0)) == float(rates[0](3999)) == pytest.approx(peak)
@@ -93,10 +92,10 @@ def test_noam_becomes_named_factors_of_the_same_rate():
     base = registry.get_hparams("transformer_base_v1")
     noam = learning_rate.schedule(base)
     for given in (plan, plan_of()):
-        named = learning_rate.schedule(grid.hparams_of(given, Cell(2, 4000, "n/da", 0)))
+        named = learning_rate.schedule(given.hparams_of(Cell(2, 4000, "n/da", 0)))
         for step in (1, 77, 4000, 9000):
             assert float(named(step)) == pytest.approx(float(noam(step - 1)), rel=1e-5)
-    tripled = grid.hparams_of(plan_of(learning_rate_constant=3.0), Cell(2, 0, "n/da", 0))
+    tripled = plan_of(learning_rate_constant=3.0).hparams_of(Cell(2, 0, "n/da", 0))
     assert tripled.learning_rate_constant == 3.0
 
 
@@ -158,6 +157,6 @@ def test_a_comparison_goes_on_with_other_axes_and_not_with_other_settings(tmp_pa
     grid.begin(plan_of(depths=(2, 6), seeds=5, data_dir="/moved"), tmp_path)
     with pytest.raises(UserError, match="--train_steps was 70, now 71; --bleu_sentences was 0"):
         grid.begin(plan_of(train_steps=71, bleu_sentences=9), tmp_path)
-    (tmp_path / grid.PLAN_FILE).write_text("[")
+    (tmp_path / grid.GRID_FILE).write_text("[")
     with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
         grid.begin(plan_of(), tmp_path)

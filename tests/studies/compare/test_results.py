@@ -9,14 +9,15 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.studies.compare import grid as comparison
 from t2t_repro.studies.compare import results as comparison_results
-from t2t_repro.studies.compare.grid import Cell, Plan
-from t2t_repro.studies.compare.results import Result
+from t2t_repro.studies.compare.cell_result import CellResult
+from t2t_repro.studies.compare.grid import Cell, Grid
+from t2t_repro.studies.compare.results import Results
 
 POST, PRE = "none/dan", "n/da"
 TOKENS = [4, 9, 2, 7, 5]
 
 
-def plan_of(**changes) -> Plan:
+def plan_of(**changes) -> Grid:
     values = {
         "problem": "algorithmic_reverse_binary40_test",
         "data_dir": "/data",
@@ -27,10 +28,10 @@ def plan_of(**changes) -> Plan:
         "seeds": 2,
         "train_steps": 1200,
     }
-    return Plan(**values | changes)
+    return Grid(**values | changes)
 
 
-def result_of(cell: Cell, loss: float = 3.0, **changes) -> Result:
+def result_of(cell: Cell, loss: float = 3.0, **changes) -> CellResult:
     """A run that ends with this loss a token, a little more on the longer sentences."""
     values = {
         "cell": cell,
@@ -52,10 +53,10 @@ def result_of(cell: Cell, loss: float = 3.0, **changes) -> Result:
         "gradients": {},
         "activations": {},
     }
-    return Result(**values | changes)
+    return CellResult(**values | changes)
 
 
-def grid(plan: Plan, losses: dict[str, float], **changes) -> dict[Cell, Result]:
+def grid(plan: Grid, losses: dict[str, float], **changes) -> dict[Cell, CellResult]:
     return {
         cell: result_of(cell, losses[cell.sequences] + 0.02 * cell.seed, **changes)
         for cell in plan.cells()
@@ -63,8 +64,11 @@ def grid(plan: Plan, losses: dict[str, float], **changes) -> dict[Cell, Result]:
 
 
 def summary_of(plan, results):
-    pairs = comparison_results.differences(plan, results)
-    return comparison_results.summary(plan, results, pairs)
+    return Results(plan, results).summary()
+
+
+def differences_of(plan, results):
+    return Results(plan, results).differences
 
 
 def test_a_run_that_learns_has_its_loss_and_accuracy_by_token():
@@ -95,11 +99,12 @@ def test_a_run_diverges_when_it_is_not_finite_or_ends_above_its_beginning():
 def test_steps_to_a_loss_lie_on_lines_between_the_points():
     result = result_of(Cell(2, 0, PRE, 0), dev=[(10, 5.0), (20, 3.0), (30, 3.5)])
     assert [result.steps_to(loss) for loss in (6.0, 5.0, 4.5, 3.0, 2.9)] == [10, 10, 12, 20, None]
-    ends = [result_of(Cell(2, 0, PRE, 0), loss) for loss in (3.0, 3.2)]
-    assert comparison_results.target_loss(ends) == 3.2
-    ends.append(result_of(Cell(2, 0, PRE, 1), 99.0, stopped_at=3))
-    assert comparison_results.target_loss(ends) == 3.2
-    assert comparison_results.target_loss([]) is None
+    ends = {cell: result_of(cell, 3.0 + 0.2 * cell.seed) for cell in plan_of().cells()}
+    assert Results(plan_of(), ends).target_loss(2, 0) == 3.2
+    bad = Cell(2, 0, PRE, 1)
+    ends[bad] = result_of(bad, 99.0, stopped_at=3)
+    assert Results(plan_of(), ends).target_loss(2, 0) == 3.2
+    assert Results(plan_of(), {}).target_loss(2, 0) is None
 
 
 def test_the_interval_is_that_of_sentences_drawn_again():
@@ -127,13 +132,13 @@ def test_the_interval_is_that_of_sentences_drawn_again():
 
 def test_better_needs_every_seed_and_the_interval():
     plan = plan_of()
-    found = comparison_results.differences(plan, grid(plan, {POST: 3.3, PRE: 3.0}))
+    found = differences_of(plan, grid(plan, {POST: 3.3, PRE: 3.0}))
     assert len(found) == 4 and {d.better for d in found} == {PRE}
     assert found[0].loss == pytest.approx(0.3) and found[0].low > 0.29
     results = grid(plan, {POST: 3.3, PRE: 3.0})
     odd = Cell(2, 0, POST, 1)
     results[odd] = result_of(odd, 2.9)  # the other way round, with one seed
-    first, *rest = comparison_results.differences(plan, results)
+    first, *rest = differences_of(plan, results)
     assert first.better is None and {d.better for d in rest} == {PRE}
     mixed = grid(plan, {POST: 3.0, PRE: 3.0})
     for cell, result in mixed.items():
@@ -143,7 +148,7 @@ def test_better_needs_every_seed_and_the_interval():
             ]
             sentences = {**result.sentences, "loss": losses}
             mixed[cell] = dataclasses.replace(result, sentences=sentences)
-    assert {d.better for d in comparison_results.differences(plan, mixed)} == {None}
+    assert {d.better for d in differences_of(plan, mixed)} == {None}
 
 
 def test_who_diverged_loses_to_who_did_not():
@@ -151,12 +156,12 @@ def test_who_diverged_loses_to_who_did_not():
     results = grid(plan, {POST: 3.0, PRE: 3.3})
     bad = Cell(6, 0, POST, 1)
     results[bad] = result_of(bad, stopped_at=9, sentences=None)
-    by_setting = {(d.depth, d.warmup): d for d in comparison_results.differences(plan, results)}
+    by_setting = {(d.depth, d.warmup): d for d in differences_of(plan, results)}
     assert by_setting[6, 0].better == PRE and by_setting[6, 0].loss is None
     assert by_setting[2, 0].better == POST
     other = Cell(6, 0, PRE, 0)
     results[other] = result_of(other, stopped_at=9, sentences=None)
-    by_setting = {(d.depth, d.warmup): d for d in comparison_results.differences(plan, results)}
+    by_setting = {(d.depth, d.warmup): d for d in differences_of(plan, results)}
     assert by_setting[6, 0].better is None
 
 
@@ -197,7 +202,7 @@ def test_the_summary_says_when_the_numbers_support_nothing():
 def test_of_three_the_best_is_better_than_each_of_the_others():
     plan = plan_of(sequences=(POST, PRE, "n/dan"), depths=(2,), warmups=(0,))
     results = grid(plan, {POST: 3.3, PRE: 3.0, "n/dan": 3.1})
-    assert len(comparison_results.differences(plan, results)) == 3
+    assert len(differences_of(plan, results)) == 3
     assert (
         "n/da in 1 (depth 2 with warm-up 0), of none/dan in 0, of n/dan in 0."
         in (summary_of(plan, results)[0])
@@ -239,8 +244,8 @@ def test_finished_cells_are_read_and_others_left_out(tmp_path):
     places = {"embedding": 2.0}
     write(tmp_path, cell, gradients={0: places, 8: places}, activations={0: places})
     results = comparison_results.load(plan, tmp_path)
-    assert list(results) == [cell]
-    found = results[cell]
+    assert list(results.by_cell) == [cell]
+    found = results.by_cell[cell]
     assert found.train == [(1, 6.0), (2, 5.0)] and found.dev == [(2, 4.5)]
     assert found.tokens_per_second == 300.0
     assert found.gradients == {0: places, 8: places}

@@ -79,10 +79,10 @@ def test_nothing_but_sequences_and_rates_differs(result):
 
 
 def test_the_models_differ_in_their_sequences_alone():
-    whole = experiment.plan()
-    assert isinstance(whole, grid.Plan)
+    whole = experiment.asked()
+    assert isinstance(whole, grid.Grid)
     cells = [cell for cell in whole.cells() if cell.warmup == 50 and cell.seed == 1]
-    post, pre = (vars(grid.hparams_of(whole, cell)) for cell in cells)
+    post, pre = (vars(whole.hparams_of(cell)) for cell in cells)
     differing = {name for name in post if post[name] != pre[name]}
     assert differing == {"layer_preprocess_sequence", "layer_postprocess_sequence"}
     assert post["num_hidden_layers"] == experiment.DEPTH and post["hidden_size"] == 64

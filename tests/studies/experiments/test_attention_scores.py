@@ -40,7 +40,7 @@ def test_the_paper_is_right(result):
 
 def test_another_exponent_is_not_the_footnotes(result):
     rows = [row._replace(variance=row.width**1.5) for row in result.rows]
-    assert experiment.exponent(rows, "additive") == pytest.approx(1.5)
+    assert experiment.growth(rows, "additive") == pytest.approx(1.5)
     assert experiment.sentences(rows)[0].startswith("Not as footnote 4 says: ")
 
 

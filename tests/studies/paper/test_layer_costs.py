@@ -5,11 +5,6 @@ import pytest
 from t2t_repro.studies.paper import layer_costs, published
 
 
-def test_the_exponent_is_that_of_a_power():
-    assert layer_costs.exponent((2, 4, 8), (12, 48, 192)) == pytest.approx(2)
-    assert layer_costs.exponent((3, 5), (7, 7)) == pytest.approx(0)
-
-
 def test_attention_to_all_and_in_blocks():
     x = np.random.default_rng(3).standard_normal((2, 6, 5)).astype("float32")
 
