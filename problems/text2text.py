@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterable
 
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Sample, Split, Text2TextProblem, Track, VocabType
+from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
@@ -45,7 +45,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     def oov_token(self) -> str:
         return "<UNK>"
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track: Track | None = None) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None, count=None) -> None:
         path = pathlib.Path(data_dir, self.vocab_filename)
         if path.exists():
             return

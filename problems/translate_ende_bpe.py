@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable
 
 from t2t_repro.corpora import parallel
-from t2t_repro.problem import Sample, Split, Text2TextProblem, Track, VocabType
+from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import RESERVED_TOKENS, write_vocabulary
@@ -35,7 +35,7 @@ class TranslateEndeWmtBpe32k(Text2TextProblem):
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track: Track | None = None) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None, count=None) -> None:
         """Copies the vocabulary, with T2T's reserved tokens before it and UNK behind it."""
         path = pathlib.Path(data_dir, self.vocab_filename)
         if not path.exists():

@@ -13,10 +13,19 @@ from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
 from t2t_repro.parsing.lexicon import Lexicon
 from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
-from t2t_repro.problem import OutputType, Sample, SpaceID, Split, Text2TextProblem, Track
+from t2t_repro.problem import (
+    Count,
+    OutputType,
+    Sample,
+    SpaceID,
+    Split,
+    Text2TextProblem,
+    Track,
+)
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
+from t2t_repro.text.vocabulary import count_tokens
 
 UNKNOWN_TAG = "<UNK>"
 
@@ -170,9 +179,13 @@ class ParsingWsj16k(_TreesProblem):
         return self.num_samples(tmp_dir, Split.TRAIN)  # the words alone
 
     def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
     ) -> None:
-        super().prepare_vocabulary(data_dir, tmp_dir, track)
+        super().prepare_vocabulary(data_dir, tmp_dir, track, count)
         tags_path = pathlib.Path(data_dir, self.tags_filename)
         lexicon_path = pathlib.Path(data_dir, self.lexicon_filename)
         if tags_path.exists() and lexicon_path.exists():

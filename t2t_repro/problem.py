@@ -25,6 +25,7 @@ from t2t_repro.text.vocabulary import count_tokens, encoder_of
 
 Sample = dict[str, Any]
 Track = Callable[[Iterable[str], int | None], Iterable[str]]
+Count = Callable[[Iterable[str]], dict[str, int]]
 
 
 class Split:
@@ -131,7 +132,11 @@ class Problem:
             )
 
     def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
     ) -> None:
         """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
 
@@ -139,6 +144,7 @@ class Problem:
             data_dir: the folder of the files.
             tmp_dir: the folder of raw files.
             track: called with the texts and their number (or None), returns them: shows progress.
+            count: counts the tokens of texts, as `vocabulary.count_tokens` does.
         """
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
@@ -315,9 +321,6 @@ class Text2TextProblem(Problem):
         encoder = self._read_vocabulary(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
-    # Counts the tokens of texts for `prepare_vocabulary`; t2t-datagen puts one for all cores here.
-    count_tokens: Callable[[Iterable[str]], dict[str, int]] = staticmethod(count_tokens)
-
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the text that the subwords are built from."""
         samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
@@ -333,13 +336,16 @@ class Text2TextProblem(Problem):
         return 2 * count if count else None
 
     def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = lambda texts, total: texts
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
     ) -> None:
         """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
         if other:
-            other.count_tokens = self.count_tokens
-            other.prepare_vocabulary(data_dir, tmp_dir, track)
+            other.prepare_vocabulary(data_dir, tmp_dir, track, count)
             return
         path = pathlib.Path(data_dir, self.vocab_filename)
         if self.vocab_type != VocabType.SUBWORD or path.exists():
@@ -350,7 +356,7 @@ class Text2TextProblem(Problem):
             self.approx_vocab_size,
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
-            count=self.count_tokens,
+            count=count,
         )
         encoder.store_to_file(path)
 

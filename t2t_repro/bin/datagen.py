@@ -10,15 +10,19 @@ command goes on where it was. --runner takes the work to a cluster by Apache Bea
 
 import fnmatch
 import functools
-import os
 import shlex
 import sys
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+
+if TYPE_CHECKING:
+    from t2t_repro.data.job import Job
+    from t2t_repro.data.machine import Machine
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -60,28 +64,13 @@ def main(args: flags.FlagValues) -> None:
         return
     if not args.data_dir:
         raise UserError("Expected --data_dir, the folder to write to. Received: none.")
-    from t2t_repro.data.beam import Beam
-    from t2t_repro.data.generate import generate_data, summary_path
-    from t2t_repro.data.workers import available_cores
-
-    if args.pipeline_options and not args.runner:
-        raise UserError(
-            "Expected --runner beside --pipeline_options, such as --runner=DirectRunner. Received: "
-            "none."
-        )
-    try:
-        pipeline_options = shlex.split(args.pipeline_options)
-    except ValueError as error:
-        raise UserError(
-            f"Expected --pipeline_options as a shell reads them. Received: {error} in "
-            f"{args.pipeline_options!r}."
-        ) from None
-    beam = Beam(args.runner, pipeline_options) if args.runner else None
+    machine = machine_of(args)
+    from t2t_repro.data.generate import summary_path
+    from t2t_repro.data.job import Job
 
     for name in names:
-        problem = registry.get_problem(name)
-        summary = generate_data(
-            problem,
+        job = Job(
+            registry.get_problem(name),
             args.data_dir,
             args.tmp_dir,
             seed=args.random_seed,
@@ -89,16 +78,53 @@ def main(args: flags.FlagValues) -> None:
             num_shards=args.num_shards,
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
-            num_processes=args.num_concurrent_processes or available_cores(),
-            beam=beam,
-            load_problem=functools.partial(load_problem, name, args.t2t_usr_dir),
-            track=progress.track,
-            report=lambda line: print(line, file=sys.stderr),
         )
-        print_summary(summary)
-        path = summary_path(problem, os.path.expanduser(args.data_dir))
+        run(job, machine)
+        path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def machine_of(args: flags.FlagValues) -> "Machine":
+    """Returns the machine that the flags describe.
+
+    Raises:
+        UserError: if they do not.
+    """
+    if args.pipeline_options and not args.runner:
+        raise UserError(
+            "Expected --runner beside --pipeline_options, such as --runner=DirectRunner. Received: "
+            "none."
+        )
+    try:
+        options = shlex.split(args.pipeline_options)
+    except ValueError as error:
+        raise UserError(
+            f"Expected --pipeline_options as a shell reads them. Received: {error} in "
+            f"{args.pipeline_options!r}."
+        ) from None
+    if not args.runner:
+        return this_machine(args.t2t_usr_dir, args.num_concurrent_processes)
+    from t2t_repro.data.beam import Beam
+
+    return Beam(args.runner, options, functools.partial(load_problem, usr_dir=args.t2t_usr_dir))
+
+
+def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine":
+    """Returns this machine; `processes` None: one for each core."""
+    from t2t_repro.data.local import Local
+    from t2t_repro.data.workers import available_cores
+
+    load = functools.partial(load_problem, usr_dir=usr_dir)
+    return Local(processes or available_cores(), load)
+
+
+def run(job: "Job", machine: "Machine") -> None:
+    """Makes the files of a job, says how far it is, and prints the summary."""
+    from t2t_repro.data.generate import generate_data
+
+    say = functools.partial(print, file=sys.stderr)
+    print_summary(generate_data(job, machine, track=progress.track, report=say))
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:

@@ -260,22 +260,11 @@ def generate(
     problem: str, data_dir: str, tmp_dir: str, options: dict[str, str], usr_dir: str | None
 ) -> None:
     """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
-    from t2t_repro import progress
     from t2t_repro.bin import datagen
-    from t2t_repro.data.generate import generate_data
-    from t2t_repro.data.workers import available_cores
+    from t2t_repro.data.job import Job
 
-    report = generate_data(
-        registry.get_problem(problem),
-        data_dir,
-        tmp_dir,
-        options=options,
-        num_processes=available_cores(),
-        load_problem=functools.partial(datagen.load_problem, problem, usr_dir),
-        track=progress.track,
-        report=lambda line: print(line, file=sys.stderr),
-    )
-    datagen.print_summary(report)
+    job = Job(registry.get_problem(problem), data_dir, tmp_dir, options=options)
+    datagen.run(job, datagen.this_machine(usr_dir))
 
 
 def make_samples(

@@ -15,49 +15,59 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from t2t_repro import registry
 from t2t_repro.data import blocks
+from t2t_repro.data.job import Files, Job
+from t2t_repro.data.journal import Journal
+from t2t_repro.data.machine import Machine, Track
 from t2t_repro.data.workers import batched
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, writing
-from t2t_repro.problem import Sample, Text2TextProblem
+from t2t_repro.problem import Problem, Sample, Text2TextProblem
 from t2t_repro.text import vocabulary
 
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 _WHOLE = ".whole" + INCOMPLETE  # behind the name of a file that only waits for the others
 
 
-@dataclasses.dataclass
-class Beam:
-    """Where to run.
+class Beam(Machine):
+    """A cluster, whose workers read the raw files themselves.
 
-    Attributes:
+    Args:
         runner: one of RUNNERS.
         options: Beam's own flags, such as "--flink_master=host:8081".
+        load: as `Machine`'s.
     """
 
-    runner: str
-    options: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if self.runner not in RUNNERS:
+    def __init__(
+        self,
+        runner: str,
+        options: Sequence[str] = (),
+        load: Callable[[str], Problem] = registry.get_problem,
+    ):
+        if runner not in RUNNERS:
             raise UserError(
-                f"Expected --runner to be one of {', '.join(RUNNERS)}. Received: {self.runner!r}."
+                f"Expected --runner to be one of {', '.join(RUNNERS)}. Received: {runner!r}."
             )
         _import()
+        super().__init__(load)
+        self._runner, self._options = runner, options
 
-    def count_tokens(
-        self, load_problem: blocks.LoadProblem, data_dir: str, tmp_dir: str, texts: Iterable[str]
-    ) -> dict[str, int]:
-        """Counts the tokens of the problem's text for its vocabulary, which workers read."""
+    def __exit__(self, kind, error, traceback) -> None:
+        """Does nothing: each pipeline ends by itself."""
+
+    def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
         del texts
         beam = _import()
-        path = os.path.join(data_dir, f"{load_problem().dataset_filename()}-counts{INCOMPLETE}")
+        name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"
+        path = os.path.join(job.data_dir, name)
+        load = functools.partial(self.load, job.problem.name)
 
         def build(pipeline: Any) -> None:
             _ = (
                 pipeline
                 | beam.Create([None])
-                | beam.FlatMap(_Texts(load_problem, data_dir, tmp_dir))
+                | beam.FlatMap(_Texts(load, job.data_dir, job.tmp_dir))
                 | beam.Reshuffle()
                 | beam.Map(vocabulary.count_tokens)
                 | beam.CombineGlobally(_add_counts)
@@ -70,24 +80,16 @@ class Beam:
         finally:
             os.unlink(path)
 
-    def make_files(
-        self,
-        load_problem: blocks.LoadProblem,
-        data_dir: str,
-        tmp_dir: str,
-        source: str,
-        paths: Sequence[str],
-        *,
-        random_seed: int,
-        shuffle: bool,
-        max_cases: int,
-    ) -> dict[str, Any]:
-        """Writes the files of one split (or of all, from one source); returns their statistics."""
-        beam = _import()
-        read = _Samples(load_problem, data_dir, tmp_dir, source, random_seed, max_cases)
-        encode = blocks.EncodeSamples(load_problem, data_dir) if read.encodes_apart() else None
-        seed = random_seed if shuffle else None
-        finish = _Finish(list(paths), blocks.FinishFile(seed, load_problem()))
+    def make(self, job: Job, files: Files, entry: Journal, track: Track) -> dict[str, Any]:
+        entry.begin("", [])  # what an earlier run left is not used
+        beam, paths = _import(), files.paths
+        load = functools.partial(self.load, job.problem.name)
+        read = _Samples(
+            load, job.data_dir, job.tmp_dir, files.source, job.seed, job.max_cases or None
+        )
+        encode = blocks.EncodeSamples(load, job.data_dir) if read.encodes_apart() else None
+        seed = job.seed if files.shuffled else None
+        finish = _Finish(paths, blocks.FinishFile(seed, load()))
         statistics_path = f"{paths[0]}.statistics{INCOMPLETE}"
 
         def build(pipeline: Any) -> None:
@@ -125,7 +127,7 @@ class Beam:
         beam = _import()
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        options = PipelineOptions([f"--runner={self.runner}", *self.options])
+        options = PipelineOptions([f"--runner={self._runner}", *self._options])
         try:
             with beam.Pipeline(options=options) as pipeline:
                 build(pipeline)
@@ -134,71 +136,66 @@ class Beam:
             message = str(error).partition(" [while running")[0].strip()
             said = message if isinstance(error, UserError) else f"{type(error).__name__}: {message}"
             raise UserError(
-                f"Expected the pipeline to run on {self.runner}. Received: {said}"
+                f"Expected the pipeline to run on {self._runner}. Received: {said}"
             ) from error
 
 
+@dataclasses.dataclass
 class _Texts:
     """Blocks of the texts that the vocabulary is built from."""
 
-    def __init__(self, load_problem: blocks.LoadProblem, data_dir: str, tmp_dir: str):
-        self._load_problem = load_problem
-        self._folders = data_dir, tmp_dir
+    load: blocks.LoadProblem
+    data_dir: str
+    tmp_dir: str
 
     def __call__(self, _: None) -> Iterator[list[str]]:
-        problem = self._load_problem().forward()
+        problem = self.load().forward()
         assert isinstance(problem, Text2TextProblem), problem
         while other := problem.use_vocab_from_other_problem:
             problem = other
-        return batched(problem.generate_text_for_vocab(*self._folders), blocks.TEXTS)
+        return batched(problem.generate_text_for_vocab(self.data_dir, self.tmp_dir), blocks.TEXTS)
 
 
+@dataclasses.dataclass
 class _Samples:
     """Numbered blocks of the samples of a split."""
 
-    def __init__(
-        self,
-        load_problem: blocks.LoadProblem,
-        data_dir: str,
-        tmp_dir: str,
-        source: str,
-        random_seed: int,
-        max_cases: int,
-    ):
-        self._load_problem = load_problem
-        self._folders = data_dir, tmp_dir
-        self._source = source
-        self._random_seed = random_seed
-        self._max_cases = max_cases
+    load: blocks.LoadProblem
+    data_dir: str
+    tmp_dir: str
+    source: str
+    seed: int
+    most: int | None
 
     def encodes_apart(self) -> bool:
         """Whether the samples are texts, to be encoded by others."""
-        return blocks.is_encoded_by_sample(self._load_problem())
+        return blocks.is_encoded_by_sample(self.load())
 
     def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
-        problem = self._load_problem().forward()
-        problem.random_seed = self._random_seed
+        problem = self.load().forward()
+        problem.random_seed = self.seed
+        where = self.data_dir, self.tmp_dir, self.source
         samples: Iterable[Sample]
         if self.encodes_apart():
             assert isinstance(problem, Text2TextProblem), problem
-            samples = problem.generate_samples(*self._folders, self._source)
+            samples = problem.generate_samples(*where)
         else:
-            samples = problem.generate_encoded_samples(*self._folders, self._source)
-        return blocks.numbered(itertools.islice(samples, self._max_cases or None))
+            samples = problem.generate_encoded_samples(*where)
+        return blocks.numbered(itertools.islice(samples, self.most))
 
 
+@dataclasses.dataclass
 class _Finish:
     """The parts of a file, in any order, to the file."""
 
-    def __init__(self, paths: list[str], finish: blocks.FinishFile):
-        self._paths = paths
-        self._finish = finish
+    paths: list[str]
+    finish: blocks.FinishFile
 
     def __call__(self, file_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
         file, parts = file_and_parts
         frames = b"".join(part for _, part in sorted(parts))
-        path = self._paths[file]
-        self._finish.write(path, frames, path + _WHOLE)
+        path = self.paths[file]
+        self.finish.write(path, frames, path + _WHOLE)
 
 
 def _by_file(made: blocks.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:

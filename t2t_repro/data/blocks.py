@@ -14,10 +14,9 @@ from typing import NamedTuple, TypeGuard
 import numpy as np
 
 from t2t_repro.data import example, packing, tfrecord
-from t2t_repro.data.workers import Workers, batched
+from t2t_repro.data.workers import batched
 from t2t_repro.files import INCOMPLETE, naming, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
-from t2t_repro.text import vocabulary
 from t2t_repro.text.encoders import EOS_ID
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
@@ -167,14 +166,6 @@ def numbered(samples: Iterable[Sample], start: int = 0) -> Iterator[tuple[int, l
     for block in batched(samples, SAMPLES):
         yield start, block
         start += len(block)
-
-
-def count_tokens(workers: Workers, texts: Iterable[str]) -> dict[str, int]:
-    """Counts as `vocabulary.count_tokens` does, in the same order."""
-    counts: dict[str, int] = {}
-    for part in workers.map(vocabulary.count_tokens, batched(texts, TEXTS)):
-        add_counts(counts, part)
-    return counts
 
 
 def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:

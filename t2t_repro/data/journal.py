@@ -14,8 +14,8 @@ from typing import Any
 
 from t2t_repro import __version__
 from t2t_repro.data.blocks import UNSHUFFLED
+from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, write_text_atomic
-from t2t_repro.problem import Problem
 
 
 @dataclasses.dataclass
@@ -49,101 +49,98 @@ class Journal:
         self.group, self.files = group, [os.path.basename(path) for path in paths]
         self.samples, self.sizes, self.statistics, self.complete = 0, [], {}, False
 
-    def save(self, problem: Problem, data_dir: str, tmp_dir: str) -> None:
+    def finish(self, files: Files, statistics: dict[str, Any], job: Job) -> None:
+        """Says that a group is there."""
+        self.finished[files.name] = {**statistics, "files": len(files.paths)}
+        self.begin("", [])
+        self.save(job)
+
+    def save(self, job: Job) -> None:
         """Replaces the file."""
-        self.raw_files = raw_files(problem, tmp_dir)
-        write_text_atomic(journal_path(problem, data_dir), json.dumps(dataclasses.asdict(self)))
+        self.raw_files = raw_files(job)
+        write_text_atomic(journal_path(job), json.dumps(dataclasses.asdict(self)))
 
 
-def journal_path(problem: Problem, data_dir: str) -> pathlib.Path:
-    """Returns the path of the problem's journal."""
-    return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.unfinished.json")
+def journal_path(job: Job) -> pathlib.Path:
+    """Returns the path of the job's journal."""
+    return pathlib.Path(job.data_dir, f"datagen.{job.problem.dataset_filename()}.unfinished.json")
 
 
-def discard(problem: Problem, data_dir: str) -> int:
+def discard(job: Job) -> int:
     """Removes the journal and every unfinished file; returns the number of files."""
-    journal_path(problem, data_dir).unlink(missing_ok=True)
-    remains = list(pathlib.Path(data_dir).glob(f"{problem.dataset_filename()}-*{INCOMPLETE}"))
+    journal_path(job).unlink(missing_ok=True)
+    pattern = f"{job.problem.dataset_filename()}-*{INCOMPLETE}"
+    remains = list(pathlib.Path(job.data_dir).glob(pattern))
     for path in remains:
         path.unlink()
     return len(remains)
 
 
-def resume(
-    problem: Problem,
-    data_dir: str,
-    tmp_dir: str,
-    settings: dict[str, Any],
-    report: Callable[[str], None],
-) -> Journal:
+def resume(job: Job, report: Callable[[str], None]) -> Journal:
     """Returns the journal to go on with; a new one where there is none, or it does not fit."""
     try:
-        text = journal_path(problem, data_dir).read_text(encoding="utf-8")
+        text = journal_path(job).read_text(encoding="utf-8")
         journal = Journal(**json.loads(text))
     except FileNotFoundError:
         journal, reason = Journal(), ""
     except (OSError, ValueError, TypeError):
         journal, reason = Journal(), "their record cannot be read"
     else:
-        reason = _misfit(journal, data_dir, settings, raw_files(problem, tmp_dir))
+        reason = _misfit(journal, job)
         if not reason:
             report("Going on where an earlier run was interrupted.")
             return journal
-    removed = discard(problem, data_dir)
+    removed = discard(job)
     if reason:
         report(f"Not going on with the {removed} unfinished files of an earlier run: {reason}.")
     elif removed:
         report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
-    return Journal(settings=settings)
+    return Journal(settings=settings(job))
 
 
-def settings(
-    problem: Problem,
-    data_dir: str,
-    groups: list[dict[str, list[str]]],
-    *,
-    seed: int,
-    max_cases: int,
-) -> dict[str, Any]:
+def settings(job: Job) -> dict[str, Any]:
     """Returns what decides the bytes of the files, but for the raw files."""
     vocabularies = {}
-    for name in problem.vocab_filenames:
-        path = pathlib.Path(data_dir, name)
+    for name in job.problem.vocab_filenames:
+        path = pathlib.Path(job.data_dir, name)
         digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
         vocabularies[name] = digest
     return {
         "version": __version__,
-        "problem": problem.name,
-        "random_seed": seed,
-        "max_cases": max_cases,
-        "number of files": {split: len(paths) for g in groups for split, paths in g.items()},
+        "problem": job.problem.name,
+        "random_seed": job.seed,
+        "max_cases": job.max_cases,
+        "number of files": {
+            split: len(paths) for files in job.files() for split, paths in files.splits.items()
+        },
         "vocabulary": vocabularies,
     }
 
 
-def raw_files(problem: Problem, tmp_dir: str) -> dict[str, list[int]]:
+def raw_files(job: Job) -> dict[str, list[int]]:
     """Returns {path: [bytes, time of change in ns]} of what lies in the folder of raw files."""
-    found = {}
-    ours = (f"{problem.dataset_filename()}-", "datagen.", "vocab.")  # where data_dir is tmp_dir
-    for folder, _, names in os.walk(tmp_dir) if tmp_dir else ():
+    there = {}
+    ours = (f"{job.problem.dataset_filename()}-", "datagen.", "vocab.")  # where data_dir is tmp_dir
+    for folder, _, names in os.walk(job.tmp_dir):
         for name in names:
             path = os.path.join(folder, name)
             if not name.startswith(ours) and os.path.isfile(path):
                 status = os.stat(path)
-                found[os.path.relpath(path, tmp_dir)] = [status.st_size, status.st_mtime_ns]
-    return found
+                there[os.path.relpath(path, job.tmp_dir)] = [status.st_size, status.st_mtime_ns]
+    return there
 
 
-def _misfit(journal: Journal, data_dir: str, settings: dict, raw: dict) -> str:
+def _misfit(journal: Journal, job: Job) -> str:
     """Why the remains cannot be used; "": they can."""
-    for name, value in settings.items():
+    for name, value in settings(job).items():
         if (before := journal.settings.get(name)) != value:
             return f"they were made with another {name} ({before}, now {value})"
+    raw = raw_files(job)
     for name, status in journal.raw_files.items():
         if raw.get(name) != status:
             return f"the raw file {name} has changed since"
     for name, size in zip(journal.files, journal.sizes, strict=False):
-        path = pathlib.Path(data_dir, name)
+        path = pathlib.Path(job.data_dir, name)
         spill = path.with_name(name + UNSHUFFLED)
         if journal.complete and path.exists():
             continue

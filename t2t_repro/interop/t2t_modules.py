@@ -11,6 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
 from t2t_repro.text import encoders
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.vocabulary import count_tokens
 
 Warn = Callable[[str], None]
 _NO_MODALITIES = "set input_space_id and target_space_id as attributes of the class instead"
@@ -70,7 +71,11 @@ class Text2TextProblem(problem.Text2TextProblem):
         return super()._read_vocabulary(data_dir)
 
     def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: problem.Track = lambda texts, total: texts
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: problem.Track = lambda texts, total: texts,
+        count: problem.Count = count_tokens,
     ) -> None:
         """As T2T: who encodes the samples, or gets the vocabulary, also makes it."""
         if _defined_by_user(type(self), "generate_encoded_samples"):
@@ -78,7 +83,7 @@ class Text2TextProblem(problem.Text2TextProblem):
         if _defined_by_user(type(self), "get_or_create_vocab"):
             self.get_or_create_vocab(data_dir, tmp_dir)
         else:
-            super().prepare_vocabulary(data_dir, tmp_dir, track)
+            super().prepare_vocabulary(data_dir, tmp_dir, track, count)
 
     @property
     def vocab_filenames(self) -> list[str]:

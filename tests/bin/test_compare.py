@@ -14,6 +14,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import compare
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.studies.compare import grid, runner
 from t2t_repro.studies.compare import results as comparison_results
@@ -155,7 +156,7 @@ def table(output_dir):
 @pytest.mark.slow
 def test_killed_in_the_middle_it_finishes_the_same_table(flags, tmp_path, capsys):
     data_dir = tmp_path / "real"
-    generate_data(registry.get_problem(PROBLEM), data_dir, tmp_path)
+    generate_data(Job(registry.get_problem(PROBLEM), data_dir, tmp_path))
     flags = [*flags, f"--data_dir={data_dir}", "--seeds=1", "--train_steps=200"]
     command = [sys.executable, "-m", "t2t_repro.bin.compare", *flags]
     command += ["--evaluations=20", "--bleu_sentences=5"]

@@ -7,6 +7,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import evaluator
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
@@ -20,7 +21,7 @@ def trained(tmp_path_factory):
     """A run directory with two checkpoints of untrained models."""
     folder = tmp_path_factory.mktemp("run")
     problem = registry.get_problem(PROBLEM)
-    generate_data(problem, folder / "data", folder)
+    generate_data(Job(problem, folder / "data", folder))
     config = RunConfig(
         hparams_set="transformer_test",
         hparams=registry.get_hparams("transformer_test", "num_hidden_layers=1"),

@@ -12,6 +12,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import quickstart, trainer
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import batch_size, checkpoints, devices
@@ -97,7 +98,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
 )
 def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
     if "metric=" in flag or "schedule=train " in flag:  # found once the data are there
-        generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+        generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
     with pytest.raises(SystemExit) as stopped:
         run(*flags, *flag.split())
     error = capsys.readouterr().err
@@ -211,23 +212,23 @@ def test_several_workers_do_not_make_the_data(flags, tmp_path, capsys, monkeypat
 def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):
     calls = []
 
-    def generate_data(problem, data_dir, tmp_dir, **options):
-        calls.append((problem.name, data_dir, options))
+    def generate_data(job, machine, **how):
+        calls.append((job, machine))
         raise UserError("enough")
 
     monkeypatch.setattr("t2t_repro.data.generate.generate_data", generate_data)
     monkeypatch.setattr("t2t_repro.data.workers.available_cores", lambda: 7)
     with pytest.raises(SystemExit):
         run(*flags, "--generate_data")
-    ((name, data_dir, options),) = calls
-    assert (name, data_dir) == (PROBLEM, str(tmp_path / "data"))
-    assert options["num_processes"] == 7
-    load = pickle.loads(pickle.dumps(options["load_problem"]))  # as a process gets it
-    assert load().name == PROBLEM
+    ((job, machine),) = calls
+    assert (job.problem.name, job.data_dir) == (PROBLEM, str(tmp_path / "data"))
+    assert machine._processes == 7
+    load = pickle.loads(pickle.dumps(machine.load))  # as a process gets it
+    assert load(PROBLEM).name == PROBLEM
 
 
 def test_a_second_trainer_is_refused(flags, tmp_path, capsys):
-    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
     with RunDirectory(tmp_path / "run").locked(), pytest.raises(SystemExit) as stopped:
         run(*flags)
     error = capsys.readouterr().err
@@ -259,7 +260,7 @@ def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
 
 
 def test_a_batch_size_is_tried(flags, tmp_path, capsys):
-    generate_data(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path)
+    generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
     run(*flags, "--try_batch_size=300")
     said = capsys.readouterr().out.splitlines()[-1].removeprefix(batch_size.MARK)
     values = json.loads(said)

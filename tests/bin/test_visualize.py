@@ -11,6 +11,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import visualize
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, experiment
 from t2t_repro.views import pictures
@@ -24,7 +25,7 @@ def trained(tmp_path_factory):
     """A run directory with one checkpoint of an untrained model."""
     folder = tmp_path_factory.mktemp("visualize")
     problem = registry.get_problem(PROBLEM)
-    generate_data(problem, folder / "data", folder)
+    generate_data(Job(problem, folder / "data", folder))
     hparams = registry.get_hparams(SET, "num_hidden_layers=1,pos=emb,max_length=20")
     config = RunConfig(
         hparams_set=SET,

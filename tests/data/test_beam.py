@@ -1,6 +1,5 @@
 """t2t-datagen on Apache Beam's direct runner: the bytes of the run without Beam."""
 
-import functools
 import sys
 
 import pytest
@@ -8,6 +7,8 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data import blocks, generate
 from t2t_repro.data.beam import Beam
+from t2t_repro.data.job import Job
+from t2t_repro.data.local import Local
 from t2t_repro.errors import UserError
 
 
@@ -21,11 +22,11 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def both(tmp_path, name, raw="", **kwargs):
+def both(tmp_path, name, raw="", **options):
     """Generates with and without Beam, and compares."""
-    for folder, beam in (("plain", None), ("beam", Beam("DirectRunner"))):
+    for folder, machine in (("plain", Local()), ("beam", Beam("DirectRunner"))):
         problem = registry.get_problem(name)
-        generate.generate_data(problem, tmp_path / folder, raw, beam=beam, **kwargs)
+        generate.generate_data(Job(problem, tmp_path / folder, raw, **options), machine)
     found = contents(tmp_path / "beam")
     assert found == contents(tmp_path / "plain")
     return found
@@ -48,12 +49,15 @@ def test_drawn_samples_give_the_same_bytes_and_every_file_is_written(tmp_path):
     assert sum(not content for content in found.values()) == 6  # of 10 files
 
 
+def another(name):
+    return registry.get_problem("text2text_tmpdir")  # has no raw files here
+
+
 def test_an_error_in_the_pipeline_is_in_one_line(tmp_path):
     problem = registry.get_problem("algorithmic_reverse_binary40_test")
-    load = functools.partial(registry.get_problem, "text2text_tmpdir")  # has no raw files here
-    beam = Beam("DirectRunner")
+    beam = Beam("DirectRunner", load=another)
     with pytest.raises(UserError) as caught:
-        generate.generate_data(problem, tmp_path, str(tmp_path), beam=beam, load_problem=load)
+        generate.generate_data(Job(problem, tmp_path, tmp_path), beam)
     message = str(caught.value)
     begin = "Expected the pipeline to run on DirectRunner. Received: Expected inputs.train.txt"
     assert message.startswith(begin)

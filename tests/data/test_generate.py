@@ -5,6 +5,7 @@ import pytest
 
 from t2t_repro import problem as problems
 from t2t_repro.data import generate, packing, records
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
 
@@ -40,7 +41,7 @@ def run(tmp_path, problem=None, **kwargs):
     """Generates; returns what was reported, and the examples of every file as text."""
     said = []
     problem = problem or Toy()
-    generate.generate_data(problem, tmp_path, "", report=said.append, **kwargs)
+    generate.generate_data(Job(problem, tmp_path, "", **kwargs), report=said.append)
     encoder = problem.feature_encoders(str(tmp_path))["inputs"]
     read = {}
     for path in sorted(tmp_path.glob("toy-*")):
@@ -143,7 +144,7 @@ def test_progress_sees_every_stage_and_its_size(tmp_path):
         stages.append((description, len(samples), total, unit))
         return samples
 
-    run(tmp_path, track=track)
+    generate.generate_data(Job(Toy(), tmp_path, ""), track=track)
     assert stages == [
         ("vocabulary", 60, 60, "texts"),
         ("train", 30, 30, "samples"),
@@ -173,7 +174,7 @@ class PackedToy(Toy):
 def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     for folder, problem in ((plain, Toy()), (packed, PackedToy())):
-        generate.generate_data(problem, folder, "", seed=8)
+        generate.generate_data(Job(problem, folder, "", seed=8))
     for name in FILES:
         samples = list(records.read_examples(plain / name))
         expected = list(packing.pack(samples, 31, 2))

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import blocks, generate, journal
+from t2t_repro.data import blocks, generate, journal, local
+from t2t_repro.data.job import Job
+from t2t_repro.data.local import Local
 from t2t_repro.errors import UserError
 
 PROBLEM = "text2text_tmpdir"
@@ -19,10 +21,11 @@ SHARDS = 5
 DYING = """
 import os, signal, sys
 from t2t_repro import registry
-from t2t_repro.data import blocks, generate, journal
+from t2t_repro.data import blocks, generate, journal, local
+from t2t_repro.data.job import Job
 
 where, count, raw, data = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-blocks.SAMPLES, generate._SECONDS = 7, -1
+blocks.SAMPLES, local._SECONDS = 7, -1
 owner, _, name = where.rpartition(".")
 owner = eval(owner)
 function, calls = getattr(owner, name), []
@@ -36,7 +39,7 @@ def dying(*args):
     return function(*args)
 
 setattr(owner, name, dying)
-generate.generate_data(registry.get_problem("text2text_tmpdir"), data, raw, num_shards=5)
+generate.generate_data(Job(registry.get_problem("text2text_tmpdir"), data, raw, num_shards=5))
 """
 
 
@@ -54,14 +57,16 @@ def raw(tmp_path_factory):
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "SAMPLES", 7)
     monkeypatch.setattr(blocks, "TEXTS", 20)
-    monkeypatch.setattr(generate, "_SECONDS", -1)
+    monkeypatch.setattr(local, "_SECONDS", -1)
 
 
-def run(raw, data, **kwargs):
+def job(raw, data, **options):
+    return Job(registry.get_problem(PROBLEM), data, raw, **{"num_shards": SHARDS, **options})
+
+
+def run(raw, data, processes=1, **options):
     said = []
-    kwargs = {"num_shards": SHARDS, **kwargs}
-    problem = registry.get_problem(PROBLEM)
-    generate.generate_data(problem, data, raw, report=said.append, **kwargs)
+    generate.generate_data(job(raw, data, **options), Local(processes), report=said.append)
     return said
 
 
@@ -72,13 +77,13 @@ def contents(folder):
 @pytest.fixture(scope="module")
 def whole(raw, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    generate.generate_data(registry.get_problem(PROBLEM), folder, raw, num_shards=SHARDS)
+    generate.generate_data(job(raw, folder))
     return contents(folder)
 
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_the_bytes_do_not_depend_on_the_number_of_processes(raw, whole, tmp_path, processes):
-    run(raw, tmp_path, num_processes=processes)
+    run(raw, tmp_path, processes)
     assert contents(tmp_path) == whole
 
 
@@ -102,7 +107,7 @@ def test_after_a_kill_the_same_command_goes_on(raw, whole, tmp_path, where, coun
     kill(where, count, raw, tmp_path)
     before = {path: os.stat(path) for path in tmp_path.glob("*-of-*") if path.suffix == ""}
     assert len(before) == finished
-    said = run(raw, tmp_path, num_processes=1 + finished % 2)
+    said = run(raw, tmp_path, 1 + finished % 2)
     assert contents(tmp_path) == whole
     for path, status in before.items():
         assert os.stat(path).st_ino == status.st_ino
@@ -114,7 +119,7 @@ def test_after_a_kill_the_same_command_goes_on(raw, whole, tmp_path, where, coun
 def test_a_kill_with_overwrite_keeps_what_is_new(raw, whole, tmp_path):
     run(raw, tmp_path, seed=5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generate._Maker, "_save", interrupt)
+        patch.setattr(Local, "_save", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(raw, tmp_path, overwrite=True)
     run(raw, tmp_path, overwrite=True)
@@ -131,8 +136,7 @@ def half(raw, data, monkeypatch):
         patch.setattr(blocks.FinishFile, "__call__", interrupt)
         said = []
         with pytest.raises(KeyboardInterrupt):
-            problem = registry.get_problem(PROBLEM)
-            generate.generate_data(problem, data, raw, num_shards=SHARDS, report=said.append)
+            generate.generate_data(job(raw, data), report=said.append)
     assert said[-1] == "Interrupted. The same command goes on from here."
 
 
@@ -212,7 +216,7 @@ def test_the_journal_does_not_look_at_its_own_folder(raw, tmp_path, whole):
     kill("blocks.FinishFile.__call__", 3, tmp_path, tmp_path)
     said = run(tmp_path, tmp_path)
     assert said[0].startswith("Going on where")
-    found = journal.raw_files(registry.get_problem(PROBLEM), str(tmp_path))
+    found = journal.raw_files(job(tmp_path, tmp_path))
     assert sorted(found) == sorted(path.name for path in raw.iterdir())
 
 
@@ -220,13 +224,14 @@ HOLDER = """
 import sys, time
 from t2t_repro import registry
 from t2t_repro.data import blocks, generate
+from t2t_repro.data.job import Job
 
 def wait(*args):
     print("encoding", flush=True)
     time.sleep(60)
 
 blocks.Spill.write = wait
-generate.generate_data(registry.get_problem("text2text_tmpdir"), *sys.argv[1:], num_shards=5)
+generate.generate_data(Job(registry.get_problem("text2text_tmpdir"), *sys.argv[1:], num_shards=5))
 """
 
 
@@ -246,8 +251,7 @@ def test_a_second_process_waits_for_the_first(raw, whole, tmp_path, shared):
             said.append(line)
             first.kill()
 
-        problem = registry.get_problem(PROBLEM)
-        generate.generate_data(problem, data, raw, num_shards=SHARDS, report=kill)
+        generate.generate_data(job(raw, data), report=kill)
     folder = {"data": data, "raw": raw}[shared]
     assert said[0] == f"Waiting for another process that makes data in {folder}."
     assert contents(data) == whole

@@ -10,6 +10,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -100,7 +101,7 @@ def test_data_from_archives_to_records(raw_dir):
     data_dir = raw_dir / "data"
     made = {}
     for name in ("translate_ende_wmt32k", "translate_ende_wmt_clean32k"):
-        made[name] = generate_data(registry.get_problem(name), data_dir, raw_dir, num_shards=2)
+        made[name] = generate_data(Job(registry.get_problem(name), data_dir, raw_dir, num_shards=2))
     splits = {name: summary["splits"] for name, summary in made.items()}
     lengths = [2 + len(files[0]) % 5 for _, files in ENDE]
     assert [splits[name]["train"]["examples"] for name in made] == [sum(lengths)] * 2
@@ -142,7 +143,7 @@ def bpe_dir(tmp_path):
 def test_bpe_files_of_the_archive(bpe_dir):
     """The vocabulary file is what T2T 1.5 wrote: reserved tokens before it, UNK behind it."""
     problem = registry.get_problem("translate_ende_wmt_bpe32k")
-    summary = generate_data(problem, bpe_dir / "data", bpe_dir, num_shards=1)
+    summary = generate_data(Job(problem, bpe_dir / "data", bpe_dir, num_shards=1))
     vocabulary = (bpe_dir / "data" / "vocab.bpe.32000").read_text()
     assert vocabulary == "<pad>\n<EOS>\nthe\nca@@\nts\nUNK\n"
     assert summary["vocab_size"] == {"inputs": 6, "targets": 6}

@@ -12,6 +12,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
@@ -175,7 +176,7 @@ def test_sizes_and_files(raw_dir):
     assert problems[1].vocab_filename == "vocab.translate_ende_wmt14_32k.32768.subwords"
     shards = [[(s["split"], s["shards"]) for s in p.dataset_splits] for p in problems]
     assert shards == [[("train", 100), ("dev", 1), ("test", 1)]] * 3
-    summary = generate_data(problems[1], raw_dir / "data", raw_dir, num_shards=3)
+    summary = generate_data(Job(problems[1], raw_dir / "data", raw_dir, num_shards=3))
     made = {split: counts["examples"] for split, counts in summary["splits"].items()}
     assert made == {split: len(expected("de", split)) for split in Split.ALL}
     text = list(problems[0].generate_text_for_vocab("", str(raw_dir)))

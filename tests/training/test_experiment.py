@@ -9,6 +9,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
@@ -21,7 +22,7 @@ PROBLEM = "algorithmic_reverse_binary40_test"
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    generate_data(registry.get_problem(PROBLEM), folder, folder)
+    generate_data(Job(registry.get_problem(PROBLEM), folder, folder))
     return str(folder)
 
 

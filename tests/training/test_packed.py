@@ -8,6 +8,7 @@ import pytest
 import t2t_repro
 from t2t_repro.config import HParams
 from t2t_repro.data import generate, packing, pipeline, records
+from t2t_repro.data.job import Job
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import distribution, optimizers
@@ -42,7 +43,7 @@ class Packed(Problem):
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed")
-    generate.generate_data(Packed(), folder, folder)
+    generate.generate_data(Job(Packed(), folder, folder))
     return folder
 
 

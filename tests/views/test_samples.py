@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, experiment
 from t2t_repro.training.request import Plan, TrainRequest
@@ -20,7 +21,7 @@ def runs(tmp_path_factory):
     """Two runs of four steps: one with reports and samples at every second, one with neither."""
     folder = tmp_path_factory.mktemp("samples")
     problem = registry.get_problem(PROBLEM)
-    generate_data(problem, folder / "data", folder)
+    generate_data(Job(problem, folder / "data", folder))
     config = RunConfig(
         hparams_set="transformer_test",
         hparams=registry.get_hparams("transformer_test", f"{HPARAMS},train_steps=4"),

@@ -12,6 +12,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.studies.compare import cell as comparison_cell
@@ -30,7 +31,7 @@ POST, PRE = "none/dan", "n/da"
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("data")
-    generate_data(registry.get_problem(PROBLEM), data_dir, data_dir)
+    generate_data(Job(registry.get_problem(PROBLEM), data_dir, data_dir))
     return Grid(
         problem=PROBLEM,
         data_dir=str(data_dir),

@@ -1,0 +1,82 @@
+"""What data to make: of which problem, from where, into which files."""
+
+import copy
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+
+from t2t_repro.problem import Problem, Split
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The files that are made together: those of one split; or of all, if one source feeds them.
+
+    Attributes:
+        splits: {split: paths}.
+        source: the split that the problem is asked for.
+        shuffled: whether the samples of a file are put into an order by the seed.
+        total: the number of samples; None: unknown.
+    """
+
+    splits: dict[str, list[str]]
+    source: str
+    shuffled: bool
+    total: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "+".join(self.splits)
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for paths in self.splits.values() for path in paths]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What to make.
+
+    Attributes:
+        problem: a reversed problem has the files of the forward one.
+        data_dir: the folder to write to, `~` allowed.
+        tmp_dir: the folder of raw files.
+        seed: of the order, and of problems that draw their samples.
+        overwrite: make files that are there already again.
+        num_shards: the number of training files; 0: the problem's own.
+        max_cases: stop each split after so many samples; 0: do not.
+        options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
+    """
+
+    problem: Problem
+    data_dir: str
+    tmp_dir: str
+    seed: int = Problem.random_seed
+    overwrite: bool = False
+    num_shards: int = 0
+    max_cases: int = 0
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problem = copy.copy(self.problem.forward())
+        problem.random_seed = self.seed
+        object.__setattr__(self, "problem", problem)
+        for name in ("data_dir", "tmp_dir"):
+            path = pathlib.Path(getattr(self, name)).expanduser()
+            object.__setattr__(self, name, os.fspath(path))
+
+    def files(self) -> list[Files]:
+        """Returns all files, in the order in which they are made."""
+        problem, splits = self.problem, {}
+        for entry in problem.dataset_splits:
+            train = entry["split"] == Split.TRAIN
+            shards = self.num_shards if self.num_shards and train else entry["shards"]
+            splits[entry["split"]] = problem.filepaths(entry["split"], self.data_dir, shards)
+        shuffled = not problem.already_shuffled
+        if not problem.is_generate_per_split:
+            return [Files(splits, Split.TRAIN, shuffled)]
+        return [
+            Files({split: paths}, split, shuffled and split == Split.TRAIN)
+            for split, paths in splits.items()
+        ]
