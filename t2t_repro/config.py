@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from t2t_repro import fields
+from t2t_repro import fields, schema
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import Count, CountOrZero, Positive, Rate, ReadIf, least, most, one_of
 from t2t_repro.names import snake_case
@@ -293,9 +293,16 @@ class HParams:
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> "HParams":
-        """Returns what `to_json` wrote. A name that is not ours is an error."""
-        values = json.loads(text)
+    def from_json(cls, text: str | bytes, name: str = "hparams.json", mend: str = "") -> "HParams":
+        """Returns what `to_json` wrote. A name that is not ours is an error.
+
+        Args:
+            text: JSON.
+            name: what errors call it.
+            mend: what to do about a text that is broken, a sentence.
+        """
+        kinds = bool | int | float | str | None
+        values: dict = schema.parse(text, dict[str, kinds], name, mend)
         for name in values:
             field_named(name)
         return cls(**values)

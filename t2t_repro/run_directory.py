@@ -16,13 +16,16 @@ import shlex
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from t2t_repro import schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic, writing
 
 _LOCK = "trainer.lock"
+_Row = dict[str, str | int | float | bool | None]
+_MEND = "Mend the file, or begin a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,20 @@ class RunConfig:
 
     hparams_set: str
     hparams: HParams
+    problem: str
+    data_dir: str
+    version: str
+    random_seed: int = 0
+    commands: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _RunFile:
+    """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's."""
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+
+    hparams_set: str
     problem: str
     data_dir: str
     version: str
@@ -65,19 +82,14 @@ class RunDirectory:
             UserError: if `path` is no run directory, or its files are not readable.
         """
         try:
-            run = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-            hparams = HParams.from_json((self.path / "hparams.json").read_text(encoding="utf-8"))
-            run["commands"] = tuple(run["commands"])
-            return RunConfig(hparams=hparams, **run)
+            run = schema.read(self.path / "run.json", _RunFile, _MEND)
+            file = self.path / "hparams.json"
+            hparams = HParams.from_json(file.read_bytes(), str(file), _MEND)
+            return RunConfig(hparams=hparams, **vars(run))
         except FileNotFoundError as error:
             raise UserError(
                 f"Expected a run directory with run.json and hparams.json. Received: {self.path} "
                 f"without {pathlib.Path(error.filename).name}. Give a t2t-trainer's --output_dir."
-            ) from error
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise UserError(
-                f"Expected readable run.json and hparams.json in {self.path}. Received: {error!r}. "
-                "Mend the file, or begin a new run in another --output_dir."
             ) from error
 
     def begin(self, config: RunConfig, command: Sequence[str], vocabularies: Sequence[str]) -> None:
@@ -180,15 +192,25 @@ class RunDirectory:
             file.write(b"\n" * bool(torn) + json.dumps(values).encode() + b"\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Returns the lines of metrics.jsonl; a line that a kill cut short is left out."""
+        """Returns the rows of metrics.jsonl; one that a kill cut short is left out.
+
+        Raises:
+            schema.Malformed: on a line that is no row, by number.
+        """
         if not self.metrics_path.exists():
             return []
         rows = []
-        for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
+        for number, line in enumerate(self.metrics_path.read_bytes().splitlines(), 1):
+            where = f"line {number} of {self.metrics_path}"
+            with contextlib.suppress(schema.CutShort):
+                row = schema.parse(line, _Row, where, "Delete the line.")
+                step = row.get("step", 0)
+                if type(step) is not int or not 0 <= step < 2**63:
+                    raise schema.Malformed(
+                        f"Expected step in {where} to be a whole number. Received: {step!r}. "
+                        "Delete the line."
+                    )
+                rows.append(row)
         return rows
 
     def cut_metrics(self, step: int) -> None:

@@ -18,7 +18,11 @@ _SHOWN = 60  # characters of what was received
 
 
 class Malformed(UserError):
-    """A file that is no JSON, or not of its schema."""
+    """A text that is no JSON, or not of its schema."""
+
+
+class CutShort(Malformed):
+    """JSON that ends before its end, as what was being written when a process was killed."""
 
 
 def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
@@ -30,7 +34,8 @@ def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
         mend: what to do about a file that is broken, a sentence.
 
     Raises:
-        Malformed: naming the file, the field, what was expected and what was received.
+        Malformed: naming the file, the field, what was expected and what was received;
+            `CutShort` where the file ends too early.
         OSError: if it cannot be read.
     """
     return parse(pathlib.Path(path).read_bytes(), kind, os.fspath(path), mend)
@@ -44,8 +49,9 @@ def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
         return _adapter(typing.cast(Any, kind)).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
+    cut_short = first["type"] == "json_invalid" and "EOF" in first["msg"]
     message = f"{_complaint(first, name)} {mend}".rstrip()
-    raise Malformed(message)
+    raise CutShort(message) if cut_short else Malformed(message)
 
 
 @functools.cache

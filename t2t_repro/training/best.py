@@ -15,6 +15,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.metrics import LESS_IS_BETTER, METRICS
+from t2t_repro.training.state import RANKING, Ranked, Ranking, read_ranking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,18 +48,18 @@ class KeepBest:
             values: what its evaluation found; what is no metric is left out.
         """
         best = self.directory(run)
-        file = best.checkpoints_dir / checkpoints.RANKING
-        entries = json.loads(file.read_text(encoding="utf-8"))["ranking"] if file.exists() else []
-        entries = [entry for entry in entries if entry["step"] != step]
-        found = {name: str(values[name]) for name in ("loss", *METRICS) if name in values}
-        entries.append({"step": step, "values": found})
-        entries.sort(key=lambda entry: (self._cost(entry["values"]), entry["step"]))
+        file = best.checkpoints_dir / RANKING
+        before = read_ranking(best.checkpoints_dir)
+        entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
+        scores = {name: str(values[name]) for name in ("loss", *METRICS) if name in values}
+        entries.append(Ranked(step, scores))
+        entries.sort(key=lambda entry: (self._cost(entry.values), entry.step))
         entries = entries[: self.count]
-        steps = [entry["step"] for entry in entries]
+        steps = [entry.step for entry in entries]
         if step in steps:
             run.copy_description(best)
             checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
-        ranking = {"metric": self.metric, "ranking": entries}
+        ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
         write_text_atomic(file, json.dumps(ranking, indent=1) + "\n")
         for path in checkpoints.list_checkpoints(best.checkpoints_dir):
             if checkpoints.step_of(path) not in steps:

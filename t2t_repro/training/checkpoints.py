@@ -12,6 +12,7 @@ the order in which a process made them and has no checksum; tf.train.Checkpoint 
 Everything is written under a temporary name, flushed to the disk, and renamed.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -20,43 +21,30 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 import ml_dtypes
 import numpy as np
 
+from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming
+from t2t_repro.training.state import (
+    STATE,
+    TRAINING,
+    WEIGHTS,
+    CorruptCheckpoint,
+    State,
+    StateFile,
+    read_ranking,
+    read_state_file,
+)
 
-WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
-FORMAT = 1
-RANKING = "ranking.json"
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
 _SHOWN = 20  # differences that an error lists
 _BFLOAT16 = ":bfloat16"  # behind a name: numpy has no bfloat16, so its bits are stored as uint16
-
-
-class CorruptCheckpoint(UserError):
-    """A checkpoint whose files are cut short, changed or missing."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class State:
-    """Where a run stands.
-
-    Attributes:
-        step: how many batches the optimizer has seen.
-        batches: how many batches of the data the run has consumed since its start.
-        averaged: the steps whose weights were averaged; empty for a checkpoint of training.
-        extra: whatever else the loop wants back, as JSON.
-    """
-
-    step: int
-    batches: int = 0
-    averaged: tuple[int, ...] = ()
-    extra: dict = dataclasses.field(default_factory=dict)
 
 
 def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
@@ -96,10 +84,11 @@ def latest(
 def _by_preference(directory: str | os.PathLike) -> list[pathlib.Path]:
     newest_first = list_checkpoints(directory)[::-1]
     try:
-        ranking = json.loads((_folder(directory) / RANKING).read_text(encoding="utf-8"))
-        places = {entry["step"]: place for place, entry in enumerate(ranking["ranking"])}
-    except (OSError, ValueError, KeyError, TypeError):  # none, or half of one
-        return newest_first
+        ranking = read_ranking(_folder(directory))
+    except (OSError, schema.Malformed):  # half of one says nothing
+        ranking = None
+    entries = ranking.ranking if ranking else ()
+    places = {entry.step: place for place, entry in enumerate(entries)}
     return sorted(newest_first, key=lambda path: places.get(step_of(path), len(places)))
 
 
@@ -109,20 +98,20 @@ def verify(path: pathlib.Path) -> State:
     Raises:
         CorruptCheckpoint: naming the file and what is wrong with it.
     """
-    state, files = _read_state(path)
-    for name, size in files.items():
+    content = read_state_file(path)
+    for name, size in content.files.items():
         file = path / name
         actual = file.stat().st_size if file.is_file() else None
         if actual != size:
             received = "no such file" if actual is None else f"{actual}"
             raise CorruptCheckpoint(f"Expected {size} bytes in {file}. Received: {received}.")
-        with _open(file) as archive:
+        with _reading(file), zipfile.ZipFile(file) as archive:
             bad = archive.testzip()
         if bad is not None:
             raise CorruptCheckpoint(
                 f"Expected {file} as it was written. Received: changed {bad!r}."
             )
-    return state
+    return content.state
 
 
 def save(directory: str | os.PathLike, model: keras.Model, state: State) -> pathlib.Path:
@@ -170,7 +159,7 @@ def copy_weights(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         except OSError:
             shutil.copyfile(path / WEIGHTS, temporary / WEIGHTS)
 
-    return _write(folder, read_state(path), fill)
+    return _write(folder, read_state_file(path).state, fill)
 
 
 def _write(
@@ -186,9 +175,9 @@ def _write(
         with naming(folder):
             fill(temporary)
         files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-        content = {"format": FORMAT, "files": files, **dataclasses.asdict(state)}
+        content = StateFile(files=files, **vars(state))
         with naming(folder), open(temporary / STATE, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
+            json.dump(dataclasses.asdict(content), file, indent=1)
             _flush(file)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -208,8 +197,9 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
         UserError: if something does not fit (everything is listed), or it is an average.
     """
     path = pathlib.Path(path)
-    state, files = _read_state(path)
-    if TRAINING not in files:
+    content = read_state_file(path)
+    state = content.state
+    if TRAINING not in content.files:
         average = f" (an average of the steps {list(state.averaged)})" if state.averaged else ""
         raise UserError(
             f"Expected a checkpoint of training. Received: {path}, which holds weights only"
@@ -224,12 +214,12 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
 
 def has_training_state(path: pathlib.Path) -> bool:
     """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
-    return TRAINING in _read_state(path)[1]
+    return TRAINING in read_state_file(path).files
 
 
 def read_state(path: pathlib.Path) -> State:
     """Returns where the run stood at a checkpoint; the arrays are not looked at."""
-    return _read_state(path)[0]
+    return read_state_file(path).state
 
 
 def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
@@ -244,7 +234,7 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
         UserError: if there is no checkpoint, or it does not fit: every difference is listed.
     """
     path = find(path)
-    state, _ = _read_state(path)
+    state = read_state_file(path).state
     _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
     return state
 
@@ -281,13 +271,8 @@ def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
 
 def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
     """Returns {name: array} of an .npz that `write` made; the checksums are checked."""
-    with _open(file):
-        pass
-    try:
-        with np.load(file) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
-        raise CorruptCheckpoint(f"Expected {file} as it was written. Received: {error}.") from error
+    with _reading(file), zipfile.ZipFile(file), np.load(file) as archive:
+        arrays = {name: archive[name] for name in archive.files}
     return {
         name.removesuffix(_BFLOAT16): a.view(ml_dtypes.bfloat16) if _BFLOAT16 in name else a
         for name, a in arrays.items()
@@ -341,21 +326,15 @@ def check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib
         )
 
 
-def _read_state(path: pathlib.Path) -> tuple[State, dict[str, int]]:
+@contextlib.contextmanager
+def _reading(file: pathlib.Path) -> Iterator[None]:
+    """Turns what zipfile and NumPy raise of a file that is not as it was written into one error."""
+    # RuntimeError, NotImplementedError too, is that of entries that say they are encrypted, or of
+    # a kind that nobody knows.
+    faults = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, RuntimeError)
     try:
-        content = json.loads((path / STATE).read_text(encoding="utf-8"))
-        files = content.pop("files")
-        if content.pop("format") != FORMAT:
-            raise ValueError(f"a format that is not {FORMAT}")
-        return State(**{**content, "averaged": tuple(content["averaged"])}), files
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptCheckpoint(f"Expected a whole {path / STATE}. Received: {error}.") from error
-
-
-def _open(file: pathlib.Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError) as error:
+        yield
+    except (*faults, OSError) as error:
         raise CorruptCheckpoint(f"Expected {file} as it was written. Received: {error}.") from error
 
 

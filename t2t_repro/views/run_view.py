@@ -5,21 +5,26 @@ just being made or removed, is left out and never an error.
 """
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
 import socket
 import time
 import zipfile
+import zlib
 from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training.state import (
+    WEIGHTS,
+    CorruptCheckpoint,
+    read_ranking,
+    read_state_file,
+)
 
-# As training/checkpoints.py and training/metrics.py, which load Keras, name them.
-STATE, WEIGHTS, RANKING = "state.json", "weights.npz", "ranking.json"
+# As training/metrics.py, which loads Keras, has them.
 LESS_IS_BETTER = ("loss", "edit_distance")
 _CHECKPOINT = re.compile(r"ckpt-(\d+)")
 _LAYER = re.compile(r"((?:encoder|decoder)/)layer_\d+/([^/]+)/")
@@ -119,7 +124,7 @@ def view(run: RunDirectory) -> RunView:
         parameters=_parameters(whole),
         checkpoints=tuple(saved),
         being_written=_being_written(run.checkpoints_dir),
-        kept_best=_kept_best(run.path / "best" / "checkpoints" / RANKING),
+        kept_best=_kept_best(run.path / "best" / "checkpoints"),
         curves=curves,
         best={
             name.removeprefix("dev "): _best(name.removeprefix("dev "), points)
@@ -240,22 +245,17 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> l
         name = _CHECKPOINT.fullmatch(path.name)
         if not name:
             continue
-        step, state, sizes = int(name[1]), _state(path), _sizes(path)
-        files = state.get("files", {})
+        step, sizes = int(name[1]), _sizes(path)
+        try:
+            state = read_state_file(path)
+            files, averaged = state.files, state.averaged
+        except CorruptCheckpoint:
+            files, averaged = {}, ()
         whole = bool(files) and all(sizes.get(file) == size for file, size in files.items())
-        averaged = tuple(state.get("averaged", ()))
         megabytes = round(sum(sizes.values()) / 1e6, 1)
         mine = scores.get(step, {})
         found.append(Checkpoint(step, str(path), megabytes, whole, mine, averaged))
     return sorted(found, key=lambda each: each.step)
-
-
-def _state(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        content = json.loads((path / STATE).read_text(encoding="utf-8"))
-        return content if isinstance(content, dict) else {}
-    except (OSError, ValueError):
-        return {}
 
 
 def _sizes(path: pathlib.Path) -> dict[str, int]:
@@ -270,12 +270,12 @@ def _being_written(folder: pathlib.Path) -> tuple[int, ...]:
     return tuple(sorted(int(name) for name in names if name.isdecimal()))
 
 
-def _kept_best(file: pathlib.Path) -> tuple[int, ...]:
+def _kept_best(folder: pathlib.Path) -> tuple[int, ...]:
     try:
-        ranking = json.loads(file.read_text(encoding="utf-8"))["ranking"]
-        return tuple(entry["step"] for entry in ranking)
-    except (OSError, ValueError, KeyError, TypeError):
+        ranking = read_ranking(folder)
+    except (OSError, UserError):
         return ()
+    return tuple(entry.step for entry in ranking.ranking) if ranking else ()
 
 
 def _parameters(whole: list[Checkpoint]) -> dict[str, int]:
@@ -295,6 +295,6 @@ def _parameters(whole: list[Checkpoint]) -> dict[str, int]:
                 component = layer[1] + layer[2] if layer else name.split("/")[0]
                 component = f"{component}/last norm" if component in _STACKS else component
                 counts[component] = counts.get(component, 0) + size
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, ValueError):
         return {}
     return counts

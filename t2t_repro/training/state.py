@@ -1,0 +1,98 @@
+"""What lies beside a checkpoint's arrays: state.json and ranking.json, read by a schema.
+
+It loads neither NumPy nor Keras: t2t-show reads these files too.
+"""
+
+import dataclasses
+import pathlib
+from typing import Any, ClassVar, Literal
+
+from t2t_repro import schema
+from t2t_repro.errors import UserError
+
+WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
+RANKING = "ranking.json"
+_LARGEST = 2**63 - 1
+
+
+class CorruptCheckpoint(UserError):
+    """A checkpoint whose files are cut short, changed or missing."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """Where a run stands.
+
+    Attributes:
+        step: how many batches the optimizer has seen.
+        batches: how many batches of the data the run has consumed since its start.
+        averaged: the steps whose weights were averaged; empty for a checkpoint of training.
+        extra: whatever else the loop wants back, as JSON.
+    """
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+
+    step: int
+    batches: int = 0
+    averaged: tuple[int, ...] = ()
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        for name, value in (("step", self.step), ("batches", self.batches)):
+            if not 0 <= value <= _LARGEST:
+                raise UserError(f"Expected 0 <= {name} < 2^63. Received: {value}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StateFile(State):
+    """state.json: a `State`, and {file: bytes} of what lies beside it."""
+
+    files: dict[str, int]
+    format: Literal[1] = 1  # another is another program's
+
+    @property
+    def state(self) -> State:
+        """Where the run stood, without the files."""
+        names = (field.name for field in dataclasses.fields(State))
+        return State(**{name: getattr(self, name) for name in names})
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranked:
+    """One of the best checkpoints, and what its evaluation found, as text."""
+
+    step: int
+    values: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """ranking.json: the checkpoints of a run's `best`, the best first, by a metric."""
+
+    metric: str = ""
+    ranking: tuple[Ranked, ...] = ()
+
+
+def read_state_file(path: pathlib.Path) -> StateFile:
+    """Returns what a checkpoint's state.json says; the arrays are not looked at.
+
+    Raises:
+        CorruptCheckpoint: if it is not there, or not of the schema.
+    """
+    try:
+        return schema.read(path / STATE, StateFile)
+    except (OSError, schema.Malformed) as error:
+        raise CorruptCheckpoint(f"Expected a whole {path / STATE}. Received: {error}") from error
+
+
+def read_ranking(folder: pathlib.Path) -> Ranking | None:
+    """Returns the order of a folder of checkpoints, None where there is none.
+
+    Raises:
+        schema.Malformed: if the file is broken.
+    """
+    mend = "Delete it: the newest checkpoint is then the first."
+    try:
+        return schema.read(folder / RANKING, Ranking, mend)
+    except FileNotFoundError:
+        return None

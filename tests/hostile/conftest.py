@@ -1,0 +1,94 @@
+"""What hostile cases share: a small run, the programs as a shell calls them, and the verdict."""
+
+import dataclasses
+import importlib
+import pathlib
+import shutil
+import sys
+import traceback
+
+import pytest
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a program ended: its exit code (None: a traceback) and what it printed."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(capfd, monkeypatch):
+    """Returns a function that runs a program in this process: call("show", "RUN", ...)."""
+
+    def run(program: str, *flags: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", [f"t2t-{program}", *flags])
+        capfd.readouterr()
+        code: int | None = 0
+        try:
+            importlib.import_module(f"t2t_repro.bin.{program}").console()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        except Exception:
+            code = None
+            traceback.print_exc()
+        return Outcome(code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused():
+    """Returns a function that checks a refusal: exit code 2 and one line that says all."""
+
+    def check(outcome: Outcome, *parts: str) -> None:
+        assert outcome.code == 2, outcome.err
+        lines = [line for line in outcome.err.splitlines() if ": error: " in line]
+        assert len(lines) == 1, outcome.err
+        for part in parts:
+            assert part in lines[0], lines[0]
+
+    return check
+
+
+@pytest.fixture
+def orderly():
+    """Returns a function that checks the end of a program: done, or refused in one line."""
+
+    def check(outcome: Outcome) -> None:
+        assert outcome.code in (0, 2), outcome.err
+        errors = [line for line in outcome.err.splitlines() if ": error: " in line]
+        assert len(errors) == (outcome.code == 2), outcome.err
+        assert all(len(line) < 1000 for line in errors), errors
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> pathlib.Path:
+    """A folder with data and a run of six steps: three checkpoints, the two best, metrics."""
+    from t2t_repro.bin import trainer
+
+    folder = tmp_path_factory.mktemp("trained")
+    flags = [
+        *(f"--problem={PROBLEM}", "--hparams_set=transformer_test", "--generate_data"),
+        *(f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}", "--train_steps=6"),
+        *("--hparams=num_hidden_layers=1,batch_size=256", "--local_eval_frequency=2"),
+        *("--eval_steps=1", "--log_step_count_steps=2", "--keep_best=2", "--samples_every=0"),
+    ]
+    argv, sys.argv = sys.argv, ["t2t-trainer", *flags]
+    try:
+        trainer.console()
+    finally:
+        sys.argv = argv
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path) -> pathlib.Path:
+    """A copy of that run, to break."""
+    return pathlib.Path(shutil.copytree(trained / "run", tmp_path / "run"))
