@@ -16,6 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing_folder
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
@@ -112,7 +113,7 @@ def check(model: keras.Model) -> None:
         "attention_value_channels": (hp.attention_value_channels or width) != width,
         "unidirectional_encoder": hp.unidirectional_encoder,
         "self_attention_type": kind not in ("dot_product", "dot_product_relative"),
-        "attention_score": hp.attention_score in ("multiplicative", "additive"),
+        "attention_score": hp.attention_score not in DOT_PRODUCTS,
         "self_attention_type, pos": kind == "dot_product_relative" and hp.pos in ("timing", "emb"),
     }
     names = [name for name, wrong in refused.items() if wrong]
@@ -245,9 +246,10 @@ class _Weights:
 
     def _feed_forward(self, sublayer: Any, spec: Any) -> None:
         layer = sublayer.layer
-        for linear, conv in ((spec.linear_0, layer.conv1), (spec.linear_1, layer.conv2)):
-            linear.weight = _array(conv.kernel).reshape(conv.kernel.shape[-2:]).T.copy()
-            linear.bias = _array(conv.bias)
+        denses = (layer.intermediate_dense, layer.output_dense)
+        for linear, dense in zip((spec.linear_0, spec.linear_1), denses, strict=True):
+            linear.weight = _array(dense.kernel).T.copy()
+            linear.bias = _array(dense.bias)
         self._norm(sublayer, spec)
 
     def _norm(self, sublayer: Any, spec: Any) -> None:

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from t2t_repro.config import HParams
+from t2t_repro.config import DOT_PRODUCTS, HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.models.stacks import Sublayer
@@ -107,7 +108,7 @@ def entries(model: Transformer) -> Iterator[Entry]:
     hp = model.hparams
     _check(hp)
     for scope, table in _tables(model):
-        axis, sizes = table.embeddings.parts
+        axis, sizes = table.embeddings.axis, table.embeddings.sizes
         names = tuple(f"transformer/{scope}/weights_{i}" for i in range(len(sizes)))
         shapes = tuple((size, hp.hidden_size) for size in sizes)
         yield Entry(table.embeddings, axis, names, shapes)
@@ -127,7 +128,7 @@ def entries(model: Transformer) -> Iterator[Entry]:
 
 def _check(hp: HParams) -> None:
     """Refuses a model with variables that T2T has no names for."""
-    if hp.attention_score in ("multiplicative", "additive"):
+    if hp.attention_score not in DOT_PRODUCTS:
         raise UserError(
             "Expected attention_score=scaled_dot_product or dot_product: tensor2tensor has no "
             f"others. Received: attention_score={hp.attention_score}. "
@@ -156,9 +157,9 @@ def _sublayer(sublayer: Sublayer, scope: str, hp) -> Iterator[Entry]:
     yield from _norms(sublayer.postprocess, scope)
     layer = sublayer.layer
     if isinstance(layer, FeedForward):
-        for conv in (layer.conv1, layer.conv2):
-            yield _whole(conv.kernel, f"{scope}/{conv.name}/kernel")
-            yield _whole(conv.bias, f"{scope}/{conv.name}/bias")
+        for name, dense in (("conv1", layer.intermediate_dense), ("conv2", layer.output_dense)):
+            yield _whole(dense.kernel, f"{scope}/{name}/kernel")
+            yield _whole(dense.bias, f"{scope}/{name}/bias")
         return
     scope = f"{scope}/multihead_attention"
     if isinstance(layer, CrossAttention):
@@ -179,8 +180,8 @@ def _sublayer(sublayer: Sublayer, scope: str, hp) -> Iterator[Entry]:
             yield _whole(table, f"{scope}/relative_positions_{name}/embeddings")
 
 
-def _heads(variable: keras.Variable, scope: str, letters: str, hp) -> Entry:
-    axis, sizes = variable.parts
+def _heads(variable: FusedVariable, scope: str, letters: str, hp) -> Entry:
+    axis, sizes = variable.axis, variable.sizes
     depth = variable.shape[0]
     if hp.attention_variables_3d:
         names = tuple(f"{scope}/{letter}" for letter in letters)

@@ -12,7 +12,8 @@ from keras import initializers, ops
 
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.initialization import ByParts, mark_parts
+from t2t_repro.layers.initialization import fused_kernel
+from t2t_repro.layers.layer import Layer
 from t2t_repro.layers.mask import EVERYWHERE, Mask
 
 NO_WEIGHTS = (0,)
@@ -20,7 +21,7 @@ MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which com
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Attention(keras.layers.Layer):
+class Attention(Layer):
     """What self- and cross-attention share: heads, softmax, output projection.
 
     Args:
@@ -57,15 +58,9 @@ class Attention(keras.layers.Layer):
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
         )
 
-    def add_kernel(self, name: str, depth: int, *sizes: int):
-        """Adds a (depth, sum of sizes) kernel whose parts are initialised one by one."""
-        kernel = self.add_weight(
-            name=name,
-            shape=(depth, sum(sizes)),
-            initializer=ByParts(self.kernel_initializer, sizes),
-        )
-        mark_parts(kernel, axis=1, sizes=sizes)
-        return kernel
+    def new_kernel(self, name: str, depth: int, *sizes: int):
+        """Returns a new (depth, sum of sizes) kernel whose parts are initialised one by one."""
+        return fused_kernel(name, self.kernel_initializer, depth, sizes, self.variable_dtype)
 
     def add_output_kernel(self, depth: int):
         """Adds the (value_channels, D) kernel that joins the heads."""
@@ -148,18 +143,6 @@ class Attention(keras.layers.Layer):
         seen = mask.whole(ops.shape(queries)[2], ops.shape(keys)[2])
         return self.attend(queries, keys, values, seen, training)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_channels": self.key_channels,
-            "value_channels": self.value_channels,
-            "dropout": self.dropout,
-            "dropout_broadcast_dims": self.dropout_broadcast_dims,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "score": keras.saving.serialize_keras_object(self.score),
-        }
-
 
 class WeightlessAttention(Attention):
     """What never holds the weights of all pairs: it has none to drop, and returns none.
@@ -186,11 +169,6 @@ class WeightlessAttention(Attention):
             **kwargs,
         )
 
-    def get_config(self):
-        config = super().get_config()
-        del config["dropout"], config["dropout_broadcast_dims"]
-        return config
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class SelfAttention(Attention):
@@ -199,7 +177,7 @@ class SelfAttention(Attention):
     def build(self, input_shape):
         depth = input_shape[-1]
         sizes = (self.key_channels, self.key_channels, self.value_channels)
-        self.query_key_value = self.add_kernel("query_key_value", depth, *sizes)
+        self.query_key_value = self.new_kernel("query_key_value", depth, *sizes)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 
@@ -291,30 +269,11 @@ class RelativeSelfAttention(SelfAttention):
 
     Args:
         max_relative_position: distances beyond it count as it.
-        num_heads, key_channels, value_channels, dropout, kernel_initializer, score: see Attention.
-            The score is a dot product, scaled or not.
+        the others: see Attention; the score is a dot product, scaled or not.
     """
 
-    def __init__(
-        self,
-        max_relative_position: int,
-        num_heads: int,
-        key_channels: int,
-        value_channels: int,
-        dropout: float = 0.0,
-        kernel_initializer="glorot_uniform",
-        score="scaled_dot_product",
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_channels,
-            value_channels,
-            dropout,
-            kernel_initializer=kernel_initializer,
-            score=score,
-            **kwargs,
-        )
+    def __init__(self, max_relative_position: int, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.max_relative_position = max_relative_position
 
     def build(self, input_shape):
@@ -345,11 +304,6 @@ class RelativeSelfAttention(SelfAttention):
         rows = ops.clip(distance, -limit, limit) + limit
         return ops.cast(ops.take(table, rows, axis=0), keys.dtype)
 
-    def get_config(self):
-        config = {**super().get_config(), "max_relative_position": self.max_relative_position}
-        del config["dropout_broadcast_dims"]
-        return config
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class CrossAttention(Attention):
@@ -357,8 +311,8 @@ class CrossAttention(Attention):
 
     def build(self, input_shape):
         depth = input_shape[-1]
-        self.query = self.add_kernel("query", depth, self.key_channels)
-        self.key_value = self.add_kernel("key_value", depth, self.key_channels, self.value_channels)
+        self.query = self.new_kernel("query", depth, self.key_channels)
+        self.key_value = self.new_kernel("key_value", depth, self.key_channels, self.value_channels)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 

@@ -15,12 +15,13 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.errors import unknown
-from t2t_repro.layers.initialization import ByParts, mark_parts
+from t2t_repro.layers.initialization import fused_kernel
+from t2t_repro.layers.layer import Layer
 
 Variables = list[Any]
 
 
-class AttentionScore(keras.layers.Layer):
+class AttentionScore(Layer):
     """What the scores share; alone it is the dot product.
 
     Args:
@@ -32,13 +33,11 @@ class AttentionScore(keras.layers.Layer):
         super().__init__(**kwargs)
         self.kernel_initializer = initializers.get(kernel_initializer)
 
-    def add_kernel(self, name: str, heads: int, rows: int, columns: int):
-        """Adds (rows, heads * columns), each head's initialised as a matrix of its own."""
-        sizes = (columns,) * heads
-        initializer = ByParts(self.kernel_initializer, sizes)
-        kernel = self.add_weight(name=name, shape=(rows, sum(sizes)), initializer=initializer)
-        mark_parts(kernel, axis=1, sizes=sizes)
-        return kernel
+    def new_kernel(self, name: str, heads: int, rows: int, columns: int):
+        """Returns a new (rows, heads * columns), each head's initialised as a matrix of its own."""
+        return fused_kernel(
+            name, self.kernel_initializer, rows, (columns,) * heads, self.variable_dtype
+        )
 
     def through(self, x, kernel):
         """(B, N, T, H) times each head's matrix of `kernel` (H, N * H): (B, N, T, H)."""
@@ -79,10 +78,6 @@ class AttentionScore(keras.layers.Layer):
         of_queries = ops.matmul(upstream, keys)
         return of_queries, ops.matmul(ops.transpose(upstream, (0, 1, 3, 2)), queries), []
 
-    def get_config(self):
-        config = {"kernel_initializer": initializers.serialize(self.kernel_initializer)}
-        return {**super().get_config(), **config}
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class DotProduct(AttentionScore):
@@ -106,7 +101,7 @@ class Multiplicative(AttentionScore):
 
     def build(self, input_shape):
         _, heads, _, size = input_shape
-        self.query_kernel = self.add_kernel("query_kernel", heads, size, size)
+        self.query_kernel = self.new_kernel("query_kernel", heads, size, size)
 
     def queries(self, queries):
         return self.through(queries, self.query_kernel)
@@ -118,9 +113,9 @@ class Additive(AttentionScore):
 
     def build(self, input_shape):
         _, heads, _, size = input_shape
-        self.query_kernel = self.add_kernel("query_kernel", heads, size, size)
-        self.key_kernel = self.add_kernel("key_kernel", heads, size, size)
-        self.vector = self.add_kernel("vector", heads, size, 1)  # (H, N)
+        self.query_kernel = self.new_kernel("query_kernel", heads, size, size)
+        self.key_kernel = self.new_kernel("key_kernel", heads, size, size)
+        self.vector = self.new_kernel("vector", heads, size, 1)  # (H, N)
 
     def queries(self, queries):
         return self.through(queries, self.query_kernel)

@@ -242,9 +242,6 @@ class _InBlocks(WeightlessAttention):
         )
         return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
 
-    def get_config(self):
-        return {**super().get_config(), "chunk_size": self.chunk_size}
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class BlockwiseSelfAttention(_InBlocks, SelfAttention):

@@ -4,11 +4,12 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
-from t2t_repro.layers.initialization import mark_parts
+from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class SymbolEmbedding(keras.layers.Layer):
+class SymbolEmbedding(Layer):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
     Args:
@@ -28,14 +29,15 @@ class SymbolEmbedding(keras.layers.Layer):
         self.scale = scale
 
     def build(self, input_shape=None):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.vocab_size, self.hidden_size),
-            initializer=initializers.RandomNormal(0.0, self.hidden_size**-0.5),
-        )
         small, larger = divmod(self.vocab_size, self.num_shards)
-        sizes = [small + (i < larger) for i in range(self.num_shards)]
-        mark_parts(self.embeddings, axis=0, sizes=sizes)
+        self.embeddings = FusedVariable(
+            initializers.RandomNormal(0.0, self.hidden_size**-0.5),
+            (self.vocab_size, self.hidden_size),
+            self.variable_dtype,
+            name="embeddings",
+            axis=0,
+            sizes=[small + (i < larger) for i in range(self.num_shards)],
+        )
 
     def call(self, ids):
         """Maps int32 (B, T) to (B, T, D); id 0 (padding) becomes the zero vector."""
@@ -65,18 +67,9 @@ class SymbolEmbedding(keras.layers.Layer):
         table = ops.cast(self.embeddings, self.compute_dtype)
         return tied_cross_entropy(x, table, labels, label_smoothing)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.hidden_size,
-            "num_shards": self.num_shards,
-            "scale": self.scale,
-        }
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class TargetSpaceEmbedding(keras.layers.Layer):
+class TargetSpaceEmbedding(Layer):
     """Adds to every input position the vector of the kind of target asked for.
 
     As T2T's layers/transformer_layers.py, transformer_prepare_encoder: 32 kinds at most.
@@ -103,10 +96,3 @@ class TargetSpaceEmbedding(keras.layers.Layer):
     def call(self, x):
         """Maps (B, S, D) to (B, S, D)."""
         return x + ops.cast(self.embeddings[self.target_space_id], x.dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "target_space_id": self.target_space_id,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-        }

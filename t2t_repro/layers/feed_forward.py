@@ -7,6 +7,7 @@ from keras import initializers, ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
+from t2t_repro.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -22,7 +23,7 @@ class Dense(keras.layers.Dense):
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class FeedForward(keras.layers.Layer):
+class FeedForward(Layer):
     """max(0, x W1 + b1) W2 + b2, as T2T's layers/common_layers.py, dense_relu_dense.
 
     Args:
@@ -51,20 +52,15 @@ class FeedForward(keras.layers.Layer):
 
     def build(self, input_shape):
         depth = input_shape[-1]
+        self.intermediate_dense = self._dense("intermediate_dense", depth, self.filter_size, "relu")
+        self.output_dense = self._dense("output_dense", self.filter_size, depth)
 
-        def dense(units: int, activation, name: str, input_depth: int) -> Dense:
-            layer = Dense(
-                units,
-                activation=activation,
-                kernel_initializer=self.kernel_initializer.clone(),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            layer.build((None, None, input_depth))
-            return layer
-
-        self.conv1 = dense(self.filter_size, "relu", "conv1", depth)
-        self.conv2 = dense(depth, None, "conv2", self.filter_size)
+    def _dense(self, name: str, depth: int, units: int, activation: str | None = None) -> Dense:
+        initializer = self.kernel_initializer.clone()
+        arguments = {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
+        layer = Dense(units, activation, **arguments)
+        layer.build((None, None, depth))
+        return layer
 
     def call(self, x, real=None, training=False):
         """Maps (B, T, D) to (B, T, D).
@@ -73,17 +69,9 @@ class FeedForward(keras.layers.Layer):
             x: (B, T, D).
             real: bool (B, T) or None: where False the output is 0, as T2T's pad remover leaves it.
         """
-        y = self.drop(self.conv1(x, training=training), training=training)
-        y = self.conv2(y, training=training)
+        y = self.intermediate_dense(x, training=training)  # (B, T, D) -> (B, T, F)
+        y = self.drop(y, training=training)
+        y = self.output_dense(y, training=training)  # (B, T, F) -> (B, T, D)
         if real is not None:
             y = y * ops.cast(real, y.dtype)[..., None]
         return y
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "filter_size": self.filter_size,
-            "dropout": self.dropout,
-            "dropout_broadcast_dims": self.dropout_broadcast_dims,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-        }

@@ -1,33 +1,36 @@
 """tensor2tensor's initializers, and variables that stand for several of its variables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 from keras import initializers, ops
 
 from t2t_repro.errors import unknown
 
+INITIALIZERS: dict[str, Callable[[float], initializers.Initializer]] = {  # given the gain
+    "uniform_unit_scaling": lambda gain: initializers.VarianceScaling(gain, "fan_avg", "uniform"),
+    "normal_unit_scaling": lambda gain: initializers.VarianceScaling(
+        gain, "fan_avg", "truncated_normal"
+    ),
+    "uniform": lambda gain: initializers.RandomUniform(-0.1 * gain, 0.1 * gain),
+    "orthogonal": initializers.Orthogonal,
+    "xavier": lambda gain: initializers.GlorotUniform(),
+}
+
 
 def kernel_initializer(name: str, gain: float = 1.0) -> initializers.Initializer:
     """Returns T2T's initializer `name` (utils/optimize.py, get_variable_initializer).
 
     Args:
-        name: "uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal" or "xavier".
+        name: one of INITIALIZERS.
         gain: hparam initializer_gain.
+
+    Raises:
+        UserError: on an unknown name.
     """
-    match name:
-        case "uniform_unit_scaling":
-            return initializers.VarianceScaling(gain, "fan_avg", "uniform")
-        case "normal_unit_scaling":
-            return initializers.VarianceScaling(gain, "fan_avg", "truncated_normal")
-        case "uniform":
-            return initializers.RandomUniform(-0.1 * gain, 0.1 * gain)
-        case "orthogonal":
-            return initializers.Orthogonal(gain)
-        case "xavier":
-            return initializers.GlorotUniform()
-    names = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier")
-    raise unknown("initializer", name, names)
+    if name not in INITIALIZERS:
+        raise unknown("initializer", name, INITIALIZERS)
+    return INITIALIZERS[name](gain)
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -59,9 +62,27 @@ class ByParts(initializers.Initializer):
         return cls(initializers.deserialize(config["initializer"]), config["sizes"])
 
 
-def mark_parts(variable: keras.Variable, axis: int, sizes: Sequence[int]) -> None:
-    """Notes that T2T keeps `variable` as several variables, split along `axis` into `sizes`.
+class FusedVariable(keras.Variable):
+    """One variable that T2T keeps as several, each beside the next.
 
-    Adafactor reads it, whose statistics are those of T2T's variables, and the exchange of files.
+    Adafactor's statistics are those of T2T's variables, and so are the files exchanged with it.
+
+    Args:
+        axis: along which they lie.
+        sizes: of each along this axis.
+        arguments: see keras.Variable.
     """
-    variable.parts = (axis, tuple(sizes))
+
+    def __init__(self, *arguments, axis: int, sizes: Sequence[int], **kwargs):
+        super().__init__(*arguments, **kwargs)
+        self.axis = axis
+        self.sizes = tuple(sizes)
+
+
+def fused_kernel(
+    name: str, initializer: initializers.Initializer, rows: int, sizes: Sequence[int], dtype: str
+) -> FusedVariable:
+    """Returns a new (rows, sum of sizes) kernel, each part of `sizes` columns drawn by itself."""
+    by_parts = ByParts(initializer, sizes)
+    shape = (rows, sum(sizes))
+    return FusedVariable(by_parts, shape, dtype, name=name, axis=1, sizes=sizes)

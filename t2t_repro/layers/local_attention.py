@@ -69,10 +69,6 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
         first = (step // self.block_length - 1) * self.block_length
         return super().step(x, cache, step, mask & (positions >= first))
 
-    def get_config(self):
-        own = {"block_length": self.block_length, "masked": self.masked}
-        return {**super().get_config(), **own}
-
 
 class _Cut:
     """A sequence in blocks, and what the queries of each may see; lengths may be unknown yet.

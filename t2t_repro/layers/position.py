@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import initializers, ops
 
+from t2t_repro.layers.layer import Layer
+
 
 def timing_signal(positions, channels: int):
     """Returns the sinusoids of `positions`, as T2T's common_attention.get_timing_signal_1d.
@@ -47,7 +49,7 @@ def inverse_timescales(count: int) -> np.ndarray:
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class SinusoidalPositions(keras.layers.Layer):
+class SinusoidalPositions(Layer):
     """Adds the timing signal to (B, T, D)."""
 
     def call(self, x, start=0, positions=None):
@@ -66,7 +68,7 @@ class SinusoidalPositions(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class LearnedPositions(keras.layers.Layer):
+class LearnedPositions(Layer):
     """Adds a learned vector for each position, as T2T's common_attention.add_positional_embedding.
 
     Positions at and beyond `max_length` get nothing added, as in T2T.
@@ -96,16 +98,9 @@ class LearnedPositions(keras.layers.Layer):
         rows = ops.take(self.embeddings, ops.minimum(positions, self.max_length - 1), axis=0)
         return x + ops.cast(rows, x.dtype) * known[..., None]
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-        }
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class NoPositions(keras.layers.Layer):
+class NoPositions(Layer):
     """Adds nothing: the model sees a bag of words, or relative positions in its attention."""
 
     def call(self, x, start=0, positions=None):

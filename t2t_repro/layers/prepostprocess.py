@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
+from t2t_repro.layers.layer import Layer
 
 
 def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
@@ -21,7 +22,7 @@ def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(Layer):
     """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
 
     As T2T's layers/common_layers.py, layer_norm: variables `scale` and `bias`, both (D,).
@@ -42,17 +43,17 @@ class LayerNorm(keras.layers.Layer):
         y = normalize(ops.cast(x, "float32"), scale, bias, self.epsilon)
         return ops.cast(y, self.compute_dtype)
 
-    def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon}
+
+NORMS: dict[str, type[Layer] | None] = {"layer": LayerNorm, "none": None}
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class PrePostProcess(keras.layers.Layer):
+class PrePostProcess(Layer):
     """Applies a sequence such as "none", "n", "da" or "dan" to (B, T, D).
 
     Args:
         sequence: letters of "adn", or "none".
-        norm_type: what "n" does: "layer", or "none" for nothing.
+        norm_type: what "n" does: a name of NORMS.
         norm_epsilon: added to the variance.
         dropout: rate of "d".
         dropout_broadcast_dims: axes of (B, T, D) along which one draw serves all.
@@ -73,15 +74,15 @@ class PrePostProcess(keras.layers.Layer):
         self.norm_epsilon = norm_epsilon
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
+        norm = NORMS[norm_type]
         steps = "" if sequence == "none" else sequence
-        self.steps = steps if norm_type == "layer" else steps.replace("n", "")
+        self.steps = steps if norm else steps.replace("n", "")
         self.norms = [
-            LayerNorm(
-                norm_epsilon,
-                dtype=self.dtype_policy,
-                name="layer_norm" if i == 0 else f"layer_norm_{i}",
+            norm(
+                norm_epsilon, dtype=self.dtype_policy, name=f"{norm_type}_norm" + f"_{i}" * (i > 0)
             )
             for i in range(self.steps.count("n"))
+            if norm
         ]
         dims = self.dropout_broadcast_dims
         self.drops = [
@@ -103,13 +104,3 @@ class PrePostProcess(keras.layers.Layer):
             else:
                 x = next(drops)(x, training=training)
         return x
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "sequence": self.sequence,
-            "norm_type": self.norm_type,
-            "norm_epsilon": self.norm_epsilon,
-            "dropout": self.dropout,
-            "dropout_broadcast_dims": self.dropout_broadcast_dims,
-        }

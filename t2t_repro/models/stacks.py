@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import keras
 
+from t2t_repro.layers.layer import Layer
 from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, Mask
 from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Sublayer(keras.layers.Layer):
+class Sublayer(Layer):
     """postprocess(x, layer(preprocess(x))), as T2T wraps every sublayer.
 
     Args:
@@ -45,17 +46,9 @@ class Sublayer(keras.layers.Layer):
         y, cache = y if isinstance(y, tuple) else (y, None)
         return self.postprocess(y, previous=x), cache
 
-    def get_config(self):
-        parts = ("layer", "preprocess", "postprocess")
-        return {**super().get_config(), **_serialized(self, parts)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**_deserialized(config))
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(Layer):
     """Self-attention, then feed-forward."""
 
     def __init__(self, self_attention: Sublayer, ffn: Sublayer, **kwargs):
@@ -72,16 +65,9 @@ class EncoderLayer(keras.layers.Layer):
         x, _ = self.ffn(x, real=real, training=training)
         return x, {"self_attention": weights}
 
-    def get_config(self):
-        return {**super().get_config(), **_serialized(self, ("self_attention", "ffn"))}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**_deserialized(config))
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(Layer):
     """Self-attention, attention to the encoder's output, then feed-forward."""
 
     def __init__(
@@ -125,17 +111,9 @@ class DecoderLayer(keras.layers.Layer):
         x, _ = self.ffn(x)
         return x, cache
 
-    def get_config(self):
-        parts = ("self_attention", "encdec_attention", "ffn")
-        return {**super().get_config(), **_serialized(self, parts)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**_deserialized(config))
-
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Stack(keras.layers.Layer):
+class Stack(Layer):
     """Layers one upon another, and a last preprocess.
 
     Pre-norm sums unnormalized outputs, which grow with depth, so that T2T preprocesses the last sum
@@ -161,27 +139,3 @@ class Stack(keras.layers.Layer):
             x, own = layer(x, training=training, **arguments)
             weights.update({f"layer_{i}/{name}": value for name, value in own.items()})
         return self.preprocess(x, training=training), weights
-
-    def get_config(self):
-        layers = [keras.saving.serialize_keras_object(layer) for layer in self.layers]
-        return {**super().get_config(), "layers": layers, **_serialized(self, ("preprocess",))}
-
-    @classmethod
-    def from_config(cls, config):
-        config = _deserialized(config)
-        config["layers"] = [keras.saving.deserialize_keras_object(c) for c in config["layers"]]
-        return cls(**config)
-
-
-def _serialized(layer: keras.layers.Layer, parts: Sequence[str]) -> dict:
-    return {part: keras.saving.serialize_keras_object(getattr(layer, part)) for part in parts}
-
-
-def _deserialized(config: dict) -> dict:
-    plain = ("dtype",)  # Layer.__init__ reads a serialized policy itself
-    return {
-        name: keras.saving.deserialize_keras_object(value)
-        if isinstance(value, dict) and name not in plain
-        else value
-        for name, value in config.items()
-    }

@@ -44,6 +44,10 @@ from t2t_repro.training.state import (
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
 _SHOWN = 20  # differences that an error lists
+_RENAMED = {  # layers that have another name in checkpoints written before
+    "/feed_forward/conv1/": "/feed_forward/intermediate_dense/",
+    "/feed_forward/conv2/": "/feed_forward/output_dense/",
+}
 _BFLOAT16 = ":bfloat16"  # behind a name: numpy has no bfloat16, so its bits are stored as uint16
 
 
@@ -274,9 +278,17 @@ def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
     with _reading(file), zipfile.ZipFile(file), np.load(file) as archive:
         arrays = {name: archive[name] for name in archive.files}
     return {
-        name.removesuffix(_BFLOAT16): a.view(ml_dtypes.bfloat16) if _BFLOAT16 in name else a
+        _current(name.removesuffix(_BFLOAT16)): (
+            a.view(ml_dtypes.bfloat16) if _BFLOAT16 in name else a
+        )
         for name, a in arrays.items()
     }
+
+
+def _current(name: str) -> str:
+    for old, new in _RENAMED.items():
+        name = name.replace(old, new)
+    return name
 
 
 def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:

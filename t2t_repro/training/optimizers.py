@@ -14,6 +14,7 @@ from keras import ops
 from t2t_repro.config import HParams
 from t2t_repro.errors import unknown
 from t2t_repro.layers import kernels
+from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
 
@@ -224,9 +225,9 @@ class Adam(_Optimizer):
 class Adafactor(_Optimizer):
     """Adafactor (https://arxiv.org/abs/1804.04235) as T2T's utils/adafactor.py.
 
-    A variable with the attribute `parts`, (axis, sizes), is taken for as many variables as there
-    are sizes: T2T keeps the query, key and value kernels and the shards of an embedding apart, and
-    the scale, the clipping and the factors of each are its own.
+    A FusedVariable is taken for as many variables as it has sizes: T2T keeps the query, key and
+    value kernels and the shards of an embedding apart, and the scale, the clipping and the factors
+    of each are its own.
 
     Args:
         learning_rate, l2, clip_norm: see `_Optimizer`.
@@ -289,7 +290,7 @@ class Adafactor(_Optimizer):
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        axis, sizes = getattr(self._trainable_variables[index], "parts", None) or (0, ())
+        axis, sizes = _parts(self._trainable_variables[index])
         cuts = list(itertools.accumulate(sizes))[:-1]
         value = ops.convert_to_tensor(variable)
         parts = zip(
@@ -347,11 +348,15 @@ def _dense(gradient, variable):
     return ops.segment_sum(gradient.values, gradient.indices, variable.shape[0])
 
 
+def _parts(variable) -> tuple[int, tuple[int, ...]]:
+    """Returns the axis of a fused variable's parts, and their sizes; there may be none."""
+    return (variable.axis, variable.sizes) if isinstance(variable, FusedVariable) else (0, ())
+
+
 def _part_shapes(variable) -> list[tuple[int, ...]]:
     """Returns the shape of each part of `variable`; of the whole when it has none."""
     shape = tuple(variable.shape)
-    axis, sizes = getattr(variable, "parts", None) or (0, ())
-    axis %= max(len(shape), 1)
+    axis, sizes = _parts(variable)
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes] or [shape]
 
 

@@ -49,8 +49,8 @@ def checkpoint(run, step, averaged=()):
     folder.mkdir(parents=True)
     arrays = {
         "shared/embeddings": (7, 3),
-        "encoder/layer_0/ffn/feed_forward/conv1/kernel": (3, 5),
-        "encoder/layer_1/ffn/feed_forward/conv1/bias": (5,),
+        "encoder/layer_0/ffn/feed_forward/intermediate_dense/kernel": (3, 5),
+        "encoder/layer_1/ffn/feed_forward/intermediate_dense/bias": (5,),
         "encoder/layer_prepostprocess/layer_norm/scale": (3,),
     }
     with open(folder / "weights.npz", "wb") as file:

@@ -62,7 +62,7 @@ def test_every_heads_kernel_is_drawn_as_a_matrix_of_its_own():
     score = attention_score.Additive()
     score.build((None, 4, None, 100))
     for kernel, fans in ((score.query_kernel, 200), (score.key_kernel, 200), (score.vector, 101)):
-        assert kernel.parts[0] == 1 and len(kernel.parts[1]) == 4
+        assert kernel.axis == 1 and len(kernel.sizes) == 4
         assert np.abs(kernel).max() <= math.sqrt(6 / fans)
         assert np.abs(kernel).max() > 0.9 * math.sqrt(6 / fans)
     assert not np.allclose(score.query_kernel, score.key_kernel)

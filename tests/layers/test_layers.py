@@ -122,7 +122,7 @@ def test_embedding_counts_shares_and_masks():
     layer = SymbolEmbedding(11, D, num_shards=3, scale=2.0)
     x = np.asarray(layer(np.array([[4, 0, 10]])))
     assert layer.count_params() == 11 * D
-    assert layer.embeddings.parts == (0, (4, 4, 3))
+    assert (layer.embeddings.axis, layer.embeddings.sizes) == (0, (4, 4, 3))
     table = np.asarray(layer.embeddings.value)
     np.testing.assert_allclose(x[0, 0], 2 * table[4], rtol=1e-6)
     np.testing.assert_array_equal(x[0, 1], np.zeros(D))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.training import checkpoints
 from t2t_repro.training.checkpoints import State
 
@@ -54,6 +55,26 @@ def test_the_checkpoint_holds_weights_slots_and_seeds(tmp_path, make_model):
     training = checkpoints.read_arrays(path / "training.npz")
     # Adam: iterations, learning rate, two slots a weight; one seed, that of dropout.
     assert len(training) == 2 + 2 * 3 + 1 and "seed/0000" in training
+
+
+def test_a_checkpoint_with_the_feed_forward_layers_earlier_names_is_read(tmp_path):
+    def made():
+        x = keras.Input((3, 4))
+        return keras.Model(x, FeedForward(5, name="feed_forward")(x))
+
+    model, again = made(), made()
+    new = {"intermediate_dense": "conv1", "output_dense": "conv2"}
+    arrays = {
+        f"encoder/{re.sub('|'.join(new), lambda found: new[found[0]], name)}": np.asarray(variable)
+        for name, variable in checkpoints.named_weights(model).items()
+    }
+    assert "encoder/feed_forward/conv1/kernel" in arrays
+    path = checkpoints.write(tmp_path, {checkpoints.WEIGHTS: arrays}, State(step=1))
+    read = checkpoints.read_arrays(path / checkpoints.WEIGHTS)
+    for name, variable in checkpoints.named_weights(again).items():
+        variable.assign(read[f"encoder/{name}"])
+    x = np.ones((2, 3, 4), "float32")
+    np.testing.assert_array_equal(again(x), model(x))
 
 
 def test_steps_are_ordered_as_numbers(tmp_path, make_model):

@@ -25,11 +25,14 @@ def train(strategy, hparams, start, steps):
     import keras
     import tensorflow as tf
 
+    from t2t_repro.layers.initialization import FusedVariable
     from t2t_repro.training import optimizers
 
     with strategy.scope():
-        variables = [keras.Variable(v, dtype="float32", name=n) for n, v in start.items()]
-        variables[-1].parts = (0, (4, 3))
+        *others, (last, table) = start.items()
+        variables = [keras.Variable(v, dtype="float32", name=n) for n, v in others]
+        parts = {"axis": 0, "sizes": (4, 3)}
+        variables.append(FusedVariable(table, dtype="float32", name=last, **parts))
         optimizer = optimizers.from_hparams(hparams)
         optimizer.build(variables)
 
