@@ -39,9 +39,8 @@ class Ability(enum.StrEnum):
     @classmethod
     def asked_by(cls, settings: DecodeHParams) -> "set[Ability]":
         """Returns what decode hparams ask for."""
-        plain = DecodeHParams()
-        named = [ability for ability in cls if hasattr(plain, ability)]
-        return {name for name in named if getattr(settings, name) != getattr(plain, name)}
+        changed = settings.changed()
+        return {ability for ability in cls if ability in changed}
 
 
 @dataclasses.dataclass(frozen=True)

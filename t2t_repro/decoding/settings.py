@@ -7,13 +7,6 @@ from t2t_repro import fields
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.errors import UserError, unknown
 
-# What only sampling reads, and what it is at rest.
-_OF_SAMPLING = {
-    "sampling_temp": 1.0,
-    "sampling_keep_top_k": -1,
-    "sampling_keep_top_p": 1.0,
-    "sampling_seed": 0,
-}
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 T2T_BATCH_SIZE = 32
 
@@ -50,6 +43,25 @@ def _at_least(least: float) -> fields.Rule:
             )
 
     return check
+
+
+_SAMPLED = fields.ReadIf(
+    lambda settings: settings.sampling_method != "argmax",
+    "without sampling. Received: sampling_method=argmax. Add sampling_method=random.",
+)
+_OF_BEAMS = fields.ReadIf(
+    lambda settings: settings.return_beams,
+    "without return_beams. Received: return_beams=False. Add return_beams=True.",
+)
+_GREEDY = fields.ReadIf(
+    lambda settings: settings.beam_size == 1,
+    "on beam search. Received: beam_size={hp.beam_size}. Add beam_size=1, or leave it out.",
+)
+_FORCED = fields.ReadIf(
+    lambda settings: settings.force_decode_length,
+    "without force_decode_length: nothing follows the end of a sentence. Add "
+    "force_decode_length=True.",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,19 +106,19 @@ class DecodeHParams:
     extra_length: Annotated[int, _at_least(0)] = 100
     batch_size: Annotated[int, _at_least(0)] = 0
     return_beams: bool = False
-    write_beam_scores: bool = False
+    write_beam_scores: Annotated[bool, _OF_BEAMS] = False
     max_input_size: Annotated[int, _at_least(-1)] = -1
     num_samples: Annotated[int, _at_least(-1)] = -1
-    force_decode_length: bool = False
-    skip_eos_postprocess: bool = False
+    force_decode_length: Annotated[bool, _GREEDY] = False
+    skip_eos_postprocess: Annotated[bool, _FORCED] = False
     identity_output: bool = False
     min_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
     max_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
     sampling_method: str = "argmax"
-    sampling_temp: float = 1.0
-    sampling_keep_top_k: int = -1
-    sampling_keep_top_p: float = 1.0
-    sampling_seed: int = 0
+    sampling_temp: Annotated[float, _SAMPLED] = 1.0
+    sampling_keep_top_k: Annotated[int, _SAMPLED] = -1
+    sampling_keep_top_p: Annotated[float, _SAMPLED] = 1.0
+    sampling_seed: Annotated[int, _SAMPLED] = 0
     return_token_scores: bool = False
     return_alignments: bool = False
     raw_output: bool = False
@@ -126,11 +138,6 @@ class DecodeHParams:
                 "Expected decode hparam max_input_size to leave room for a token and the end: "
                 f"at least 2, or -1. Received: {self.max_input_size}."
             )
-        if self.write_beam_scores and not self.return_beams:
-            raise UserError(
-                "Decode hparam write_beam_scores has no effect without return_beams. "
-                "Received: return_beams=False. Add return_beams=True."
-            )
         if 0 < self.max_length_ratio < self.min_length_ratio:
             raise UserError(
                 "Expected decode hparam min_length_ratio to be at most max_length_ratio. Received: "
@@ -141,32 +148,15 @@ class DecodeHParams:
                 "Decode hparam min_length_ratio contradicts well_formed: a tree ends where its "
                 f"words do. Received: min_length_ratio={self.min_length_ratio}. Leave it out."
             )
-        self._check_sampling()
-        if self.force_decode_length and self.beam_size > 1:
-            raise UserError(
-                "Decode hparam force_decode_length has no effect on beam search. "
-                f"Received: beam_size={self.beam_size}. Add beam_size=1, or leave it out."
-            )
-        if self.skip_eos_postprocess and not self.force_decode_length:
-            raise UserError(
-                "Decode hparam skip_eos_postprocess has no effect without force_decode_length: "
-                "nothing follows the end of a sentence. Add force_decode_length=True."
-            )
-
-    def _check_sampling(self) -> None:
         if self.sampling_method not in ("argmax", "random"):
             raise UserError(
                 "Expected decode hparam sampling_method to be argmax or random (the features of "
                 "tensor2tensor's random_per_example do not come with text). "
                 f"Received: {self.sampling_method!r}."
             )
+        for name, reason in fields.unread(self, self.changed()).items():
+            raise UserError(f"Decode hparam {name} has no effect {reason}")
         if self.sampling_method == "argmax":
-            given = [name for name, rest in _OF_SAMPLING.items() if getattr(self, name) != rest]
-            if given:
-                raise UserError(
-                    f"Decode hparam {given[0]} has no effect without sampling. "
-                    "Received: sampling_method=argmax. Add sampling_method=random."
-                )
             return
         if self.beam_size > 1:
             raise UserError(
@@ -181,6 +171,11 @@ class DecodeHParams:
                 "and sampling_keep_top_p above 0 and at most 1. Received: "
                 f"{', '.join(map(str, values))}."
             )
+
+    def changed(self) -> list[str]:
+        """Returns the names of those that are not at their defaults."""
+        own = dataclasses.fields(self)
+        return [field.name for field in own if getattr(self, field.name) != field.default]
 
     @property
     def sampling(self) -> Sampling | None:

@@ -20,11 +20,11 @@ from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.exported import ExportedModel, Question
 from t2t_repro.serving.metrics import Metrics
 from t2t_repro.serving.requests import (
+    AttentionRequest,
     Limits,
     Refused,
-    attention_request,
+    TranslateRequest,
     check_lengths,
-    translate_request,
 )
 
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
@@ -91,7 +91,7 @@ class _Service:
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 
     async def translate(self, request: Request) -> Response:
-        asked = translate_request(await self._body(request), self.model, self.limits)
+        asked = TranslateRequest.read(await self._body(request), self.model, self.limits)
         tokens = await asyncio.to_thread(self.model.count_tokens, asked.inputs)
         check_lengths(tokens, self.limits.max_sentence_tokens)
         questions = [Question(text, asked.alpha) for text in asked.inputs]
@@ -111,7 +111,7 @@ class _Service:
         )
 
     async def attend(self, request: Request) -> Response:
-        asked = attention_request(await self._body(request))
+        asked = AttentionRequest.read(await self._body(request))
         if not self.model.has_attention:
             raise Refused(
                 501,

@@ -63,6 +63,31 @@ class TranslateRequest:
     n_best: int
     alpha: float | None
 
+    @classmethod
+    def read(cls, body: bytes, model: ExportedModel, limits: Limits) -> "TranslateRequest":
+        """Reads a body.
+
+        Raises:
+            Refused: with 400 if it is not right, 413 if there are too many sentences.
+        """
+        values = _json_object(body, ("inputs", "n_best", "alpha"))
+        inputs, n_best = values.get("inputs"), values.get("n_best", 1)
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise _expected('"inputs", a string or a list of strings', inputs)
+        if len(texts) > limits.max_sentences:
+            raise Refused(
+                413,
+                f"Expected at most {limits.max_sentences} sentences in a request. Received: "
+                f"{len(texts)}. Send them in several.",
+            )
+        if type(n_best) is not int or not 1 <= n_best <= model.beam_size:
+            beams = f"from 1 to {model.beam_size}, the beams of this model"
+            raise _expected(f'"n_best", a number {beams}', n_best)
+        for text in texts:
+            _check_unicode(text)
+        return cls(texts, n_best, _alpha(values["alpha"], model) if "alpha" in values else None)
+
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRequest:
@@ -71,51 +96,19 @@ class AttentionRequest:
     inputs: str
     targets: str
 
+    @classmethod
+    def read(cls, body: bytes) -> "AttentionRequest":
+        """Reads a body.
 
-def translate_request(body: bytes, model: ExportedModel, limits: Limits) -> TranslateRequest:
-    """Reads the body of /translate.
-
-    Raises:
-        Refused: with 400 if it is not right, 413 if there are too many sentences.
-    """
-    values = _json_object(body, ("inputs", "n_best", "alpha"))
-    inputs = values.get("inputs")
-    texts = [inputs] if isinstance(inputs, str) else inputs
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise Refused(
-            400, f'Expected "inputs", a string or a list of strings. Received: {_short(inputs)}.'
-        )
-    if len(texts) > limits.max_sentences:
-        raise Refused(
-            413,
-            f"Expected at most {limits.max_sentences} sentences in a request. Received: "
-            f"{len(texts)}. Send them in several.",
-        )
-    n_best = values.get("n_best", 1)
-    if type(n_best) is not int or not 1 <= n_best <= model.beam_size:
-        raise Refused(
-            400,
-            f'Expected "n_best", a number from 1 to {model.beam_size}, the beams of this model. '
-            f"Received: {_short(n_best)}.",
-        )
-    for text in texts:
-        _check_unicode(text)
-    return TranslateRequest(texts, n_best, _alpha(values, model))
-
-
-def attention_request(body: bytes) -> AttentionRequest:
-    """Reads the body of /attention.
-
-    Raises:
-        Refused: with 400 if it is not right.
-    """
-    values = _json_object(body, ("inputs", "targets"))
-    for name in ("inputs", "targets"):
-        if not isinstance(values.get(name), str):
-            received = _short(values.get(name))
-            raise Refused(400, f'Expected "{name}", a string. Received: {received}.')
-        _check_unicode(values[name])
-    return AttentionRequest(values["inputs"], values["targets"])
+        Raises:
+            Refused: with 400 if it is not right.
+        """
+        values = _json_object(body, ("inputs", "targets"))
+        for name in ("inputs", "targets"):
+            if not isinstance(values.get(name), str):
+                raise _expected(f'"{name}", a string', values.get(name))
+            _check_unicode(values[name])
+        return cls(**values)
 
 
 def check_lengths(tokens: list[int], most: int) -> None:
@@ -129,23 +122,20 @@ def check_lengths(tokens: list[int], most: int) -> None:
             )
 
 
-def _alpha(values: dict[str, Any], model: ExportedModel) -> float | None:
-    if "alpha" not in values:
-        return None
-    alpha = values["alpha"]
+def _alpha(alpha: Any, model: ExportedModel) -> float:
     if not model.any_alpha:
-        raise Refused(
-            400,
-            f'Expected no "alpha": {model.alpha} is fixed in this export. Received: '
-            f"{_short(alpha)}. Leave it out, or export the run again.",
+        raise _expected(
+            f'no "alpha": {model.alpha} is fixed in this export',
+            alpha,
+            " Leave it out, or export the run again.",
         )
-    number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not number or not 0 <= alpha <= LARGEST_ALPHA:
-        raise Refused(
-            400,
-            f'Expected "alpha", a number from 0 to {LARGEST_ALPHA:g}. Received: {_short(alpha)}.',
-        )
+    if type(alpha) not in (int, float) or not 0 <= alpha <= LARGEST_ALPHA:
+        raise _expected(f'"alpha", a number from 0 to {LARGEST_ALPHA:g}', alpha)
     return float(alpha)
+
+
+def _expected(what: str, received: Any, mend: str = "") -> Refused:
+    return Refused(400, f"Expected {what}. Received: {_short(received)}.{mend}")
 
 
 def _json_object(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
@@ -156,12 +146,11 @@ def _json_object(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
             400, f"Expected a JSON object in UTF-8. Received: {str(error)[:200]}."
         ) from error
     if not isinstance(values, dict):
-        raise Refused(400, f"Expected a JSON object. Received: {_short(values)}.")
+        raise _expected("a JSON object", values)
     for name in values:
         if name not in names:
             known = ", ".join(f'"{n}"' for n in names)
-            near = suggest(name, names)
-            raise Refused(400, f"Expected {known} only. Received: {_short(name)}.{near}")
+            raise _expected(f"{known} only", name, suggest(name, names))
     return values
 
 

@@ -10,9 +10,7 @@ from t2t_repro.serving.requests import (
     Limits,
     Refused,
     TranslateRequest,
-    attention_request,
     check_lengths,
-    translate_request,
 )
 
 LIMITS = Limits(max_sentences=3, max_sentence_tokens=20)
@@ -34,7 +32,7 @@ def refused(call, *args):
     ],
 )
 def test_a_request(model, body, expected):
-    assert translate_request(json.dumps(body).encode(), model, LIMITS) == expected
+    assert TranslateRequest.read(json.dumps(body).encode(), model, LIMITS) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,7 @@ def test_a_request(model, body, expected):
     ],
 )
 def test_a_request_that_is_not_right(model, body, message):
-    status, said = refused(translate_request, body, model, LIMITS)
+    status, said = refused(TranslateRequest.read, body, model, LIMITS)
     assert status == 400
     assert message in said and len(said) < 400
 
@@ -73,7 +71,7 @@ def test_a_request_that_is_not_right(model, body, message):
 def test_an_export_with_one_alpha(model):
     model.any_alpha = False
     body = b'{"inputs": "a", "alpha": 0.6}'
-    status, said = refused(translate_request, body, model, LIMITS)
+    status, said = refused(TranslateRequest.read, body, model, LIMITS)
     assert (status, said.partition(" Leave")[0]) == (
         400,
         'Expected no "alpha": 0.6 is fixed in this export. Received: 0.6.',
@@ -82,7 +80,7 @@ def test_an_export_with_one_alpha(model):
 
 def test_too_much(model):
     body = json.dumps({"inputs": ["a"] * 4}).encode()
-    assert refused(translate_request, body, model, LIMITS) == (
+    assert refused(TranslateRequest.read, body, model, LIMITS) == (
         413,
         "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
     )
@@ -95,14 +93,14 @@ def test_too_much(model):
 
 def test_attention(model):
     body = b'{"inputs": "a", "targets": "b"}'
-    assert attention_request(body) == AttentionRequest("a", "b")
+    assert AttentionRequest.read(body) == AttentionRequest("a", "b")
     for body, message in [
         (b'{"inputs": "a"}', 'Expected "targets", a string. Received: null.'),
         (b'{"inputs": ["a"], "targets": "b"}', 'Expected "inputs", a string. Received: a list.'),
         (b'{"inputs": "a", "target": "b"}', 'Expected "inputs", "targets" only. Received: "tar'),
         (b'{"inputs": "a", "targets": "\\udfff"}', "half of a surrogate pair"),
     ]:
-        status, said = refused(attention_request, body)
+        status, said = refused(AttentionRequest.read, body)
         assert status == 400 and message in said
 
 
