@@ -1,0 +1,160 @@
+"""What t2t-decoder does for a run: translates a file, a dataset or what is typed, scores pairs."""
+
+import dataclasses
+import math
+import os
+import pathlib
+from typing import Any, Protocol
+
+from t2t_repro.data import records
+from t2t_repro.decoding.engine import Ability, Engine
+from t2t_repro.decoding.files import output_name, translate_examples, translate_file
+from t2t_repro.decoding.program import share_cores
+from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.decoding.score import score_file
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, Translator, interact
+from t2t_repro.files import write_text_atomic
+from t2t_repro.parsing.reader import TreeReader, tree_constraint
+from t2t_repro.problem import OutputType, Problem
+from t2t_repro.run_directory import RunConfig
+
+
+class Run(Protocol):
+    """What a job knows of a run: `runs.TrainedRun` is one."""
+
+    @property
+    def path(self) -> pathlib.Path: ...
+
+    @property
+    def config(self) -> RunConfig: ...
+
+    @property
+    def problem(self) -> Problem: ...
+
+    @property
+    def encoders(self) -> dict[str, Any]: ...
+
+    @property
+    def vocabulary_dir(self) -> str: ...
+
+    @property
+    def data_dir(self) -> str: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A request that makes sense for a run; `Job.of` makes one.
+
+    request: its files are those of the shard that is asked for.
+    settings: how to decode.
+    run: whose model decodes.
+    """
+
+    request: DecodeRequest
+    settings: DecodeHParams
+    run: Run
+
+    @classmethod
+    def of(cls, request: DecodeRequest, run: Run, abilities: frozenset[Ability]) -> "Job":
+        """Returns the job that a request is, for an engine of these abilities.
+
+        Raises:
+            UserError: if it contradicts itself, or has a part without effect.
+            FileNotFoundError: if a file that is to be read is not there.
+        """
+        settings = request.settings(run.problem)
+        request = request.of_shard(settings.shard_suffix)
+        request.check(settings, run.problem, abilities)
+        return cls(request, settings, run)
+
+    def searches(self) -> int:
+        """Returns how many searches share a batch: one where what else is computed needs all cores.
+
+        To be called before TensorFlow has computed anything: see `share_cores`.
+        """
+        r, s = self.request, self.settings
+        whole = r.decode_interactive or r.t2t_exact or r.score_file
+        if whole or s.return_token_scores or s.return_alignments:
+            return 1
+        return share_cores((s.batch_size or BATCH_SENTENCES) * s.beam_size)
+
+    def carry_out(self, engine: Engine, say: Report) -> None:
+        """Does it, and prints what was written.
+
+        Args:
+            engine: what decodes.
+            say: receives warnings and the progress.
+        """
+        if self.request.score_file:
+            self._score(engine, say)
+            return
+        run, settings = self.run, self.settings
+        as_written = settings.raw_output or settings.identity_output
+        trees = run.problem.output_type == OutputType.TREE
+        reader = TreeReader() if trees and not as_written else None
+        constraint = None
+        if settings.well_formed:
+            name = run.problem.lexicon_filename
+            lexicon = name and os.path.join(run.vocabulary_dir, name)
+            constraint = tree_constraint(run.encoders["targets"], lexicon)
+        translator = Translator(
+            engine,
+            run.encoders,
+            settings,
+            t2t_exact=self.request.t2t_exact,
+            warn=say,
+            reader=reader,
+            constraint=constraint,
+        )
+        if self.request.decode_interactive:
+            interact(translator)
+            return
+        if self.request.decode_from_file:
+            translate_file(
+                translator,
+                self.request.decode_from_file,
+                self.target,
+                self.request.decode_json_file,
+                report=say,
+                prefixes=self.request.partial_targets_file,
+                as_json=self.request.output_format == "jsonl",
+            )
+        else:
+            shard = settings.shard_id if settings.shards > 1 else None
+            examples = records.read_split(run.problem, self.request.split, run.data_dir, shard)
+            translate_examples(translator, examples, self.target, report=say)
+        print(f"Wrote {self.target}")
+        if reader:
+            write_text_atomic(f"{self.target}.repairs.json", reader.as_json())
+            say(f"{reader}; {self.target}.repairs.json has the numbers")
+
+    @property
+    def target(self) -> str:
+        """Where the translations go: what is named, or a name made of source, model and beams."""
+        source, named = self.request.decode_from_file, self.request.decode_to_file
+        if source and named:
+            return named
+        config, settings = self.run.config, self.settings
+        if not source:
+            split = self.run.path / "decode" / f"{config.problem}.{self.request.split}"
+            source = named or f"{split}{settings.shard_suffix}"
+        return output_name(source, config.hparams_set, config.problem, settings)
+
+    def _score(self, engine: Engine, say: Report) -> None:
+        source, target = self.request.score_file, self.request.decode_to_file
+        assert source and target  # `DecodeRequest.check` has seen to it
+        whole = score_file(
+            engine,
+            self.run.encoders,
+            source,
+            target,
+            json_file=self.request.decode_json_file,
+            batch_size=self.settings.batch_size,
+            t2t_exact=self.request.t2t_exact,
+            report=say,
+        )
+        print(
+            f"Wrote {target}: {whole.mean:.6f} a token over all {whole.tokens:,} tokens, "
+            f"perplexity {math.exp(min(whole.mean, 700)):.4f}"
+        )

@@ -1,0 +1,229 @@
+"""What t2t-decoder is asked for, and which of it is refused."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+
+from t2t_repro.decoding.engine import Ability
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.problem import OutputType, Problem, Split
+
+_READ_BY_SCORING = ("batch_size", "shards", "shard_id")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeRequest:
+    """The flags of t2t-decoder, by their names; `given` holds those that the user named.
+
+    The files of a shard have its number behind their names: see `path`.
+    """
+
+    decode_from_file: str | None = None
+    decode_to_file: str | None = None
+    score_file: str | None = None
+    decode_json_file: str | None = None
+    output_format: str = "text"
+    partial_targets_file: str | None = None
+    ensemble: str | None = None
+    checkpoint_path: str | None = None
+    decode_reference: str | None = None
+    decode_hparams: str | None = None
+    decode_interactive: bool = False
+    eval_use_test_set: bool = False
+    t2t_exact: bool = False
+    engine: str = "tensorflow"
+    compute_type: str = "default"
+    engine_dir: str | None = None
+    decode_shards: int = 1
+    worker_id: int = 0
+    given: frozenset[str] = frozenset()
+
+    def settings(self, problem: Problem) -> DecodeHParams:
+        """Returns the decode hparams: the problem's own, less what was asked for instead."""
+        settings = DecodeHParams.parse(self.decode_hparams or "", problem.decode_hparams)
+        named = {"shards": "decode_shards", "shard_id": "worker_id"}
+        given = {name: getattr(self, flag) for name, flag in named.items() if flag in self.given}
+        return dataclasses.replace(settings, **given)
+
+    @property
+    def split(self) -> str:
+        """The split that is decoded where no file is."""
+        return Split.TEST if self.eval_use_test_set else Split.EVAL
+
+    def of_shard(self, suffix: str) -> "DecodeRequest":
+        """Returns the request with `suffix` behind the names of all files.
+
+        Raises:
+            FileNotFoundError: if one that is to be read is not there.
+        """
+        read = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
+        paths = {
+            name: path + suffix
+            for name in (*read, "decode_to_file", "decode_json_file")
+            if (path := getattr(self, name))
+        }
+        for name in read:
+            if name in paths and not os.path.isfile(paths[name]):
+                raise FileNotFoundError(2, "No such file", paths[name])
+        return dataclasses.replace(self, **paths)
+
+    def asks_for(self, settings: DecodeHParams) -> set[Ability]:
+        """Returns what an engine must be able to do besides search."""
+        flags = [ability for ability in Ability if ability.startswith("--")]
+        return {a for a in flags if getattr(self, a[2:])} | Ability.asked_by(settings)
+
+    def check(
+        self, settings: DecodeHParams, problem: Problem, abilities: frozenset[Ability]
+    ) -> None:
+        """Refuses flags and decode hparams that contradict each other or do nothing.
+
+        Args:
+            settings: the decode hparams.
+            problem: what is decoded.
+            abilities: those of the engine.
+
+        Raises:
+            UserError: on the first thing that is refused.
+        """
+        refusals = (
+            *_of_sources(self),
+            *_of_json(self, settings),
+            *_of_engine(self, settings, abilities),
+            *_of_output(self, settings, problem),
+            *_of_scoring(self, settings, problem),
+        )
+        for refused, message in refusals:
+            if refused:
+                raise UserError(message)
+
+
+Refusals = Iterator[tuple[object, str]]  # whether something is refused, and why
+
+
+def _named(*pairs: tuple[str, object]) -> list[str]:
+    """Those of the names whose value is set."""
+    return [name for name, value in pairs if value]
+
+
+def _of_sources(r: DecodeRequest) -> Refusals:
+    wanted = _named(
+        ("--decode_from_file", r.decode_from_file),
+        ("--score_file", r.score_file),
+        ("--decode_interactive", r.decode_interactive),
+    )
+    yield (
+        len(wanted) > 1,
+        f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out.",
+    )
+    yield (
+        r.partial_targets_file and not r.decode_from_file,
+        "--partial_targets_file has a line for each one of --decode_from_file. Received: it "
+        "without that. Leave it out.",
+    )
+
+
+def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
+    """Of --output_format, --decode_json_file and what only JSON can hold."""
+    jsonl = r.output_format == "jsonl"
+    yield (
+        r.decode_json_file and not (r.decode_from_file or r.score_file),
+        "--decode_json_file works with --decode_from_file and --score_file. Received: neither. "
+        "Leave it out.",
+    )
+    yield (
+        jsonl and not r.decode_from_file,
+        "--output_format=jsonl works with --decode_from_file. Received: no such file. Leave it "
+        "out.",
+    )
+    for name in ("decode_json_file", "decode_reference"):
+        yield (
+            jsonl and getattr(r, name),
+            f"Expected --{name} with a file of translations as text. Received: it with "
+            "--output_format=jsonl. Leave one of the two out.",
+        )
+    yield (
+        jsonl and s.write_beam_scores,
+        "Decode hparam write_beam_scores has no effect on JSON lines, which hold the exact "
+        "scores. Received: it with --output_format=jsonl. Leave it out.",
+    )
+    for name in ("return_token_scores", "return_alignments"):
+        yield (
+            getattr(s, name) and not (r.decode_from_file or r.decode_interactive),
+            f"Decode hparam {name} works with --decode_from_file and --decode_interactive. "
+            "Received: neither. Leave it out.",
+        )
+    yield (
+        s.return_token_scores and not (jsonl or r.decode_json_file or r.decode_interactive),
+        "Decode hparam return_token_scores has no effect on a file of text. Received: "
+        "--output_format=text. Add --output_format=jsonl, or --decode_json_file=FILE.",
+    )
+
+
+def _of_engine(r: DecodeRequest, s: DecodeHParams, abilities: frozenset[Ability]) -> Refusals:
+    asked = r.asks_for(s)
+    beyond = [ability for ability in Ability if ability in asked - abilities]
+    yield (
+        beyond,
+        f"Expected what CTranslate2 can do. Received: {', '.join(beyond)} with "
+        f"--engine={r.engine}. Leave one of them out.",
+    )
+    its_own = [f"--{name}" for name in ("compute_type", "engine_dir") if name in r.given]
+    yield (
+        its_own and r.engine != "ctranslate2",
+        f"Expected {' and '.join(its_own)} with --engine=ctranslate2. Received: "
+        f"--engine={r.engine}. Leave it out, or choose that engine.",
+    )
+    unread = _named(
+        ("min_length_ratio", s.min_length_ratio),
+        ("max_length_ratio", s.max_length_ratio),
+        ("--partial_targets_file", r.partial_targets_file),
+    )
+    yield (
+        r.t2t_exact and unread,
+        "Expected what tensor2tensor's decoder does with --t2t_exact. Received: "
+        f"{', '.join(unread)}, which it does not read. Leave one of them out.",
+    )
+
+
+def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
+    """What has no effect on the output of this problem."""
+    trees = problem.output_type == OutputType.TREE
+    for name in ("raw_output", "well_formed"):
+        yield (
+            getattr(s, name) and not trees,
+            f"Decode hparam {name} has no effect on {problem.name}, which writes text. "
+            f"Received: {name}=True. Leave it out.",
+        )
+    yield (
+        r.decode_reference and trees,
+        f"--decode_reference prints the BLEU of translations. Received: it with {problem.name}, "
+        "which writes trees. Leave it out, and score them: t2t-score-trees.",
+    )
+    yield (
+        r.partial_targets_file and s.well_formed,
+        "Expected no beginnings where the search writes whole trees by itself. Received: "
+        "--partial_targets_file with the decode hparam well_formed. Leave one of them out.",
+    )
+    yield (
+        s.return_alignments and trees and not s.raw_output,
+        f"Decode hparam return_alignments aligns words, and {problem.name} writes trees. "
+        "Received: return_alignments=True. Add raw_output=True, or leave it out.",
+    )
+
+
+def _of_scoring(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
+    if not r.score_file:
+        return
+    yield (
+        not r.decode_to_file,
+        "--score_file needs --decode_to_file, for the scores. Received: none.",
+    )
+    yield r.decode_reference, "--score_file does not read --decode_reference. Leave it out."
+    read = {name: getattr(s, name) for name in _READ_BY_SCORING}
+    plain = DecodeHParams.parse("", problem.decode_hparams)
+    yield (
+        dataclasses.replace(plain, **read) != s,
+        f"--score_file reads the decode hparams {', '.join(_READ_BY_SCORING)} only. Received: "
+        f"{r.decode_hparams!r}. Leave the others out.",
+    )
