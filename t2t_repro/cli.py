@@ -1,7 +1,7 @@
 """What every program shares: strict flags, --help, errors in one line, exit codes.
 
-A program is a module of `bin` with `define_flags(f)`, `main(args)` and `console()`; it defines no
-global flag, so that importing it for its functions changes nothing.
+A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of them by `program`,
+`console`; it defines no global flag, so that importing it for its functions changes nothing.
 """
 
 import dataclasses
@@ -77,6 +77,37 @@ _MENDING = {
 }
 
 
+def program(
+    module: str,
+    name: str,
+    doc: str | None,
+    define_flags: Callable[[flags.FlagValues], None],
+    main: Callable[[flags.FlagValues], None],
+    *,
+    positional: str | None = None,
+) -> Callable[[], None]:
+    """Returns a program's console script; runs it if its module is what `python -m` names.
+
+    Args:
+        module: the module's __name__.
+        name: as in `run`, and so the next three.
+        doc: the module's __doc__.
+        define_flags: defines the flags.
+        main: does the work.
+        positional: the flag whose value may also stand alone, before the flags.
+    """
+
+    def console() -> None:
+        argv = sys.argv[1:]
+        if positional and argv and not argv[0].startswith("-"):
+            argv[0] = f"--{positional}={argv[0]}"
+        run(name, doc, define_flags, main, argv)
+
+    if module == "__main__":
+        console()
+    return console
+
+
 def run(
     name: str,
     doc: str | None,
@@ -84,7 +115,7 @@ def run(
     main: Callable[[flags.FlagValues], None],
     argv: list[str] | None = None,
 ) -> None:
-    """Parses the command line, runs `main`, and leaves with an exit code.
+    """Parses the command line, loads --t2t_usr_dir, runs `main`, and leaves with an exit code.
 
     0: done. 2: the user can mend it; one line on stderr says how. 130: interrupted; 143 where a
     program ends in order at SIGTERM (`Interrupted`).
@@ -111,6 +142,11 @@ def run(
                 f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help "
                 "lists the flags."
             )
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        if "t2t_usr_dir" in own and args.t2t_usr_dir:
+            from t2t_repro.interop import usr_dir
+
+            usr_dir.load(args.t2t_usr_dir)
         main(args)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -16,7 +16,7 @@ PACKAGE = "t2t_repro"
 # From the ground up.
 FLOORS = (
     {
-        *("config", "registry", "errors", "names", "space_ids", "files", "run_directory", "cli"),
+        *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
         *("progress", "processes", "memory", "schema", "page_policy", "fields"),
     },
     {"layers", "text"},
@@ -29,6 +29,7 @@ FLOORS = (
     {"interop", "serving"},
     {"views"},
     {"studies"},
+    {"cli"},  # what the programs share: it loads a user's package
     {"bin"},
     {"trainer"},  # the door
 )
@@ -188,7 +189,7 @@ def heavy(log: str) -> set[str]:
 def programs() -> list[str]:
     """The modules that are run as `python -m t2t_repro.bin.X`."""
     files = sorted((ROOT / PACKAGE / "bin").glob("*.py"))
-    return [p.stem for p in files if "\ndef console(" in p.read_text(encoding="utf-8")]
+    return [p.stem for p in files if "\nconsole = " in p.read_text(encoding="utf-8")]
 
 
 def test_imports_point_down():
@@ -215,6 +216,7 @@ def test_imports_point_down():
         ("t2t_repro/decoding/a.py", "from t2t_repro import runs", "decoding must not import"),
         ("t2t_repro/training/a.py", "from t2t_repro.studies import a", "training must not import"),
         ("t2t_repro/views/a.py", "from t2t_repro.studies import a", "views must not import"),
+        ("t2t_repro/views/a.py", "from t2t_repro import cli", "views must not import"),
         ("t2t_repro/interop/a.py", "import t2t_repro", "interop must not import"),
         ("t2t_repro/serving/a.py", "from t2t_repro import interop", "serving must not import"),
         ("t2t_repro/data/a.py", "import importlib as i\ni.import_module('hparams')", "only the"),

@@ -146,3 +146,19 @@ def test_an_error_of_the_system_says_how_to_mend(number, message, capsys):
 
     assert run(main=main) == 2
     assert capsys.readouterr().err.startswith(f"t2t-test: error: {message}")
+
+
+def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["t2t-test", "5"])
+    seen = []
+    made = [
+        cli.program(module, "t2t-test", "Doc.", define_flags, seen.append, positional="steps")
+        for module in ("t2t_repro.bin.test", "__main__")
+    ]
+    assert [args.steps for args in seen] == [5]
+    made[0]()
+    assert len(seen) == 2
+    monkeypatch.setattr("sys.argv", ["t2t-test", "5", "6"])
+    with pytest.raises(SystemExit):
+        made[1]()
+    assert "Expected flags only. Received: '6'." in capsys.readouterr().err

@@ -119,5 +119,5 @@ def test_every_program_has_a_console_script(checkout):
     scripts = Distribution.at(egg_info).entry_points.select(group="console_scripts")
     assert {"t2t-trainer", "t2t-datagen", "t2t-decoder", "t2t-eval"} <= set(scripts.names)
     files = (ROOT / "t2t_repro" / "bin").glob("*.py")
-    programs = [p for p in files if "\ndef console(" in p.read_text()]
+    programs = [p for p in files if "\nconsole = " in p.read_text()]
     assert {script.module for script in scripts} == {f"t2t_repro.bin.{p.stem}" for p in programs}

@@ -6,7 +6,6 @@ writes a run directory: decode with t2t-decoder --output_dir=t2t_runs/ende/avg. 
 ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 before it.
 """
 
-import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +35,6 @@ def main(args: flags.FlagValues) -> None:
     """Averages what the flags name."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if args.last_only and args.wait_minutes:
         raise UserError(
             "Expected --last_only without --wait_minutes: it is not known which is the last. "
@@ -130,10 +128,4 @@ def _checkpoints(
             waited += 10
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-avg-all", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -304,9 +304,4 @@ def main(args: flags.FlagValues) -> None:
         write_text_atomic(args.json_file, text + "\n")
 
 
-def console() -> None:
-    cli.run("t2t-bleu", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-bleu", __doc__, define_flags, main)

@@ -59,11 +59,6 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.training import signals
 
     with signals.watching():
-        if args.t2t_usr_dir:
-            from t2t_repro.interop import usr_dir
-
-            usr_dir.load(args.t2t_usr_dir)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         runner.run(request_of(args))
 
 
@@ -113,10 +108,4 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     return runner.Request(grid, output_dir, ("t2t-compare", *sys.argv[1:]), args.t2t_usr_dir)
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-compare", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)

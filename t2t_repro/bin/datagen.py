@@ -54,10 +54,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Generates every problem that the flags name."""
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
     names = chosen_problems(args.problem, args.exclude_problems)
     if args.only_list:
         print("\n".join(names))
@@ -175,10 +171,4 @@ def print_summary(summary: dict) -> None:
         )
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-datagen", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-datagen", __doc__, define_flags, main)

@@ -75,11 +75,6 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.decoding.request import DecodeRequest
     from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     quick = request.engine == "ctranslate2"
     job = Job.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
@@ -125,9 +120,4 @@ def _ctranslate2(job: "Job", run: runs.TrainedRun) -> "Engine":
     return engine
 
 
-def console() -> None:
-    cli.run("t2t-decoder", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-decoder", __doc__, define_flags, main)

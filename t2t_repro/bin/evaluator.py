@@ -8,7 +8,6 @@ each prediction sees the reference before it. For a BLEU to publish, decode and 
 """
 
 import json
-import os
 from typing import Any
 
 from absl import flags
@@ -31,11 +30,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     run = trained_run(**cli.run_flags(args))
     result = evaluate(
         run,
@@ -88,10 +82,4 @@ def evaluate(
     }
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-eval", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-eval", __doc__, define_flags, main)

@@ -18,7 +18,6 @@ has a second part, whose files are called extrapolation.
 
 import importlib
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -72,7 +71,6 @@ def run(name: str, folder: Path) -> None:
         OSError: before the work, if nothing can be written into the folder.
     """
     check_room(folder)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     for part, place in EXPERIMENTS[name].items():
         module, _, function = place.partition(":")
         result = getattr(importlib.import_module(f"t2t_repro.studies.{module}"), function)()
@@ -96,13 +94,4 @@ def check_room(folder: Path) -> None:
         raise
 
 
-def console() -> None:
-    """The console script: `t2t-experiments NAME` is `t2t-experiments --name=NAME`."""
-    argv = sys.argv[1:]
-    if argv and not argv[0].startswith("-"):
-        argv[0] = f"--name={argv[0]}"
-    cli.run("t2t-experiments", __doc__, define_flags, main, argv)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-experiments", __doc__, define_flags, main, positional="name")

@@ -41,11 +41,6 @@ def main(args: flags.FlagValues) -> None:
         raise UserError("Expected --output_dir, the run to export. Received: none.")
     if not args.t2t_dir:
         raise UserError("Expected --t2t_dir, the folder to write. Received: none.")
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     export_checkpoint(trained_run(args.output_dir), args.t2t_dir, checkpoint=args.checkpoint_path)
 
 
@@ -115,10 +110,4 @@ def export_checkpoint(
     return prefix
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-export-checkpoint", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-export-checkpoint", __doc__, define_flags, main)

@@ -64,16 +64,11 @@ def main(args: flags.FlagValues) -> None:
             "--export_as_tfhub is not supported: a SavedModel is written. Received: True. Leave it "
             "out."
         )
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
     if args.max_bleu_drop is not None and math.isnan(args.max_bleu_drop):
         raise UserError(
             "Expected --max_bleu_drop to be a number, which a drop can be compared with. Received: "
             "nan. Give one, or leave it out."
         )
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     run = trained_run(**cli.run_flags(args))
     settings = DecodeHParams.parse(args.decode_hparams or "", run.problem.decode_hparams)
     arguments: dict[str, Any] = {
@@ -239,10 +234,4 @@ def export_ctranslate2(
     return path
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-exporter", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-exporter", __doc__, define_flags, main)

@@ -39,11 +39,6 @@ def main(args: flags.FlagValues) -> None:
     for name in ("checkpoint", "output_dir"):
         if not getattr(args, name):
             raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import_checkpoint(
         args.checkpoint,
         args.output_dir,
@@ -223,10 +218,4 @@ def _model(hparams, sizes: dict[str, int], problem, source, with_optimizer: bool
     return model
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-import-checkpoint", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-import-checkpoint", __doc__, define_flags, main)

@@ -11,7 +11,6 @@ hours), scaling (1, 8 and 64 devices).
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +63,6 @@ def main(args: flags.FlagValues) -> None:
         raise UserError(f"Expected 0 < --efficiency <= 1. Received: {args.efficiency}.")
     if args.bandwidth is not None and args.bandwidth <= 0:
         raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {args.bandwidth}.")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     for flag, given, wanted in (
         ("runs", bool(args.runs), {"2", "4"}),
         ("hardware", args["hardware"].present, {"training", "scaling"}),
@@ -120,10 +118,4 @@ def write(tables: Sequence[Table], output_dir: str) -> list[Path]:
     return [folder / "paper.json", folder / "paper.md"]
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-paper", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-paper", __doc__, define_flags, main)

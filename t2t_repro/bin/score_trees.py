@@ -249,9 +249,4 @@ def main(args: flags.FlagValues) -> None:
     print_summary(result)
 
 
-def console() -> None:
-    cli.run("t2t-score-trees", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-score-trees", __doc__, define_flags, main)

@@ -68,10 +68,4 @@ def check_installed() -> None:
         ) from error
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-server", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-server", __doc__, define_flags, main)

@@ -8,8 +8,6 @@ their dev scores, the curves, the best and the last, and what to do next.
 """
 
 import json
-import os
-import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -41,10 +39,6 @@ def main(args: flags.FlagValues) -> None:
             "Expected a run directory: t2t-show RUN. Received: none. Give the --output_dir of "
             "t2t-trainer."
         )
-    if args.t2t_usr_dir:
-        from t2t_repro import registry
-
-        registry.load_usr_dir(args.t2t_usr_dir)
     found = view(RunDirectory(args.output_dir))
     if args.json:
         print(json.dumps({**found.as_dict(), "next": next_steps(found)}, indent=1))
@@ -170,13 +164,4 @@ def _row(of: RunView, each: Checkpoint, metrics: Sequence[str], last: bool) -> s
     return f"  {each.step:>9}{each.megabytes:>9.1f}{cells}  {', '.join(marks)}".rstrip()
 
 
-def console() -> None:
-    """The console script: `t2t-show RUN` is `t2t-show --output_dir=RUN`."""
-    argv = sys.argv[1:]
-    if argv and not argv[0].startswith("-"):
-        argv[0] = f"--output_dir={os.fspath(argv[0])}"
-    cli.run("t2t-show", __doc__, define_flags, main, argv)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-show", __doc__, define_flags, main, positional="output_dir")

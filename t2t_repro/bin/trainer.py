@@ -105,14 +105,9 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.training import signals
 
     with signals.watching():
-        if args.t2t_usr_dir:
-            from t2t_repro.interop import usr_dir
-
-            usr_dir.load(args.t2t_usr_dir)
         if args.registry_help:
             print(registry_help())
             return
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         before = begun(args.output_dir)
         default = not (before or args.problem or args.data_dir or args.find_batch_size)
         request = request_of(args, before, default)
@@ -285,10 +280,4 @@ def registry_help() -> str:
     return "\n".join(lines)
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-trainer", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-trainer", __doc__, define_flags, main)

@@ -68,11 +68,6 @@ def main(args: flags.FlagValues) -> None:
     for path in filter(None, (args.source, args.reference)):
         if not os.path.isfile(path):
             raise FileNotFoundError(2, "No such file", path)
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     run = trained_run(
         args.model_dir, args.data_dir, problem=args.problem, hparams_set=args.hparams_set
     )
@@ -244,9 +239,4 @@ def write_scores(folder: pathlib.Path, results: list[tuple[bleu.StepFile, Any]])
     pictures.save(figure, folder / "scores.png")
 
 
-def console() -> None:
-    cli.run("t2t-translate-all", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-translate-all", __doc__, define_flags, main)

@@ -57,11 +57,6 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
     _check(args)
-    if args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     default = os.path.join(args.output_dir or "", "visualization")
     folder = Path(args.visualization_dir or default).expanduser()
     written: list[Path] = []
@@ -198,10 +193,4 @@ def _check(args: flags.FlagValues) -> None:
         )
 
 
-def console() -> None:
-    """The console script."""
-    cli.run("t2t-visualize", __doc__, define_flags, main)
-
-
-if __name__ == "__main__":
-    console()
+console = cli.program(__name__, "t2t-visualize", __doc__, define_flags, main)

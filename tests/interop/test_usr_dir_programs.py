@@ -7,7 +7,19 @@ import sys
 import pytest
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import datagen, decoder, evaluator, export_checkpoint, import_checkpoint, trainer
+from t2t_repro.bin import (
+    compare,
+    datagen,
+    decoder,
+    evaluator,
+    export_checkpoint,
+    exporter,
+    import_checkpoint,
+    show,
+    trainer,
+    translate_all,
+    visualize,
+)
 
 PACKAGE = """
 from tensor2tensor.data_generators import problem, text_problems
@@ -85,6 +97,11 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
         (evaluator, []),
         (import_checkpoint, ["--checkpoint=nowhere", "--output_dir=nowhere"]),
         (export_checkpoint, ["--output_dir=nowhere", "--t2t_dir=nowhere"]),
+        (exporter, []),
+        (translate_all, []),
+        (show, ["--output_dir=nowhere"]),
+        (visualize, []),
+        (compare, []),
     ],
 )
 def test_each_program_loads_it(program, flags, package, restored, capsys):
