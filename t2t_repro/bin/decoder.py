@@ -29,7 +29,7 @@ from t2t_repro.bin import bleu
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.engine import Engine
-    from t2t_repro.decoding.job import Job
+    from t2t_repro.decoding.job import DecodeJob
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -71,19 +71,19 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.job import Job
+    from t2t_repro.decoding.job import DecodeJob
     from t2t_repro.decoding.request import DecodeRequest
     from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     quick = request.engine == "ctranslate2"
-    job = Job.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
+    job = DecodeJob.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
     job.carry_out((_ctranslate2 if quick else _model)(job, run), cli.say)
     if job.request.decode_reference and not job.request.decode_interactive:
         bleu.print_table(bleu.score_files(job.target, job.request.decode_reference))
 
 
-def _model(job: "Job", run: runs.TrainedRun) -> "Engine":
+def _model(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
     """The engine of the model of a run, or of an ensemble."""
     from t2t_repro.decoding.decode import ModelEngine
 
@@ -98,7 +98,7 @@ def _model(job: "Job", run: runs.TrainedRun) -> "Engine":
     return ModelEngine(model, searches)
 
 
-def _ctranslate2(job: "Job", run: runs.TrainedRun) -> "Engine":
+def _ctranslate2(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
     """The CTranslate2 engine of a run, whose model is written if need be."""
     from t2t_repro.bin import exporter
     from t2t_repro.interop import ctranslate2

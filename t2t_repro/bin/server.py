@@ -48,7 +48,7 @@ def main(args: flags.FlagValues) -> None:
     check_installed()
     from t2t_repro.serving import server
 
-    server.serve(cli.request(args, server.Settings))
+    server.serve(cli.request(args, server.ServerSettings))
 
 
 def check_installed() -> None:

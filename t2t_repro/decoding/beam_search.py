@@ -73,7 +73,7 @@ class Beams(NamedTuple):
 
 
 def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tensor) -> Beams:
-    """The start: one living beam of log-prob 0 a sentence, and room for `length` tokens."""
+    """Returns the start: one living beam of log-prob 0 a sentence, and room for `length` tokens."""
     shape = (batch_size, beam_size)
     first = ops.equal(ops.arange(beam_size), 0)
     return Beams(
@@ -90,7 +90,7 @@ def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tens
 
 
 def advance(step_fn: StepFn, beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Beams:
-    """Go on until nothing is left to do or the room in `beams` is used up.
+    """Returns the search when nothing is left to do, or the room in `beams` is used up.
 
     Args:
         step_fn: see the module's docstring.
@@ -120,7 +120,7 @@ def advance(step_fn: StepFn, beams: Beams, limits: Tensor, alpha: Tensor, rules:
 
 
 def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Tensor:
-    """bool (B,): the sentences that another step could still change."""
+    """Returns bool (B,): the sentences that another step could still change."""
     within = ops.less(beams.step, limits)
     if rules.greedy and rules.force_length:
         return within
@@ -142,12 +142,12 @@ def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Ten
 
 
 def length_penalty(length: Tensor, alpha: Tensor) -> Tensor:
-    """((5 + length) / 6) ** alpha, in float32."""
+    """Returns ((5 + length) / 6) ** alpha, in float32."""
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
 def extend(beams: Beams, more: Tensor, state: State) -> Beams:
-    """The same search with room for `more` tokens more, and a state that has it too."""
+    """Returns the search with room for `more` tokens more, and a state that has it too."""
     room = [(0, 0), (0, 0), (0, more)]
     return beams._replace(
         alive_ids=ops.pad(beams.alive_ids, room),
@@ -157,7 +157,7 @@ def extend(beams: Beams, more: Tensor, state: State) -> Beams:
 
 
 def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
-    """ids (B, K, L) and scores (B, K); the living beams where nothing has finished.
+    """Returns ids (B, K, L) and scores (B, K); the living beams where nothing has finished.
 
     The ids are 0 behind the end of a sentence, unless the rules force the length.
     """
@@ -172,7 +172,7 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
 
 
 def pick(x: Tensor, index: Tensor) -> Tensor:
-    """x (B, N, ...) at index (B, M) -> (B, M, ...)."""
+    """Returns x (B, N, ...) at index (B, M): (B, M, ...)."""
     shape = ops.shape(x)
     batch, count = shape[0], shape[1]
     rows = ops.cast(ops.arange(batch), "int32")[:, None] * count + ops.cast(index, "int32")

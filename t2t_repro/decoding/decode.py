@@ -40,7 +40,7 @@ def decode(
     decode_length: int = 50,
     top_beams: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Decode a batch as tensor2tensor does.
+    """Decodes a batch as tensor2tensor does.
 
     Args:
         model: a `Transformer`.

@@ -29,7 +29,7 @@ from t2t_repro.text.encoders import EOS_ID
 
 
 def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
-    """The name that tensor2tensor gives to the translations of `base`."""
+    """Returns the name that tensor2tensor gives to the translations of `base`."""
     ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
     return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
 
@@ -44,7 +44,7 @@ def translate_file(
     prefixes: str | os.PathLike | None = None,
     as_json: bool = False,
 ) -> int:
-    """Translate a file line by line.
+    """Translates a file line by line.
 
     Killed and called again, it goes on behind the last window that was finished and ends with the
     same files; under `t2t_exact`, where all lines are one window, it begins anew.
@@ -132,7 +132,7 @@ def translate_examples(
     target: str | os.PathLike,
     report: Report = print,
 ) -> int:
-    """Decode the examples of a dataset; write outputs, inputs and targets side by side.
+    """Decodes the examples of a dataset; writes outputs, inputs and targets side by side.
 
     As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
     with return_beams each hypothesis is a line of its own.

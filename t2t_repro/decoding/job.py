@@ -3,8 +3,7 @@
 import dataclasses
 import math
 import os
-import pathlib
-from typing import Any, Protocol
+from typing import Any
 
 from t2t_repro.data import records
 from t2t_repro.decoding.engine import Ability, Engine
@@ -16,47 +15,24 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, Translator, interact
 from t2t_repro.files import write_text_atomic
 from t2t_repro.parsing.reader import TreeReader, tree_constraint
-from t2t_repro.problem import OutputType, Problem
-from t2t_repro.run_directory import RunConfig
-
-
-class Run(Protocol):
-    """What a job knows of a run: `runs.TrainedRun` is one."""
-
-    @property
-    def path(self) -> pathlib.Path: ...
-
-    @property
-    def config(self) -> RunConfig: ...
-
-    @property
-    def problem(self) -> Problem: ...
-
-    @property
-    def encoders(self) -> dict[str, Any]: ...
-
-    @property
-    def vocabulary_dir(self) -> str: ...
-
-    @property
-    def data_dir(self) -> str: ...
+from t2t_repro.problem import OutputType
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
-    """A request that makes sense for a run; `Job.of` makes one.
+class DecodeJob:
+    """A request that makes sense for a run; `DecodeJob.of` makes one.
 
     request: its files are those of the shard that is asked for.
     settings: how to decode.
-    run: whose model decodes.
+    run: whose model decodes, a `runs.TrainedRun`.
     """
 
     request: DecodeRequest
     settings: DecodeHParams
-    run: Run
+    run: Any
 
     @classmethod
-    def of(cls, request: DecodeRequest, run: Run, abilities: frozenset[Ability]) -> "Job":
+    def of(cls, request: DecodeRequest, run: Any, abilities: frozenset[Ability]) -> "DecodeJob":
         """Returns the job that a request is, for an engine of these abilities.
 
         Raises:

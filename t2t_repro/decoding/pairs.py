@@ -48,7 +48,7 @@ def run_pairs(
 
 
 def batches(order: list[int], pairs: list[Pair], batch_size: int = 0) -> Iterator[list[int]]:
-    """`order` in pieces of `batch_size`, or of as many pairs as make a good batch."""
+    """Yields `order` in pieces of `batch_size`, or of as many pairs as make a good batch."""
     batch: list[int] = []
     longest = 0
     for i in order:

@@ -27,7 +27,7 @@ class Program(keras.Model):
         self._compiled = self.predict_on_batch if static_shapes() else None
 
     def run(self, data: dict) -> Any:
-        """`call`, compiled. TensorFlow's tensors stay where they are between two calls."""
+        """Returns what `call` does, compiled. TensorFlow's tensors stay where they are."""
         with _COMPILING:
             if self._compiled is None:
                 self._compiled = self._compile_for_all_shapes(data)
@@ -74,10 +74,10 @@ def share_cores(rows: int, cores: int | None = None) -> int:
 
 
 def static_shapes() -> bool:
-    """Whether the backend compiles anew for each shape, so that few of them should be used."""
+    """Returns whether the backend compiles anew for each shape, so that there should be few."""
     return keras.backend.backend() != "tensorflow"
 
 
 def few_row_counts(rows: int) -> int:
-    """How many rows a batch should have in which `rows` are wanted."""
+    """Returns how many rows a batch should have in which `rows` are wanted."""
     return 1 << (int(rows) - 1).bit_length() if static_shapes() else int(rows)

@@ -16,7 +16,7 @@ _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
 class DecodeRequest:
     """The flags of t2t-decoder, by their names; `given` holds those that the user named.
 
-    The files of a shard have its number behind their names: see `path`.
+    The files of a shard have its number behind their names: see `of_shard`.
     """
 
     decode_from_file: str | None = None
@@ -101,17 +101,9 @@ class DecodeRequest:
 Refusals = Iterator[tuple[object, str]]  # whether something is refused, and why
 
 
-def _named(*pairs: tuple[str, object]) -> list[str]:
-    """Those of the names whose value is set."""
-    return [name for name, value in pairs if value]
-
-
 def _of_sources(r: DecodeRequest) -> Refusals:
-    wanted = _named(
-        ("--decode_from_file", r.decode_from_file),
-        ("--score_file", r.score_file),
-        ("--decode_interactive", r.decode_interactive),
-    )
+    names = ("decode_from_file", "score_file", "decode_interactive")
+    wanted = [f"--{name}" for name in names if getattr(r, name)]
     yield (
         len(wanted) > 1,
         f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out.",
@@ -174,11 +166,8 @@ def _of_engine(r: DecodeRequest, s: DecodeHParams, abilities: frozenset[Ability]
         f"Expected {' and '.join(its_own)} with --engine=ctranslate2. Received: "
         f"--engine={r.engine}. Leave it out, or choose that engine.",
     )
-    unread = _named(
-        ("min_length_ratio", s.min_length_ratio),
-        ("max_length_ratio", s.max_length_ratio),
-        ("--partial_targets_file", r.partial_targets_file),
-    )
+    unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
+    unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
     yield (
         r.t2t_exact and unread,
         "Expected what tensor2tensor's decoder does with --t2t_exact. Received: "

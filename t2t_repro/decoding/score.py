@@ -19,7 +19,7 @@ from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
 
-class Score(NamedTuple):
+class LogLikelihood(NamedTuple):
     """What a target got: the sum over its tokens, its end included, and how many they are."""
 
     log_prob: float
@@ -36,10 +36,10 @@ def score_pairs(
     pairs: list[Pair],
     batch_size: int = 0,
     advance: Callable[[int], None] = lambda count: None,
-) -> list[Score]:
+) -> list[LogLikelihood]:
     """Returns the score of each pair, in their order; for the arguments see `Engine`."""
     rows = engine.token_log_probs(pairs, batch_size, advance)
-    return [Score(float(row.sum()), len(row)) for row in rows]
+    return [LogLikelihood(float(row.sum()), len(row)) for row in rows]
 
 
 def score_file(
@@ -52,7 +52,7 @@ def score_file(
     batch_size: int = 0,
     t2t_exact: bool = False,
     report: Report = print,
-) -> Score:
+) -> LogLikelihood:
     """Scores a file of lines "source TAB target".
 
     Args:
@@ -92,7 +92,7 @@ def score_file(
                 output.write(f"{score.mean:.6f}{beside}\n")
                 if details:
                     details.write(_as_json(text, score) + "\n")
-    return Score(log_prob, tokens)
+    return LogLikelihood(log_prob, tokens)
 
 
 def _texts(source: str | os.PathLike) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -126,7 +126,7 @@ def _encoded(text: tuple[str, str], encoders: dict, engine: Engine, where: str) 
     return ids[0], ids[1]
 
 
-def _as_json(text: tuple[str, str], score: Score) -> str:
+def _as_json(text: tuple[str, str], score: LogLikelihood) -> str:
     values = {
         "source": text[0],
         "target": text[1],

@@ -196,7 +196,7 @@ class DecodeHParams:
 
     @classmethod
     def parse(cls, text: str, defaults: str = "") -> "DecodeHParams":
-        """The defaults with "name=value,name=value" applied, as --decode_hparams.
+        """Returns the defaults with "name=value,name=value" applied, as --decode_hparams.
 
         Args:
             text: what the user gave.

@@ -44,7 +44,7 @@ class Hypothesis(NamedTuple):
     alignment: str | None = None  # as decoding/alignment.py says
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields, less those that were not asked for."""
+        """Returns the fields, less those that were not asked for."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -99,11 +99,11 @@ class Translator:
         return limit if most is None else min(limit or most, most)
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
-        """The ids of a line, its end included; cut where it is too long."""
+        """Returns the ids of a line, its end included; cut where it is too long."""
         return self.cut([*self._encode("inputs", line, where), EOS_ID], where)
 
     def encode_prefix(self, line: str, where: str = "The input") -> list[int]:
-        """The ids that a translation is to begin with."""
+        """Returns the ids that a translation is to begin with."""
         ids, most = self._encode("targets", line, where), self.engine.learned_positions
         if most is not None and len(ids) >= most:
             raise UserError(
@@ -122,7 +122,7 @@ class Translator:
             ) from error
 
     def cut(self, ids: list[int], where: str) -> list[int]:
-        """`ids`, cut to the longest input; a warning says so."""
+        """Returns `ids`, cut to the longest input; a warning says so."""
         if not self.longest or len(ids) <= self.longest:
             return ids
         self.warn(
@@ -137,7 +137,7 @@ class Translator:
         progress: Callable[[int], None] = lambda count: None,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[list[Hypothesis]]:
-        """The hypotheses of each line, best first, in the lines' order.
+        """Yields the hypotheses of each line, best first, in the lines' order.
 
         An empty line has one empty hypothesis.
 
@@ -157,7 +157,7 @@ class Translator:
         before: int = 0,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
-        """Lines and their hypotheses, as `translate_lines`, a window at a time.
+        """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
         `before` lines come before the first, in the numbers that messages give to lines.
         """
@@ -179,7 +179,7 @@ class Translator:
         sort_by: list[int] | None = None,
         prefixes: list[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence of ids (end included), best first, in their order.
+        """Returns the hypotheses of each sentence of ids (end included), best first, in order.
 
         Args:
             sentences: the ids.
@@ -314,7 +314,7 @@ class Translator:
         return Hypothesis(text, kept, score, log_prob, finished)
 
     def format(self, hypotheses: list[Hypothesis]) -> str:
-        """The output line of a sentence, as tensor2tensor writes it."""
+        """Returns the output line of a sentence, as tensor2tensor writes it."""
         columns, hypotheses = [], hypotheses[: self.settings.top_beams]
         # An empty line has a single hypothesis; its columns are there all the same.
         missing = self.settings.top_beams - len(hypotheses)
@@ -332,7 +332,7 @@ class Translator:
 def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
-    """Translate what is typed, until `q` or the end of input."""
+    """Translates what is typed, until `q` or the end of input."""
     read = read or input
     write("Type a sentence; q ends.")
     while True:
@@ -359,7 +359,7 @@ def _rounded(to_whole: Callable[[np.ndarray], np.ndarray], numbers: np.ndarray) 
 
 
 def padded(sentences: list[list[int]]) -> np.ndarray:
-    """Sentences of ids as the rows of an array, int32 (B, S), S at least 1, padded with 0."""
+    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0."""
     array = np.zeros((len(sentences), max(1, *map(len, sentences))), "int32")
     for row, sentence in zip(array, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -367,5 +367,5 @@ def padded(sentences: list[list[int]]) -> np.ndarray:
 
 
 def one_line(text: str) -> str:
-    """`text` without the line ends that a model may write."""
+    """Returns `text` without the line ends that a model may write."""
     return re.sub(r"[\r\n]+", " ", text)

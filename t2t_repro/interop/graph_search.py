@@ -11,7 +11,7 @@ from t2t_repro.decoding.decode import STRETCH
 def search(
     model: keras.Model, inputs: tf.Tensor, limits: tf.Tensor, alpha: tf.Tensor, rules: Rules
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The beams of a batch.
+    """Returns the beams of a batch.
 
     Room for tokens is made in stretches, and sentences that are done leave the batch.
 

@@ -85,7 +85,7 @@ class Served:
         return ("text", "translate", *counts, *ids, "score", *attention)
 
     def signatures(self, t2t_serving: bool = False) -> dict[str, Any]:
-        """The functions by the names under which they are served.
+        """Returns the functions by the names under which they are served.
 
         t2t_serving: let `serving_default` be `tf_example`, as in tensor2tensor, whose clients name
             no signature; otherwise it is `text`.

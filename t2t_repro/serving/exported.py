@@ -117,7 +117,7 @@ class ExportedModel:
         self.has_attention = self._attention is not None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has; about how many, if the export does not count them."""
+        """Returns how many tokens each text has, or about, if the export does not count them."""
         if self._tokens is None:
             return [1 + len(text.encode()) // _BYTES_PER_TOKEN for text in texts]
         return self._tokens(inputs=self._strings(texts))["tokens"].numpy().tolist()
@@ -129,7 +129,7 @@ class ExportedModel:
         return self._target_tokens(targets=self._strings(texts))["tokens"].numpy().tolist()
 
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
-        """The hypotheses of each question, best first, `beam_size` of them or fewer."""
+        """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
         texts = self._strings([question.text for question in questions])
         if self._with_alpha is None or all(question.alpha is None for question in questions):
             result = self._text(inputs=texts)
@@ -142,7 +142,7 @@ class ExportedModel:
         return [_hypotheses(texts, scores) for texts, scores in rows]
 
     def attend(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
-        """The attention of each text and its translation."""
+        """Returns the attention of each text and its translation."""
         sources, targets = zip(*pairs, strict=True)
         result = self._attention(inputs=self._strings(sources), targets=self._strings(targets))
         arrays = (result[name].numpy() for name in ("source_tokens", "target_tokens", "attention"))
@@ -154,11 +154,11 @@ class ExportedModel:
 
 def _hypotheses(texts: Any, scores: Any) -> list[Hypothesis]:
     """Those of one text; the best stays whatever its score."""
-    found = zip(texts, scores.tolist(), strict=True)
-    real = [(text, score) for i, (text, score) in enumerate(found) if i == 0 or score > _NO_BEAM]
+    beams = zip(texts, scores.tolist(), strict=True)
     return [
         Hypothesis(text.decode(errors="replace"), score if math.isfinite(score) else None)
-        for text, score in real
+        for number, (text, score) in enumerate(beams)
+        if number == 0 or score > _NO_BEAM
     ]
 
 

@@ -61,5 +61,5 @@ class Metrics:
             self._sentences.inc(batch.size)
 
     def text(self) -> bytes:
-        """All of it in Prometheus's text format."""
+        """Returns all of it in Prometheus's text format."""
         return generate_latest(self.registry)

@@ -39,7 +39,7 @@ class Limits:
 
     @classmethod
     def of(cls, model: ExportedModel, max_sentence_tokens: int | None, **others: Any) -> "Limits":
-        """The limits, with sentences as long as the model reads, but not longer.
+        """Returns the limits, with sentences as long as the model reads, but not longer.
 
         Raises:
             UserError: if longer ones are asked for.

@@ -16,7 +16,7 @@ from t2t_repro.serving.requests import Limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """The flags of t2t-server, by their names."""
 
     model: str | None
@@ -45,7 +45,7 @@ class Settings:
             )
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServerSettings) -> None:
     """Loads the model and answers until a signal comes.
 
     Raises:
@@ -66,8 +66,9 @@ def _listen(host: str, port: int) -> socket.socket:
         UserError: if the address is not this machine's, or its port is taken.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise UserError(
@@ -86,7 +87,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _answer(model: exported.ExportedModel, sock: socket.socket, settings: Settings) -> None:
+def _answer(model: exported.ExportedModel, sock: socket.socket, settings: ServerSettings) -> None:
     """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
     limits = Limits.of(
         model,

@@ -10,7 +10,7 @@ from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
 from t2t_repro.decoding.decode import ModelEngine, decode
 from t2t_repro.decoding.pairs import batches
-from t2t_repro.decoding.score import Score, score_file, score_pairs
+from t2t_repro.decoding.score import LogLikelihood, score_file, score_pairs
 from t2t_repro.errors import UserError
 
 
@@ -145,4 +145,4 @@ def test_bad_lines(base, tmp_path, text, message):
 
 
 def test_the_mean_is_a_negative_log_likelihood():
-    assert Score(-6.0, 4).mean == 1.5
+    assert LogLikelihood(-6.0, 4).mean == 1.5
