@@ -25,7 +25,7 @@ from typing import Any
 import measuring
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.runs import TrainedRun, trained_run
 
@@ -118,7 +118,7 @@ def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
     from t2t_repro.interop import ctranslate2, saved_model
 
     run = trained_run(**cli.run_flags(args))
-    model, encoders = run.model(say=cli.say), run.encoders
+    model, encoders = run.model(say=progress.on_stderr), run.encoders
     saved_model.export(model, encoders, folder / "SavedModel", _settings(args, run))
     for kind in ("float32", "int8"):
         ctranslate2.export(model, encoders, folder / f"CTranslate2 {kind}", kind)
@@ -150,7 +150,7 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
     settings, own = _settings(args, run), args.engine == ENGINES[0]
     searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads) if own else 1
     if own:
-        engine = ModelEngine(run.model(say=cli.say), searches)
+        engine = ModelEngine(run.model(say=progress.on_stderr), searches)
     else:
         engine = ctranslate2_engine.CTranslate2Engine(path, threads=args.threads)
     translator = Translator(engine, run.encoders, settings)

@@ -213,11 +213,6 @@ def run_flags(args: flags.FlagValues) -> dict[str, Any]:
     return {name: args[name].value for name in names}
 
 
-def say(text: str) -> None:
-    """Prints a line on stderr, which is for what is not the result."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def _help(args: flags.FlagValues) -> str:
     lines = []
     for name in sorted(args):

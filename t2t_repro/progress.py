@@ -40,6 +40,11 @@ class Advance:
             self._show(self.count, self._note)
 
 
+def on_stderr(text: str) -> None:
+    """Prints a line on stderr, which is for what is not the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def report(
     doing: str,
@@ -47,7 +52,7 @@ def report(
     unit: str = BYTES,
     *,
     done: int = 0,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = on_stderr,
 ) -> Iterator[Advance]:
     """Shows how far the block is, and says at its end how much was done in what time.
 
@@ -56,7 +61,7 @@ def report(
         total: how much there is to do; None: unknown.
         unit: what is counted, such as "sentences"; "": nothing that one would name.
         done: what an earlier run did, of `total`.
-        say: receives the line at the end; None: stderr.
+        say: receives the line at the end.
     """
     start = time.monotonic()
     with _bar(doing, total, unit, done) as show:
@@ -67,11 +72,7 @@ def report(
     if unit:
         rate = _rate(advance.count / max(seconds, 1e-9), unit)
         text = f"{_amount(advance.count, unit)} in {text}, {rate}"
-    text = f"{doing}: {text}" if doing else text
-    if say is None:
-        print(text, file=sys.stderr, flush=True)
-    else:
-        say(text)
+    say(f"{doing}: {text}" if doing else text)
 
 
 def track(

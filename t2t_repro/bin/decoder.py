@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_repro import cli, runs
+from t2t_repro import cli, progress, runs
 from t2t_repro.bin import bleu
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     quick = request.engine == "ctranslate2"
     job = DecodeJob.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
-    job.carry_out((_ctranslate2 if quick else _model)(job, run), cli.say)
+    job.carry_out((_ctranslate2 if quick else _model)(job, run), progress.on_stderr)
     if job.request.decode_reference and not job.request.decode_interactive:
         bleu.print_table(bleu.score_files(job.target, job.request.decode_reference))
 
@@ -93,16 +93,16 @@ def _model(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
         others,
         job.request.checkpoint_path,
         with_weights=job.settings.return_alignments,
-        say=cli.say,
+        say=progress.on_stderr,
     )
     return ModelEngine(model, searches)
 
 
 def _ctranslate2(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
     """The CTranslate2 engine of a run, whose model is written if need be."""
-    from t2t_repro.bin import exporter
-    from t2t_repro.interop import ctranslate2
+    from t2t_repro.interop import ctranslate2, export
     from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+    from t2t_repro.interop.form import ExportRequest
     from t2t_repro.training import checkpoints
 
     ctranslate2.library()
@@ -111,11 +111,12 @@ def _ctranslate2(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
         source = run.checkpoint(job.request.checkpoint_path)
         path = os.fspath(run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}")
         if not os.path.exists(path):
-            exporter.export_ctranslate2(
-                run, path, job.settings, checkpoint=os.fspath(source), say=cli.say
+            request = ExportRequest(
+                format="ctranslate2", export_dir=path, checkpoint_path=os.fspath(source)
             )
+            export.export(run, request, progress.on_stderr)
     engine = CTranslate2Engine(path, job.request.compute_type)
-    cli.say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
+    progress.on_stderr(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     engine.check_vocabularies(run.encoders)
     return engine
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, progress
 from t2t_repro.bin import bleu
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic
@@ -101,7 +101,7 @@ def translate_all(
     reference: str | None = None,
     min_steps: int = 0,
     wait_minutes: float = 0,
-    say: Callable[[str], None] = cli.say,
+    say: Callable[[str], None] = progress.on_stderr,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[tuple[bleu.StepFile, Any]]:
     """Yields the translation of each checkpoint, and its BLEU scores (None without a reference).

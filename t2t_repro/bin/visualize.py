@@ -19,7 +19,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.runs import trained_run
@@ -81,7 +81,7 @@ def attention(args: flags.FlagValues, folder: Path) -> list[Path]:
 
     from t2t_repro.views import attention, attention_page, attention_pictures, pictures
 
-    model = run.model(args.checkpoint_path, with_weights=True, say=cli.say)
+    model = run.model(args.checkpoint_path, with_weights=True, say=progress.on_stderr)
     encoders = run.encoders
     ids = attention.sentence_ids(model, encoders, args.source, args.target, settings)
     maps = attention.maps(model, encoders, *ids)
@@ -123,7 +123,7 @@ def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
 
     if args.output_dir:
         run = trained_run(**cli.run_flags(args))
-        model = run.model(args.checkpoint_path, say=cli.say)
+        model = run.model(args.checkpoint_path, say=progress.on_stderr)
         signals = report.of_model(model, args.length)
     else:
         hparams = registry.get_hparams(args.hparams_set, args.hparams)

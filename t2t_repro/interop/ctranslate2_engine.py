@@ -9,13 +9,18 @@ import hashlib
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.interop import ctranslate2
 from t2t_repro.interop.ctranslate2 import DETAILS, library, tokens_of
+from t2t_repro.interop.form import ExportRequest, Form
+from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
@@ -36,9 +41,9 @@ class CTranslate2Engine(Engine):
     """
 
     def __init__(self, path: str | os.PathLike, compute_type: str = "default", threads: int = 0):
-        ctranslate2, path = library(), pathlib.Path(path)
+        path = pathlib.Path(path)
         try:
-            self.translator = ctranslate2.Translator(
+            self.translator = library().Translator(
                 os.fspath(path), device="cpu", compute_type=compute_type, intra_threads=threads
             )
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
@@ -125,6 +130,34 @@ class CTranslate2Engine(Engine):
         log_prob = score * len(ids) ** alpha
         penalty = ((5 + len(ids)) / 6) ** alpha if ids[-1:] == [EOS_ID] else 1.0
         return ids, log_prob / penalty
+
+
+class _CTranslate2:
+    """The form of `interop.export`."""
+
+    prefix = "ctranslate2-"
+    use = "t2t-decoder --engine=ctranslate2 decodes with it."
+
+    def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
+        ctranslate2.check_quantization(request.quantize)
+
+    def write(
+        self,
+        run: TrainedRun,
+        model: Any,
+        path: pathlib.Path,
+        request: ExportRequest,
+        accept: Callable[[pathlib.Path], None],
+    ) -> None:
+        ctranslate2.export(
+            model, run.encoders, path, request.quantize, run.vocabulary_files, accept
+        )
+
+    def engine(self, folder: pathlib.Path, model: Any) -> Engine:
+        return CTranslate2Engine(folder)
+
+
+FORM: Form = _CTranslate2()
 
 
 def _vocabulary(path: pathlib.Path, side: str) -> list[str]:

@@ -21,8 +21,10 @@ from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
+from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import STORAGES, Served
+from t2t_repro.runs import TrainedRun
 
 # Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
@@ -104,6 +106,42 @@ def check_storage(storage: str) -> None:
             f"Expected one of {', '.join(STORAGES)} for a SavedModel. Received: {storage!r}. "
             "Correct --quantize, or choose --format=ctranslate2."
         )
+
+
+class _SavedModel:
+    """The form of `interop.export`."""
+
+    prefix = ""
+    use = "{path}/README.md has the calls."
+
+    def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
+        check_settings(settings)
+        check_storage(request.quantize)
+
+    def write(
+        self,
+        run: TrainedRun,
+        model: keras.Model,
+        path: pathlib.Path,
+        request: ExportRequest,
+        accept: Callable[[pathlib.Path], None],
+    ) -> None:
+        export(
+            model,
+            run.encoders,
+            path,
+            request.settings(run.problem),
+            run.vocabulary_files,
+            storage=request.quantize,
+            t2t_serving=request.t2t_serving,
+            accept=accept,
+        )
+
+    def engine(self, folder: pathlib.Path, model: keras.Model) -> Engine:
+        return SavedModelEngine(folder, model.learned_positions)
+
+
+FORM: Form = _SavedModel()
 
 
 class SavedModelEngine(Engine):

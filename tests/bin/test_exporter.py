@@ -1,5 +1,6 @@
 """From a run to a SavedModel that translates as t2t-decoder does."""
 
+import json
 import re
 import shutil
 
@@ -147,11 +148,11 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
 
 
 def test_a_parser_starts_from_its_own_decode_hparams(run, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(exporter, "export_run", lambda *args, **kwargs: seen.append(args[2]))
-    monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=21,alpha=0.3")
-    program(exporter, f"--output_dir={run.path}", "--decode_hparams=alpha=0.4")
-    assert (seen[0].beam_size, seen[0].alpha) == (21, 0.4)
+    monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=5,alpha=0.3")
+    flags = f"--export_dir={tmp_path / 'new'}", "--decode_hparams=alpha=0.4"
+    program(exporter, f"--output_dir={run.path}", *flags)
+    settings = json.loads((tmp_path / "new" / "decode_hparams.json").read_text())
+    assert (settings["beam_size"], settings["alpha"]) == (5, 0.4)
 
 
 def test_a_problem_without_subwords(tmp_path, capsys):

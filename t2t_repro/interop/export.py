@@ -1,0 +1,78 @@
+"""Writing the model of a run in another form, if that does not cost too much."""
+
+import importlib
+import itertools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import check_new_folder
+from t2t_repro.interop.form import FORMS, ExportRequest, Form
+from t2t_repro.problem import Split
+from t2t_repro.progress import on_stderr
+from t2t_repro.runs import TrainedRun
+
+
+def export(
+    run: TrainedRun, request: ExportRequest, say: Callable[[str], None] = print
+) -> pathlib.Path:
+    """Writes a checkpoint of a run as `request` asks for it.
+
+    Args:
+        run: the run.
+        request: in which form, where, and what it may cost.
+        say: gets a line about what was written, and what was lost.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: if the form cannot follow the request or hold the model, or too much is lost.
+            Nothing was written then.
+    """
+    from t2t_repro.interop import quality
+    from t2t_repro.training import checkpoints
+
+    form: Form = importlib.import_module(f"t2t_repro.interop.{FORMS[request.format]}").FORM
+    settings = request.settings(run.problem)
+    form.check(request, settings)
+    source = run.checkpoint(request.checkpoint_path)
+    name = f"{form.prefix}{checkpoints.step_of(source)}"
+    name += "" if request.quantize == "float32" else f"-{request.quantize}"
+    path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
+    check_new_folder(path)
+    examples = _examples(run, request, say)
+    model = run.model(source, say=on_stderr)
+
+    def accept(folder: pathlib.Path) -> None:
+        if examples:
+            engine = form.engine(folder, model)
+            lost = quality.compare(model, engine, run.encoders, examples, settings)
+            say(str(lost))
+            quality.check(lost, request.max_bleu_drop)
+
+    form.write(run, model, path, request, accept)
+    say(f"Wrote {path} from {source}. {form.use.format(path=path)}")
+    return path
+
+
+def _examples(
+    run: TrainedRun, request: ExportRequest, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Returns the examples of the dev split by which it is measured what is lost.
+
+    Where there is no dev split, and no limit, there are none, and `say` gets the reason.
+    """
+    from t2t_repro.data import records
+
+    if not request.is_measured:
+        return []
+    try:
+        found = records.read_split(run.problem, Split.EVAL, run.data_dir)
+        return list(itertools.islice(found, request.gate_samples))
+    except UserError as error:
+        if request.max_bleu_drop is not None:
+            raise
+        say(f"What {request.quantize} costs is not measured. {error}")
+        return []

@@ -1,0 +1,96 @@
+"""What an export is asked for, and what a form is in which a model can be written."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
+from t2t_repro.runs import TrainedRun
+
+if TYPE_CHECKING:  # they load Keras, and --help reads FORMS
+    from t2t_repro.decoding.engine import Engine
+    from t2t_repro.decoding.settings import DecodeHParams
+
+
+# What --format names, and the module of this package that has the form.
+FORMS = {"saved_model": "saved_model", "ctranslate2": "ctranslate2_engine"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """The flags of t2t-exporter, by their names.
+
+    Attributes:
+        format: in which form, one of FORMS.
+        export_dir: the folder to write; None: RUN/export/STEP, with the form's own name before the
+            step, and with -QUANTIZE behind it where that is not float32.
+        checkpoint_path: a checkpoint or a run; None: the newest of the run.
+        decode_hparams: how to decode, "name=value,name=value"; None: as the problem does.
+        quantize: how the weights are stored.
+        max_bleu_drop: refuse a form that loses more BLEU than this; None: whatever is lost.
+        gate_samples: how many examples of the dev split say what is lost.
+        t2t_serving: make tensor2tensor's signature the default one of a SavedModel.
+    """
+
+    format: str = "saved_model"
+    export_dir: str | None = None
+    checkpoint_path: str | None = None
+    decode_hparams: str | None = None
+    quantize: str = "float32"
+    max_bleu_drop: float | None = None
+    gate_samples: int = 500
+    t2t_serving: bool = False
+
+    def __post_init__(self):
+        if self.max_bleu_drop is not None and math.isnan(self.max_bleu_drop):
+            raise UserError(
+                "Expected --max_bleu_drop to be a number, which a drop can be compared with. "
+                "Received: nan. Give one, or leave it out."
+            )
+        if self.t2t_serving and self.format != "saved_model":
+            raise UserError(
+                "Expected --t2t_serving with --format=saved_model. Received: "
+                f"--format={self.format}. Leave it out."
+            )
+
+    def settings(self, problem: Problem) -> "DecodeHParams":
+        """Returns how to decode: the problem's own way, less what was asked for instead."""
+        from t2t_repro.decoding.settings import DecodeHParams
+
+        return DecodeHParams.parse(self.decode_hparams or "", problem.decode_hparams)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether what is lost is measured; without a limit it is where something can be lost."""
+        return self.quantize != "float32" or self.max_bleu_drop is not None
+
+
+class Form(Protocol):
+    """A form in which a model is written; it stands as FORM in a module of FORMS.
+
+    Attributes:
+        prefix: what stands before the step in the name of a folder.
+        use: what follows in the line that says what was written; {path} is the folder.
+    """
+
+    prefix: str
+    use: str
+
+    def check(self, request: ExportRequest, settings: "DecodeHParams") -> None:
+        """Refuses, before the model is loaded, what the form cannot follow."""
+
+    def write(
+        self,
+        run: TrainedRun,
+        model: Any,
+        path: pathlib.Path,
+        request: ExportRequest,
+        accept: Callable[[pathlib.Path], None],
+    ) -> None:
+        """Writes the model of a run; the folder appears when `accept` has not refused it."""
+
+    def engine(self, folder: pathlib.Path, model: Any) -> "Engine":
+        """Returns what decodes with the model that was written into a folder."""

@@ -1,0 +1,90 @@
+"""A form is what `FORMS` names: the export itself knows none."""
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+from t2t_repro import runs
+from t2t_repro.errors import UserError
+from t2t_repro.interop import export, form
+
+
+class Paper:
+    """A form that takes any model and does not write it."""
+
+    prefix, use = "paper-", "Read {path}."
+
+    def __init__(self):
+        self.written = []
+
+    def check(self, request, settings):
+        if settings.beam_size > 4:
+            raise UserError("Expected a narrow beam.")
+
+    def write(self, run, model, path, request, accept):
+        accept(path)
+        self.written.append((run.path, path, request.quantize))
+
+    def engine(self, folder, model):
+        raise AssertionError("nothing is measured")
+
+
+@pytest.fixture
+def paper(monkeypatch):
+    module = types.ModuleType("t2t_repro.interop.paper")
+    module.FORM = Paper()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(form.FORMS, "paper", "paper")
+    return module.FORM
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run whose model is never made."""
+    from t2t_repro import get_hparams
+    from t2t_repro.run_directory import RunConfig, RunDirectory
+
+    directory = RunDirectory(tmp_path / "run")
+    hparams, problem = get_hparams("transformer_test"), "algorithmic_identity_decimal40"
+    config = RunConfig(
+        hparams_set="transformer_test", hparams=hparams, problem=problem, data_dir="", version="0"
+    )
+    directory.begin(config, ["t2t-trainer"], [])
+    (directory.checkpoints_dir / "ckpt-7").mkdir(parents=True)
+    monkeypatch.setattr(runs.TrainedRun, "model", lambda run, *args, **kwargs: "a model")
+    return runs.trained_run(directory.path)
+
+
+def test_a_new_form_needs_no_change_of_the_export(paper, run):
+    path = run.directory.checkpoints_dir / "ckpt-7"
+    request, said = form.ExportRequest(format="paper", checkpoint_path=str(path)), []
+    folder = run.path / "export" / "paper-7"
+    assert export.export(run, request, said.append) == folder
+    assert said == [f"Wrote {folder} from {path}. Read {folder}."]
+    half = dataclasses.replace(request, quantize="float16")
+    assert export.export(run, half, said.append).name == "paper-7-float16"
+    assert [quantize for _, _, quantize in paper.written] == ["float32", "float16"]
+    assert said[1].startswith("What float16 costs is not measured. Expected files")
+    wide = dataclasses.replace(request, decode_hparams="beam_size=5")
+    with pytest.raises(UserError, match="Expected a narrow beam."):
+        export.export(run, wide)
+    limited = dataclasses.replace(request, max_bleu_drop=1.0)
+    with pytest.raises(UserError, match="Expected files"):
+        export.export(run, limited)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"max_bleu_drop": float("nan")}, "Expected --max_bleu_drop to be a number"),
+        (
+            {"format": "paper", "t2t_serving": True},
+            "--t2t_serving with --format=saved_model. Received: --format=paper.",
+        ),
+    ],
+)
+def test_a_request_that_contradicts_itself_is_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        form.ExportRequest(**flags)
