@@ -4,6 +4,7 @@ What they have in common: Adafactor, which needs less memory than Adam, with its
 dropout that draws one value for a whole axis; sentences of at most 64 tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from t2t_repro.config import HParams
@@ -54,39 +55,9 @@ def transformer_tpu_bf16_activation() -> HParams:
 
 
 @register_hparams
-def transformer_big_tpu() -> HParams:
-    """big for TPUs."""
-    return for_tpu(transformer_big())
-
-
-@register_hparams
 def transformer_big_enfr_tpu() -> HParams:
     """big_enfr for TPUs: fewer heads, so that matrices are at least 128 wide."""
     return for_tpu(transformer_big_enfr(), num_heads=8)
-
-
-@register_hparams
-def transformer_tiny_tpu() -> HParams:
-    """tiny for TPUs."""
-    return for_tpu(transformer_tiny())
-
-
-@register_hparams
-def transformer_small_tpu() -> HParams:
-    """small for TPUs."""
-    return for_tpu(transformer_small())
-
-
-@register_hparams
-def transformer_timeseries_tpu() -> HParams:
-    """timeseries for TPUs."""
-    return for_tpu(transformer_timeseries())
-
-
-@register_hparams
-def transformer_clean_big_tpu() -> HParams:
-    """clean_big for TPUs."""
-    return for_tpu(transformer_clean_big())
 
 
 @register_hparams
@@ -122,3 +93,19 @@ def transformer_wikitext103_l4k_v0() -> HParams:
         relu_dropout=0.1,
         label_smoothing=0.0,
     )
+
+
+def _register_for_tpu(base: Callable[[], HParams]) -> None:
+    def made() -> HParams:
+        return for_tpu(base())
+
+    made.__name__ = f"{base.__name__}_tpu"
+    made.__doc__ = f"{base.__name__.removeprefix('transformer_')} for TPUs."
+    register_hparams(made)
+
+
+_register_for_tpu(transformer_big)
+_register_for_tpu(transformer_tiny)
+_register_for_tpu(transformer_small)
+_register_for_tpu(transformer_timeseries)
+_register_for_tpu(transformer_clean_big)

@@ -111,18 +111,11 @@ def load_usr_dir(path: str) -> None:
     loaded = sys.modules.get(module_name)
     if loaded is not None and loaded.__file__ == str(init):
         return
-    spec = importlib.util.spec_from_file_location(
-        module_name, init, submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[module_name]
-        if isinstance(error, UserError) or not isinstance(error, Exception):
-            raise
+        _import_from(module_name, folder)
+    except UserError:
+        raise
+    except Exception as error:
         raise UserError(
             f"Expected --t2t_usr_dir={path} to be importable. Received: "
             f"{type(error).__name__}: {error}{_line_in(folder, error)}. Mend your module."
@@ -167,6 +160,7 @@ def _load_catalogue(name: str) -> None:
 
 
 def _import_from(full_name: str, folder: pathlib.Path) -> None:
+    """Imports the package in `folder` as `full_name`; one that fails is as if never imported."""
     spec = importlib.util.spec_from_file_location(
         full_name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

@@ -60,35 +60,25 @@ class Parts:
     def target_space(self, target_space_id: int) -> keras.layers.Layer:
         if not self.hp.use_target_space_embedding:
             return NoPositions(name="target_space_embedding", dtype=self.dtype)
-        return TargetSpaceEmbedding(
-            target_space_id,
-            self.initializer.clone(),
-            name="target_space_embedding",
-            dtype=self.dtype,
-        )
+        initializer, name = self.initializer.clone(), "target_space_embedding"
+        return TargetSpaceEmbedding(target_space_id, initializer, name=name, dtype=self.dtype)
 
     def positions(self, name: str) -> keras.layers.Layer:
+        arguments: dict = {"name": name, "dtype": self.dtype}
         match self.hp.pos:
             case "timing":
-                return SinusoidalPositions(name=name, dtype=self.dtype)
+                return SinusoidalPositions(**arguments)
             case "emb":
-                return LearnedPositions(
-                    self.hp.max_length, self.initializer.clone(), name=name, dtype=self.dtype
-                )
-        return NoPositions(name=name, dtype=self.dtype)
+                initializer = self.initializer.clone()
+                return LearnedPositions(self.hp.max_length, initializer, **arguments)
+        return NoPositions(**arguments)
 
     def process(self, sequence: str, name: str) -> PrePostProcess:
         hp = self.hp
+        rate = hp.layer_prepostprocess_dropout
         dims = parse_dims(hp.layer_prepostprocess_dropout_broadcast_dims)
-        return PrePostProcess(
-            sequence,
-            hp.norm_type,
-            hp.norm_epsilon,
-            hp.layer_prepostprocess_dropout,
-            dims,
-            name=name,
-            dtype=self.dtype,
-        )
+        norm = hp.norm_type, hp.norm_epsilon
+        return PrePostProcess(sequence, *norm, rate, dims, name=name, dtype=self.dtype)
 
     def sublayer(self, layer: keras.layers.Layer, name: str) -> Sublayer:
         before = self.process(self.hp.layer_preprocess_sequence, "layer_prepostprocess")
@@ -98,15 +88,16 @@ class Parts:
     def attention(self, cls: type, name: str, **arguments) -> Sublayer:
         """Returns a layer `cls` of attention, which gets what all have and `arguments`."""
         hp = self.hp
-        arguments = {
-            "num_heads": hp.num_heads,
-            "key_channels": hp.attention_key_channels or hp.hidden_size,
-            "value_channels": hp.attention_value_channels or hp.hidden_size,
-            "kernel_initializer": self.initializer.clone(),
-            "score": self.score(),
+        layer = cls(
+            num_heads=hp.num_heads,
+            key_channels=hp.attention_key_channels or hp.hidden_size,
+            value_channels=hp.attention_value_channels or hp.hidden_size,
+            kernel_initializer=self.initializer.clone(),
+            score=self.score(),
             **arguments,
-        }
-        layer = cls(**arguments, name="multihead_attention", dtype=self.dtype)
+            name="multihead_attention",
+            dtype=self.dtype,
+        )
         return self.sublayer(layer, name)
 
     def score(self) -> AttentionScore:
@@ -119,12 +110,12 @@ class Parts:
         hp, name = self.hp, "self_attention"
         match hp.self_attention_type:
             case "dot_product_relative":
-                arguments = {"max_relative_position": hp.max_relative_position}
-                rate = hp.attention_dropout
-                return self.attention(RelativeSelfAttention, name, dropout=rate, **arguments)
-            case "local_mask_right" | "local_unmasked" as kind:
+                most, rate = hp.max_relative_position, hp.attention_dropout
+                kind = RelativeSelfAttention
+                return self.attention(kind, name, max_relative_position=most, dropout=rate)
+            case "local_mask_right" | "local_unmasked" as reach:
                 # A decoder that is not masked would see the words that it is to predict.
-                masked = kind == "local_mask_right" or in_decoder
+                masked = reach == "local_mask_right" or in_decoder
                 length = hp.attention_block_length
                 return self.attention(LocalSelfAttention, name, block_length=length, masked=masked)
         return self.whole_attention(SelfAttention, BlockwiseSelfAttention, name)
@@ -139,17 +130,10 @@ class Parts:
         return self.attention(plain, name, **dropout)
 
     def ffn(self) -> Sublayer:
-        hp = self.hp
-        dims = parse_dims(hp.relu_dropout_broadcast_dims)
-        layer = FeedForward(
-            hp.filter_size,
-            hp.relu_dropout,
-            dims,
-            self.initializer.clone(),
-            name="feed_forward",
-            dtype=self.dtype,
-        )
-        return self.sublayer(layer, "ffn")
+        hp, initializer = self.hp, self.initializer.clone()
+        dropout = hp.relu_dropout, parse_dims(hp.relu_dropout_broadcast_dims)
+        arguments: dict = {"name": "feed_forward", "dtype": self.dtype}
+        return self.sublayer(FeedForward(hp.filter_size, *dropout, initializer, **arguments), "ffn")
 
     def encoder_layer(self, number: int) -> EncoderLayer:
         own = self.self_attention(in_decoder=False)
