@@ -13,7 +13,6 @@ from t2t_repro.data import tfrecord
 from t2t_repro.errors import UserError
 
 _HEADER, _FOOTER = struct.Struct("<QI"), struct.Struct("<I")
-_BLOCK = 1024  # records whose checksums are computed at once
 _PACKED, _VARINT = 2, 0  # kinds of protocol buffer fields
 _SKIPPED = {1: 8, 5: 4}  # bytes of the other kinds
 
@@ -27,27 +26,21 @@ def read_records(path: str | os.PathLike) -> list[bytes]:
     with open(path, "rb") as file:
         content = file.read()
     records: list[bytes] = []
-    checksums: list[int] = []
     start = 0
     while start < len(content):
         end = start + _HEADER.size
         if end > len(content):
             raise _broken(path, f"it ends in the frame that begins at byte {start}")
         length, of_length = _HEADER.unpack_from(content, start)
-        if [of_length] != tfrecord.checksums([content[start : start + 8]]):
+        if of_length != tfrecord.masked_crc(content[start : start + 8]):
             raise _broken(path, f"the length at byte {start} is not what was written")
         if end + length + _FOOTER.size > len(content):
             raise _broken(path, f"it ends in the frame that begins at byte {start}")
-        records.append(content[end : end + length])
-        checksums += _FOOTER.unpack_from(content, end + length)
+        record = content[end : end + length]
+        if _FOOTER.unpack_from(content, end + length) != (tfrecord.masked_crc(record),):
+            raise _broken(path, f"the bytes of record {len(records)} are not what was written")
+        records.append(record)
         start = end + length + _FOOTER.size
-    for first in range(0, len(records), _BLOCK):
-        block = slice(first, first + _BLOCK)
-        for number, (found, written) in enumerate(
-            zip(tfrecord.checksums(records[block]), checksums[block], strict=True), first
-        ):
-            if found != written:
-                raise _broken(path, f"the bytes of record {number} are not what was written")
     return records
 
 

@@ -12,16 +12,15 @@ import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
+import google_crc32c
 
 from t2t_repro.errors import UserError
 
 Example = Mapping[str, Sequence[int]]
 
-_CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
-_HEADER, _FOOTER = struct.Struct("<QI"), struct.Struct("<I")
+_LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
+_HEADER = _LENGTH.size + _CHECKSUM.size
 _SMALL = 1 << 16  # ids below have their bytes in a table
-_FAR = 1 << 12  # distances to a record's end below which a byte's share of the CRC is in a table
 
 
 def serialize(example: Example) -> bytes:
@@ -47,12 +46,13 @@ def serialize(example: Example) -> bytes:
 
 def frames(records: Sequence[bytes]) -> list[bytes]:
     """Returns the records as a TFRecord file holds them, each in its frame."""
-    lengths = [struct.pack("<Q", len(record)) for record in records]
-    checks = zip(checksums(lengths), checksums(records), strict=True)
-    return [
-        _HEADER.pack(len(record), of_length) + record + _FOOTER.pack(of_record)
-        for record, (of_length, of_record) in zip(records, checks, strict=True)
-    ]
+    return list(map(_frame, records))
+
+
+def _frame(record: bytes) -> bytes:
+    length = _LENGTH.pack(len(record))
+    head = length + _CHECKSUM.pack(masked_crc(length))
+    return head + record + _CHECKSUM.pack(masked_crc(record))
 
 
 def bounds(file: bytes) -> Iterator[int]:
@@ -60,14 +60,14 @@ def bounds(file: bytes) -> Iterator[int]:
     start = 0
     yield start
     while start < len(file):
-        (length, _) = _HEADER.unpack_from(file, start)
-        start += _HEADER.size + length + _FOOTER.size
+        (length,) = _LENGTH.unpack_from(file, start)
+        start += _HEADER + length + _CHECKSUM.size
         yield start
 
 
 def content(frame: bytes) -> bytes:
     """Returns the record in a frame."""
-    return frame[_HEADER.size : -_FOOTER.size]
+    return frame[_HEADER : -_CHECKSUM.size]
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
@@ -80,12 +80,12 @@ def _varint(number: int) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError
     number &= (1 << 64) - 1
-    found = bytearray()
+    groups = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        groups.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    groups.append(number)
+    return bytes(groups)
 
 
 @functools.cache
@@ -93,57 +93,7 @@ def _small_varints() -> list[bytes]:
     return [_varint(number) for number in range(_SMALL)]
 
 
-def checksums(records: Sequence[bytes]) -> list[int]:
-    """The masked CRC-32C of each record.
-
-    A CRC is linear: it is the XOR of what each byte gives, which depends on the byte and on its
-    distance from the end alone; so all bytes of all records are looked up at once.
-    """
-    lengths = np.array([len(record) for record in records], np.int64)
-    if not lengths.all() or lengths.max(initial=0) >= _FAR:
-        return [_mask(_plain_crc(record)) for record in records]
-    shares = _shares(1 << int(lengths.max(initial=1)).bit_length())
-    ends = np.cumsum(lengths)
-    starts = ends - lengths
-    data = np.frombuffer(b"".join(records), np.uint8).astype(np.int64)
-    # The CRC begins as 32 ones, which is the same as ones in the first four bytes.
-    distances = np.repeat(ends, lengths) - 1 - np.arange(len(data))
-    crcs = np.bitwise_xor.reduceat(shares[distances, data], starts)
-    crcs ^= _beginnings(len(shares))[lengths]
-    return [_mask(crc) for crc in crcs.tolist()]
-
-
-def _mask(crc: int) -> int:
+def masked_crc(content: bytes) -> int:
+    """Returns the checksum of some bytes, as a frame has it."""
+    crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _plain_crc(record: bytes) -> int:
-    table = _shares(1)[0].tolist()
-    crc = 0xFFFFFFFF
-    for byte in record:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
-
-
-@functools.cache
-def _shares(count: int) -> np.ndarray:
-    """[distance from the end, byte] -> what the byte gives to the CRC; (count, 256) uint32."""
-    row = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        row = np.where(row & 1, row >> 1 ^ np.uint32(_CASTAGNOLI), row >> 1)
-    first, rows = row, [row]
-    for _ in range(count - 1):
-        row = row >> 8 ^ first[row & 0xFF]
-        rows.append(row)
-    return np.stack(rows)
-
-
-@functools.cache
-def _beginnings(count: int) -> np.ndarray:
-    """[length] -> the CRC of so many zero bytes, which each record of the length has in its own."""
-    crc, found = np.uint32(0xFFFFFFFF), []
-    first = _shares(1)[0]
-    for _ in range(count):
-        found.append(crc ^ np.uint32(0xFFFFFFFF))
-        crc = crc >> np.uint32(8) ^ first[crc & np.uint32(0xFF)]
-    return np.array(found, np.uint32)
