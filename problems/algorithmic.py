@@ -148,6 +148,16 @@ class AlgorithmicReverseDecimal40(AlgorithmicReverseBinary40):
 
 
 @register_problem
+class AlgorithmicReverseQuickstart(AlgorithmicReverseDecimal40):
+    """Ours, the trainer's embedded default: 1 to 40 digits in evaluation too."""
+
+    dev_length = 40
+    train_size = 50000
+    dev_size = 500
+    num_shards = 1
+
+
+@register_problem
 class AlgorithmicReverseBinary40Test(AlgorithmicReverseBinary40):
     """A tiny set for tests: 1,000 samples of up to 10 bits."""
 

@@ -121,7 +121,7 @@ def write_csv(
 
 
 @contextlib.contextmanager
-def alone_in(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) -> Iterator[None]:
+def locked(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) -> Iterator[None]:
     """Runs the block while no other process runs one for any of the folders; waits until then.
 
     The locks are the kernel's, on the folders themselves: they leave no file behind, and end with

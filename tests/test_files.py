@@ -88,7 +88,7 @@ def test_a_folder_that_is_taken(tmp_path):
 HOLDER = """
 import sys, time
 from t2t_repro import files
-with files.alone_in(sys.argv[1:], print):
+with files.locked(sys.argv[1:], print):
     print("alone", flush=True)
     time.sleep(60)
 """
@@ -104,7 +104,7 @@ def test_a_second_process_waits_until_the_first_is_gone(tmp_path):
             said.append(line)
             first.kill()
 
-        with files.alone_in([tmp_path / "..", tmp_path, tmp_path / "."], kill):
+        with files.locked([tmp_path / "..", tmp_path, tmp_path / "."], kill):
             assert first.wait() < 0
     assert said == [f"Waiting for another process that makes data in {tmp_path}."]
     assert names(tmp_path) == []
@@ -115,6 +115,6 @@ def test_where_there_are_no_locks_nobody_waits(tmp_path, monkeypatch):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with files.alone_in([tmp_path], pytest.fail):
+    with files.locked([tmp_path], pytest.fail):
         (tmp_path / "file").touch()
     assert names(tmp_path) == ["file"]

@@ -162,8 +162,8 @@ def pairs(tmp_dir: str, datasets: Iterable[Any], clean: Container[str] = ()) -> 
     The arguments are those of `compile_data`.
     """
     for url, files in datasets:
-        kind, found = _pairs(tmp_dir, url, files)
-        yield from clean_en_xx_pairs(found) if kind in clean else found
+        kind, dataset = _pairs(tmp_dir, url, files)
+        yield from clean_en_xx_pairs(dataset) if kind in clean else dataset
 
 
 def count_compiled(base: str) -> int:
@@ -333,13 +333,13 @@ def _sgm_pairs(sources_path: pathlib.Path, targets_path: pathlib.Path) -> Iterat
 
 
 def _sgm_segments(path: pathlib.Path) -> list[str]:
-    return [found[1] for line in raw.stripped_lines(path) if (found := _SEGMENT.match(line))]
+    return [match[1] for line in raw.stripped_lines(path) if (match := _SEGMENT.match(line))]
 
 
 def _tmx_segments(path: str | os.PathLike) -> Iterator[str]:
     for line in raw.lines(path):
-        if found := _TMX_SEGMENT.match(line):
-            text = found[1]
+        if match := _TMX_SEGMENT.match(line):
+            text = match[1]
             for entity, character in _TMX_ENTITIES:
                 text = entity.sub(character, text)
             yield text

@@ -221,9 +221,9 @@ def _add_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     return counts
 
 
-def _store(path: str, found: dict) -> None:
+def _store(path: str, content: dict) -> None:
     with writing(path) as file:
-        json.dump(found, file)
+        json.dump(content, file)
 
 
 def _import() -> Any:

@@ -97,11 +97,11 @@ class MakeFrames:
         statistics = Statistics()
         for sample in samples:
             statistics.add(sample)
-        found = tfrecord.frames([tfrecord.serialize(sample) for sample in samples])
+        frames = tfrecord.frames([tfrecord.serialize(sample) for sample in samples])
         count = self._num_files
-        firsts = range(min(count, len(found)))
-        frames = {(number + i) % count: b"".join(found[i::count]) for i in firsts}
-        return Made(number, frames, statistics)
+        firsts = range(min(count, len(frames)))
+        of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
+        return Made(number, of_files, statistics)
 
 
 class FinishFile:

@@ -52,8 +52,8 @@ def parse(
     Raises:
         ValueError: if one is no tf.train.Example.
     """
-    found = [_int64_lists(record) for record in records]
-    return {name: _numbers([lists.get(name, b"") for lists in found]) for name in features}
+    parsed = [_int64_lists(record) for record in records]
+    return {name: _numbers([lists.get(name, b"") for lists in parsed]) for name in features}
 
 
 def padded(ids: np.ndarray, lengths: np.ndarray, cut: int) -> np.ndarray:

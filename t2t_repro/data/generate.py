@@ -19,7 +19,7 @@ from t2t_repro.data.local import Local
 from t2t_repro.data.machine import Machine, Track
 from t2t_repro.data.workers import WorkerLost
 from t2t_repro.errors import UserError
-from t2t_repro.files import alone_in, write_text_atomic
+from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.problem import Problem
 
 Report = Callable[[str], None]
@@ -49,10 +49,10 @@ def generate_data(
             are removed, unless a process was killed (`workers.WorkerLost`).
     """
     machine, problem = machine or Local(), job.problem
-    with alone_in(_existing(job.tmp_dir), report):
+    with locked(_existing(job.tmp_dir), report):
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
-    with alone_in(_existing(job.data_dir, job.tmp_dir), report):
+    with locked(_existing(job.data_dir, job.tmp_dir), report):
         others = _other_sets(job)
         entry = journal.resume(job, report)
         todo = _todo(job, entry, report)

@@ -88,7 +88,7 @@ class _Packed:
             self._lengths[side] += self._spacing + len(sample[side])
 
     def example(self) -> dict[str, list[int]]:
-        found = {}
+        packed = {}
         for side in SIDES:
             ids, segmentation, position = [], [], []
             for number, sample in enumerate(self._samples, start=1):
@@ -97,7 +97,7 @@ class _Packed:
                 ids += [*space, *sample[side]]
                 segmentation += [*space, *[number] * length]
                 position += [*space, *range(length)]
-            found[side] = ids
-            found[f"{side}_segmentation"] = segmentation
-            found[f"{side}_position"] = position
-        return found
+            packed[side] = ids
+            packed[f"{side}_segmentation"] = segmentation
+            packed[f"{side}_position"] = position
+        return packed

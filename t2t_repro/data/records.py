@@ -134,9 +134,9 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
             f"Expected one set of files {where}. Received: sets of {totals} files. Delete one set, "
             f"or make them again: {command} --overwrite"
         )
-    ((total, found),) = sets.items()
+    ((total, there),) = sets.items()
     paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
-    missing = [os.path.basename(path) for path in paths if path not in found]
+    missing = [os.path.basename(path) for path in paths if path not in there]
     if missing:
         raise UserError(
             f"Expected {total} files {where}. Received: {len(missing)} of them are missing, the "

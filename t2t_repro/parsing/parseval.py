@@ -116,7 +116,7 @@ def matched_nodes(
     """Returns for either tree {id(node): whether the other has it}, of the brackets that count."""
     (_, gold_nodes), (_, predicted_nodes) = _spans(gold), _spans(predicted)
 
-    def found(nodes: list, others: list) -> dict[int, bool]:
+    def matched(nodes: list, others: list) -> dict[int, bool]:
         left = Counter(bracket for _, bracket in others)
         result = {}
         for node, bracket in nodes:
@@ -124,7 +124,7 @@ def matched_nodes(
             left[bracket] -= 1
         return result
 
-    return found(gold_nodes, predicted_nodes), found(predicted_nodes, gold_nodes)
+    return matched(gold_nodes, predicted_nodes), matched(predicted_nodes, gold_nodes)
 
 
 def _spans(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[tuple[trees.Tree, Bracket]]]:

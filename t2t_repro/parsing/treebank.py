@@ -42,32 +42,34 @@ def files(folder: str | os.PathLike) -> dict[int, pathlib.Path]:
             f"Expected --treebank_dir to be the folder of a Penn Treebank. Received: {root}, which "
             "is no folder. Unpack the treebank and name the folder."
         )
-    found: dict[int, pathlib.Path] = {}
+    by_number: dict[int, pathlib.Path] = {}
     for path in sorted(root.rglob("*")):
         match = _NAME.fullmatch(path.name)
         if match and path.is_file():
             number = int(match[1])
-            if number in found:
+            if number in by_number:
                 raise UserError(
                     f"Expected each file of the treebank once below {root}. Received: "
-                    f"{found[number]} and {path}. Name the folder of one of them."
+                    f"{by_number[number]} and {path}. Name the folder of one of them."
                 )
-            found[number] = path
-    if not found:
+            by_number[number] = path
+    if not by_number:
         others = sorted(path.name for path in root.iterdir())
         raise UserError(
             f"Expected files wsj_0200.mrg and so on, of a Penn Treebank, below {root}. Received: "
             f"none; it holds {', '.join(others[:5]) or 'nothing'}. Name the folder that has them, "
             "such as treebank_3/parsed/mrg/wsj."
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(by_number.items()))
 
 
-def split(found: dict[int, pathlib.Path], shares: str | None = None) -> tuple[Files, Files, Files]:
+def split(
+    by_number: dict[int, pathlib.Path], shares: str | None = None
+) -> tuple[Files, Files, Files]:
     """Returns the files of training, dev and test.
 
     Args:
-        found: the result of `files`.
+        by_number: the result of `files`.
         shares: None: sections 02-21, 22 and 23. Or the three shares of the files in their order,
             such as "0.8,0.1,0.1"; a border that falls inside a file is moved behind it.
 
@@ -76,7 +78,7 @@ def split(found: dict[int, pathlib.Path], shares: str | None = None) -> tuple[Fi
             splits gets no file.
     """
     if shares is None:
-        return _split_by_section(found)
+        return _split_by_section(by_number)
     received = f"Received: {shares!r}. Give three shares, such as 0.8,0.1,0.1."
     try:
         parts = [fractions.Fraction(part.strip()) for part in shares.split(",")]
@@ -87,8 +89,8 @@ def split(found: dict[int, pathlib.Path], shares: str | None = None) -> tuple[Fi
             "Expected --treebank_split to be the shares of training, dev and test, which sum to "
             f"1. {received}"
         )
-    borders = [math.ceil(len(found) * share) for share in itertools.accumulate(parts)]
-    paths = list(found.values())
+    borders = [math.ceil(len(by_number) * share) for share in itertools.accumulate(parts)]
+    paths = list(by_number.values())
     result = paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
     if not all(result):
         raise UserError(
@@ -99,19 +101,19 @@ def split(found: dict[int, pathlib.Path], shares: str | None = None) -> tuple[Fi
     return result
 
 
-def _split_by_section(found: dict[int, pathlib.Path]) -> tuple[Files, Files, Files]:
-    sections = {number // 100 for number in found}
+def _split_by_section(by_number: dict[int, pathlib.Path]) -> tuple[Files, Files, Files]:
+    sections = {number // 100 for number in by_number}
     missing = sorted({*TRAIN_SECTIONS, *DEV_SECTIONS, *TEST_SECTIONS} - sections)
     if missing:
         raise UserError(
             "Expected sections 02 to 21 of the treebank for training, 22 for dev and 23 for test. "
-            f"Received: {len(found)} files of sections {_listed(sorted(sections))}; "
+            f"Received: {len(by_number)} files of sections {_listed(sorted(sections))}; "
             f"{_listed(missing)} are missing. To split the files that there are, add "
             "--treebank_split=0.8,0.1,0.1."
         )
 
     def of(wanted: Sequence[int]) -> Files:
-        return [path for number, path in found.items() if number // 100 in wanted]
+        return [path for number, path in by_number.items() if number // 100 in wanted]
 
     return of(TRAIN_SECTIONS), of(DEV_SECTIONS), of(TEST_SECTIONS)
 

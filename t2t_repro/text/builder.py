@@ -157,13 +157,13 @@ class _SuffixTree:
             joined = self._join(left, min_count)
 
         is_character = self.depths == 1
-        found = np.flatnonzero(joined | is_character)
+        kept = np.flatnonzero(joined | is_character)
         ranked = [
             (count, self.text[start : start + depth])
             for count, start, depth in zip(
-                left[found].tolist(),
-                self.begins[found].tolist(),
-                self.depths[found].tolist(),
+                left[kept].tolist(),
+                self.begins[kept].tolist(),
+                self.depths[kept].tolist(),
                 strict=True,
             )
         ]

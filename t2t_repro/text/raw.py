@@ -74,12 +74,12 @@ def stripped_lines(path: str | os.PathLike, *, may_be_blank: bool = False) -> It
     Raises:
         UserError: as `lines` does, or if the file has no line, or empty ones alone.
     """
-    count, found = 0, False
+    count, any_text = 0, False
     for line in lines(path):
         text = line.strip()
-        count, found = count + 1, found or bool(text)
+        count, any_text = count + 1, any_text or bool(text)
         yield text
-    if not found and not (may_be_blank and count):
+    if not any_text and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
 
