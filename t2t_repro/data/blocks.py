@@ -11,8 +11,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-import numpy as np
-
 from t2t_repro.data import example, packing, tfrecord
 from t2t_repro.data.workers import batched
 from t2t_repro.files import INCOMPLETE, naming, writing
@@ -97,7 +95,7 @@ class MakeFrames:
         statistics = Statistics()
         for sample in samples:
             statistics.add(sample)
-        frames = tfrecord.frames([tfrecord.serialize(sample) for sample in samples])
+        frames = tfrecord.frames(map(example.serialize, samples))
         count = self._num_files
         firsts = range(min(count, len(frames)))
         of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
@@ -138,21 +136,10 @@ class FinishFile:
             if not length:
                 file.writelines(ordered)
                 return
-            packed = packing.pack(_samples(ordered), length, spacing)
+            samples = (example.lists(tfrecord.content(frame)) for frame in ordered)
+            packed = packing.pack(samples, length, spacing)
             for block in batched(packed, SAMPLES):
-                file.writelines(tfrecord.frames([tfrecord.serialize(sample) for sample in block]))
-
-
-def _samples(frames: Iterable[bytes]) -> Iterator[Sample]:
-    """Yields the samples {"inputs": ids, "targets": ids} of frames."""
-    for block in batched(frames, SAMPLES):
-        parsed = example.parse(list(map(tfrecord.content, block)), SIDES)
-        sides = [
-            [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
-            for ids, lengths in parsed.values()
-        ]
-        for inputs, targets in zip(*sides, strict=True):
-            yield {"inputs": inputs, "targets": targets}
+                file.writelines(tfrecord.frames(map(example.serialize, block)))
 
 
 def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from t2t_repro.data import example, records
+from t2t_repro.data import example, records, tfrecord
 from t2t_repro.errors import UserError
 
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
@@ -132,7 +132,7 @@ def _by_tensorflow(path: str, features: Sequence[str]) -> list[dict[str, np.ndar
 
 def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]:
     """As `_by_tensorflow`, for a process without TensorFlow."""
-    serialized = example.read_records(path)
+    serialized = tfrecord.read(path)
     try:
         found = example.parse(serialized, features)
     except ValueError as error:

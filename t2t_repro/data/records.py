@@ -7,12 +7,10 @@ import contextlib
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from t2t_repro.data import packing, tfrecord
-from t2t_repro.data.workers import batched
+from t2t_repro.data import example, packing
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
 from t2t_repro.problem import Problem
 
 FEATURES = packing.SIDES
@@ -30,11 +28,7 @@ def read_records(path: str | os.PathLike) -> Iterator[bytes]:
 
 def read_examples(path: str | os.PathLike) -> Iterator[dict[str, list[int]]]:
     """Yields a file's examples as {feature: ids}."""
-    import tensorflow as tf
-
-    for record in read_records(path):
-        features = tf.train.Example.FromString(record).features.feature
-        yield {name: list(feature.int64_list.value) for name, feature in features.items()}
+    return map(example.lists, read_records(path))
 
 
 @contextlib.contextmanager
@@ -65,16 +59,6 @@ def _plain(error: Exception) -> str:
     """Returns the message of a TensorFlow error without the graph's names around it."""
     message = " ".join(error.message.split())  # type: ignore[attr-defined]
     return re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*|'(?= failed with)", "", message)
-
-
-def write_examples(path: str | os.PathLike, examples: Iterable[tfrecord.Example]) -> int:
-    """Writes one file, which appears when it is whole; returns the number of examples."""
-    count = 0
-    with writing(path, "wb") as file:
-        for block in batched(examples, 1000):
-            file.writelines(tfrecord.frames([tfrecord.serialize(example) for example in block]))
-            count += len(block)
-    return count
 
 
 def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dict[int, list[str]]:
@@ -112,8 +96,8 @@ def read_split(
         )
     for path in paths if shard is None else paths[shard : shard + 1]:
         for stored in read_examples(path):
-            for example in packing.unpack(stored) if problem.packed_length else (stored,):
-                yield {name: example[problem.stored_feature(name)] for name in FEATURES}
+            for sample in packing.unpack(stored) if problem.packed_length else (stored,):
+                yield {name: sample[problem.stored_feature(name)] for name in FEATURES}
 
 
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:

@@ -1,58 +1,26 @@
-"""tf.train.Example records and the frames of a TFRecord file, written without TensorFlow.
-
-t2t-datagen and each of its processes start in a moment this way. A frame is
+"""The frames of a TFRecord file, written and read without TensorFlow. A frame is
 
     length (uint64, little endian) | checksum of the length | record | checksum of the record
 
 and a checksum is the record's CRC-32C, rotated and shifted (tensorflow/core/lib/hash/crc32c.h).
 """
 
-import functools
-import operator
+import os
+import pathlib
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 import google_crc32c
 
 from t2t_repro.errors import UserError
 
-Example = Mapping[str, Sequence[int]]
-
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 _HEADER = _LENGTH.size + _CHECKSUM.size
-_SMALL = 1 << 16  # ids below have their bytes in a table
 
 
-def serialize(example: Example) -> bytes:
-    """Returns {"inputs": ids, "targets": ids, ...} as a tf.train.Example, features in order."""
-    small = _small_varints()
-    entries = b""
-    for name, ids in sorted(example.items()):
-        if not ids:
-            raise UserError(f"Expected ids for the feature {name!r}. Received: none, in {example}.")
-        try:
-            usual = min(ids) >= 0 and max(ids) < _SMALL
-            values = b"".join(map(small.__getitem__ if usual else _varint, ids))
-        except (TypeError, OverflowError):
-            raise UserError(
-                f"Expected whole numbers of 64 bits in the feature {name!r}. Received: {ids}."
-            ) from None
-        # Int64List.value, packed; Feature.int64_list; the map's key and value; Features.feature
-        feature = _field(b"\x1a", _field(b"\x0a", values))
-        entry = _field(b"\x0a", name.encode("utf-8")) + _field(b"\x12", feature)
-        entries += _field(b"\x0a", entry)
-    return _field(b"\x0a", entries)
-
-
-def frames(records: Sequence[bytes]) -> list[bytes]:
+def frames(records: Iterable[bytes]) -> list[bytes]:
     """Returns the records as a TFRecord file holds them, each in its frame."""
     return list(map(_frame, records))
-
-
-def _frame(record: bytes) -> bytes:
-    length = _LENGTH.pack(len(record))
-    head = length + _CHECKSUM.pack(masked_crc(length))
-    return head + record + _CHECKSUM.pack(masked_crc(record))
 
 
 def bounds(file: bytes) -> Iterator[int]:
@@ -70,30 +38,46 @@ def content(frame: bytes) -> bytes:
     return frame[_HEADER : -_CHECKSUM.size]
 
 
-def _field(tag: bytes, content: bytes) -> bytes:
-    return tag + _varint(len(content)) + content
+def read(path: str | os.PathLike) -> list[bytes]:
+    """Returns a file's records.
+
+    Raises:
+        UserError: if it is truncated, or a checksum is not that of its bytes.
+    """
+    file = pathlib.Path(path).read_bytes()
+    records: list[bytes] = []
+    start = 0
+    while start < len(file):
+        if start + _HEADER > len(file):
+            raise _broken(path, f"it ends in the frame that begins at byte {start}")
+        length = file[start : start + _LENGTH.size]
+        if _CHECKSUM.unpack_from(file, start + _LENGTH.size) != (_crc(length),):
+            raise _broken(path, f"the length at byte {start} is not what was written")
+        begin = start + _HEADER
+        end = begin + _LENGTH.unpack(length)[0]
+        if end + _CHECKSUM.size > len(file):
+            raise _broken(path, f"it ends in the frame that begins at byte {start}")
+        records.append(file[begin:end])
+        if _CHECKSUM.unpack_from(file, end) != (_crc(records[-1]),):
+            number = len(records) - 1
+            raise _broken(path, f"the bytes of record {number} are not what was written")
+        start = end + _CHECKSUM.size
+    return records
 
 
-def _varint(number: int) -> bytes:
-    """A protocol buffer's number: seven bits a byte, the lowest first, and a 1 before if more."""
-    number = operator.index(number)
-    if not -(1 << 63) <= number < 1 << 63:
-        raise OverflowError
-    number &= (1 << 64) - 1
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)
+def _frame(record: bytes) -> bytes:
+    length = _LENGTH.pack(len(record))
+    head = length + _CHECKSUM.pack(_crc(length))
+    return head + record + _CHECKSUM.pack(_crc(record))
 
 
-@functools.cache
-def _small_varints() -> list[bytes]:
-    return [_varint(number) for number in range(_SMALL)]
-
-
-def masked_crc(content: bytes) -> int:
-    """Returns the checksum of some bytes, as a frame has it."""
+def _crc(content: bytes) -> int:
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _broken(path: str | os.PathLike, how: str) -> UserError:
+    return UserError(
+        f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or corrupt "
+        f"one ({how}). Make it again by t2t-datagen --overwrite."
+    )

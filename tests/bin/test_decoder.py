@@ -11,6 +11,7 @@ from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
+from tests.data.record_files import write_examples
 
 SAMPLE = "sampling_method=random,beam_size=1"
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
@@ -21,7 +22,6 @@ OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
 def run(tmp_path_factory):
     """A run directory with a checkpoint of an untrained model, and a dev split."""
     from t2t_repro import Transformer, get_hparams, get_problem
-    from t2t_repro.data import records
     from t2t_repro.training import checkpoints
 
     path = tmp_path_factory.mktemp("run")
@@ -40,7 +40,7 @@ def run(tmp_path_factory):
     )
     checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
     examples = [{"inputs": [5, 6, 1], "targets": [5, 6, 1]}, {"inputs": [9, 1], "targets": [9, 1]}]
-    records.write_examples(problem.filepaths("dev", str(path), 1)[0], examples)
+    write_examples(problem.filepaths("dev", str(path), 1)[0], examples)
     return path
 
 

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from t2t_repro import Transformer, cli, get_hparams, get_problem
 from t2t_repro.bin import decoder, exporter
-from t2t_repro.data import records
 from t2t_repro.errors import UserError
 from t2t_repro.interop import quality
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
+from tests.data.record_files import write_examples
 
 PROBLEM, SET = "text2text_tmpdir", "transformer_test"
 VOCABULARY = "vocab.text2text_tmpdir.32768.subwords"
@@ -128,7 +128,7 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
     data.mkdir()
     shutil.copy(run.path / VOCABULARY, data)
     examples = [{"inputs": [17, 18, 1], "targets": [18, 1]}, {"inputs": [19, 1], "targets": [1]}]
-    records.write_examples(problem.filepaths("dev", data, 1)[0], examples)
+    write_examples(problem.filepaths("dev", data, 1)[0], examples)
     settings = "--decode_hparams=beam_size=1,extra_length=3"
     flags = [f"--output_dir={run.path}", f"--data_dir={data}", settings, *options]
     program(exporter, *flags, "--max_bleu_drop=100", "--gate_samples=1")

@@ -1,8 +1,8 @@
 import pytest
 
-from t2t_repro.data import records
 from t2t_repro.problem import Problem
 from t2t_repro.text.encoders import ByteTextEncoder
+from tests.data.record_files import write_examples
 
 
 class Bytes(Problem):
@@ -31,7 +31,7 @@ def write_split(tmp_path):
             inputs = (ids * source)[: source - 1] + [1]
             examples.append({"inputs": inputs, "targets": [3] * (target - 1) + [1]})
         for shard, path in enumerate(problem.filepaths(split, tmp_path, shards)):
-            records.write_examples(path, examples[shard::shards])
+            write_examples(path, examples[shard::shards])
         return str(tmp_path)
 
     return write

@@ -10,6 +10,7 @@ from t2t_repro.data import packing, pipeline, records
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.text.encoders import ByteTextEncoder
+from tests.data.record_files import write_examples
 
 HPARAMS = HParams(batch_size=72, max_length=7, min_length_bucket=4, length_bucket_step=1.5)
 
@@ -27,7 +28,7 @@ def write(folder, samples, split="train", shards=2):
     problem = Packed()
     packed = list(packing.pack(samples, problem.packed_length, problem.packed_spacing))
     for shard, path in enumerate(problem.filepaths(split, folder, shards)):
-        records.write_examples(path, packed[shard::shards])
+        write_examples(path, packed[shard::shards])
     return packed
 
 
@@ -104,7 +105,7 @@ def test_a_reversed_problem_swaps_segments_and_positions(samples, tmp_path):
 
 
 def test_files_that_are_not_packed_are_refused(samples, tmp_path):
-    records.write_examples(Packed().filepaths("train", tmp_path, 1)[0], samples)
+    write_examples(Packed().filepaths("train", tmp_path, 1)[0], samples)
     with pytest.raises(UserError, match="to have inputs_position for each id of the inputs"):
         batches(tmp_path, 1, training=True)
 

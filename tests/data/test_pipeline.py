@@ -10,6 +10,7 @@ from t2t_repro.data import pipeline, records
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Text2TextProblem
+from tests.data.record_files import write_examples
 
 HPARAMS = HParams(batch_size=60, max_length=16, min_length_bucket=4, length_bucket_step=1.3)
 LENGTHS = [(2 + n % 17, 2 + n * 7 % 15) for n in range(400)]  # up to 18 and 16
@@ -176,9 +177,9 @@ def test_no_example_left_names_the_filter(problem, write_split):
 
 def test_ids_outside_the_vocabulary_are_refused(problem, tmp_path):
     path = problem.filepaths("train", tmp_path, 1)[0]
-    records.write_examples(path, [{"inputs": [2, 1], "targets": [257, 1]}] * 9)
+    write_examples(path, [{"inputs": [2, 1], "targets": [257, 1]}] * 9)
     assert batches(problem, tmp_path, 1)
-    records.write_examples(path, [{"inputs": [2, 1], "targets": [258, 1]}] * 9)
+    write_examples(path, [{"inputs": [2, 1], "targets": [258, 1]}] * 9)
     expected = f"ids below 258 (vocabulary: fixed) in the targets. Received: id 258 in {path}."
     with pytest.raises(UserError, match=re.escape(expected)):
         batches(problem, tmp_path, 1)

@@ -7,31 +7,6 @@ from t2t_repro.data import tfrecord
 from t2t_repro.errors import UserError
 
 
-def test_format_is_that_of_t2t():
-    """The bytes of an Example, as the protocol buffer's definition lays them out."""
-    packed = b"\x0a\x02\x02\x01"  # Int64List.value, packed: 2, 1
-    feature = b"\x1a" + bytes([len(packed)]) + packed
-    entries = b""
-    for name in (b"inputs", b"targets"):
-        entry = b"\x0a" + bytes([len(name)]) + name + b"\x12" + bytes([len(feature)]) + feature
-        entries += b"\x0a" + bytes([len(entry)]) + entry
-    expected = b"\x0a" + bytes([len(entries)]) + entries
-    assert tfrecord.serialize({"targets": [2, 1], "inputs": [2, 1]}) == expected
-
-
-def test_an_empty_feature_is_refused():
-    with pytest.raises(UserError, match="ids for the feature 'targets'. Received: none"):
-        tfrecord.serialize({"inputs": [1], "targets": []})
-
-
-@pytest.mark.parametrize("wrong", [2**63, "word", 1.5])
-def test_what_is_no_id_is_refused(wrong):
-    with pytest.raises(
-        UserError, match="Expected whole numbers of 64 bits in the feature 'inputs'"
-    ):
-        tfrecord.serialize({"inputs": [1, wrong], "targets": [1]})
-
-
 def test_the_checksum_is_crc_32c():
     crc = 0xE3069283  # of these digits, by RFC 3720 and others
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
@@ -51,3 +26,31 @@ def test_bounds_cut_a_file_into_its_frames():
     frames = tfrecord.frames([b"a", b"bcd", b""])
     bounds = list(tfrecord.bounds(b"".join(frames)))
     assert [end - start for start, end in zip(bounds, bounds[1:], strict=False)] == [17, 19, 16]
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"".join(tfrecord.frames([b"the first of three", b"second", b"the third"])))
+    return path
+
+
+@pytest.mark.parametrize("cut", [5, 30, -3])
+def test_a_truncated_file_is_named(path, cut):
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(UserError, match="x to be a whole TFRecord file.*it ends in the frame"):
+        tfrecord.read(path)
+
+
+@pytest.mark.parametrize("byte, how", [(1, "the length at byte 0"), (20, "bytes of record 0")])
+def test_a_changed_byte_is_found(path, byte, how):
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"{how} .*not what was written"):
+        tfrecord.read(path)
+
+
+def test_its_frames_are_those_that_are_written(tmp_path):
+    (tmp_path / "y").write_bytes(b"".join(tfrecord.frames([b"one", b"three"])))
+    assert tfrecord.read(tmp_path / "y") == [b"one", b"three"]

@@ -10,8 +10,8 @@ import pytest
 from keras import ops
 
 from t2t_repro import registry
-from t2t_repro.data import tfrecord
 from t2t_repro.run_directory import RunDirectory
+from tests.data.record_files import write_examples
 
 
 class Cipher(keras.Model):
@@ -132,12 +132,10 @@ def write_reversals():
         folder.mkdir()
         problem, draw = registry.get_problem(name), random.Random(1)
         for split, count in {"train": train, "dev": 9}.items():
-            records = []
+            examples = []
             for _ in range(count):
                 digits = draw.choices([2, 3], k=draw.randint(3, 12))
-                example = {"inputs": [*digits, 1], "targets": [*digits[::-1], 1]}
-                records.append(tfrecord.serialize(example))
-            (path,) = problem.filepaths(split, str(folder), 1)
-            pathlib.Path(path).write_bytes(b"".join(tfrecord.frames(records)))
+                examples.append({"inputs": [*digits, 1], "targets": [*digits[::-1], 1]})
+            write_examples(*problem.filepaths(split, str(folder), 1), examples)
 
     return write

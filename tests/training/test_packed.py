@@ -13,6 +13,7 @@ from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import distribution, optimizers
 from t2t_repro.training.evaluation import Evaluator
+from tests.data.record_files import write_examples
 
 HPARAMS = HParams(
     hidden_size=16,
@@ -73,7 +74,7 @@ def test_training_evaluation_and_decoding(data_dir):
 
     path = Packed().filepaths(Split.EVAL, data_dir / "alone", 1)[0]
     (data_dir / "alone").mkdir()
-    records.write_examples(path, Packed().generate_encoded_samples("", "", Split.EVAL))
+    write_examples(path, Packed().generate_encoded_samples("", "", Split.EVAL))
     hparams = HPARAMS.override("batch_size=9999")
     dev = pipeline.make_dataset(Alone(), Split.EVAL, hparams, data_dir / "alone", training=False)
     alone = Evaluator(model, ["accuracy", "neg_log_perplexity"]).evaluate(dev)

@@ -1,0 +1,11 @@
+"""Small TFRecord files for tests."""
+
+import pathlib
+
+from t2t_repro.data import example, tfrecord
+
+
+def write_examples(path, examples):
+    """Writes a file of {"inputs": ids, "targets": ids}."""
+    frames = tfrecord.frames(map(example.serialize, examples))
+    pathlib.Path(path).write_bytes(b"".join(frames))
