@@ -13,6 +13,7 @@ the previous or the same word, or at the end mark. attention.npz holds the weigh
 """
 
 import dataclasses
+import functools
 import json
 import os
 from pathlib import Path
@@ -22,7 +23,7 @@ from absl import flags
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
-from t2t_repro.runs import trained_run
+from t2t_repro.runs import TrainedRun, trained_run
 
 _READ_BY = {  # what is drawn, and the flags that only it reads
     "source": ("target", "decode_hparams"),
@@ -56,89 +57,156 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
-    _check(args)
-    default = os.path.join(args.output_dir or "", "visualization")
-    folder = Path(args.visualization_dir or default).expanduser()
+    request = cli.request(args, Request)
     written: list[Path] = []
-    if args.source is not None:
-        written += attention(args, folder)
-    if args.positions:
-        written += positions(args, folder)
-    if args.schedules is not None:
-        written += schedules(args.schedules, args.last_step, folder)
+    if request.source is not None:
+        written += attention(request, request.source)
+    if request.positions:
+        written += positions(request)
+    if request.schedules is not None:
+        written += schedules(request, request.schedules)
     for path in written:
         print(f"Written to {path}.")
 
 
-def attention(args: flags.FlagValues, folder: Path) -> list[Path]:
-    """Draws the attention of the sentence that the flags name; returns the files."""
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What t2t-visualize is asked for: its flags, and which of them were `given`.
+
+    Raises:
+        UserError: if nothing is asked for, or a flag is given that nothing asked for reads.
+    """
+
+    output_dir: str | None
+    data_dir: str | None
+    problem: str | None
+    hparams_set: str | None
+    hparams: str
+    source: str | None
+    target: str | None
+    decode_hparams: str | None
+    checkpoint_path: str | None
+    positions: bool
+    length: int | None
+    schedules: str | None
+    last_step: int | None
+    visualization_dir: str | None
+    given: frozenset[str]
+
+    def __post_init__(self):
+        asked = {"source": self.source is not None, "positions": self.positions}
+        asked["schedules"] = self.schedules is not None
+        if not any(asked.values()):
+            raise UserError(
+                'Expected something to draw: --source="a sentence", --positions or '
+                "--schedules=SET,SET. Received: none of them."
+            )
+        for name, own in _READ_BY.items():
+            for flag in own if not asked[name] else ():
+                if flag in self.given:
+                    raise UserError(
+                        f"--{flag} works with --{name}. Received: it alone. Leave it out."
+                    )
+        if self.target is not None and self.decode_hparams:
+            raise UserError(
+                "Expected --target or --decode_hparams. Received: both; a translation that is "
+                "given is not searched for. Leave one out."
+            )
+        if self.positions and not (self.output_dir or self.hparams_set):
+            raise UserError(
+                "Expected --output_dir of a run, or --hparams_set, with --positions. Received: "
+                "neither."
+            )
+
+    @property
+    def folder(self) -> Path:
+        """The folder for the files."""
+        default = os.path.join(self.output_dir or "", "visualization")
+        return Path(self.visualization_dir or default).expanduser()
+
+    @functools.cached_property
+    def run(self) -> TrainedRun:
+        """The run in output_dir.
+
+        Raises:
+            UserError: as `trained_run`.
+        """
+        return trained_run(
+            self.output_dir,
+            self.data_dir,
+            problem=self.problem,
+            hparams_set=self.hparams_set,
+            hparams=self.hparams,
+        )
+
+
+def attention(request: Request, source: str) -> list[Path]:
+    """Draws the attention of a sentence and its translation; returns the files."""
     from t2t_repro.decoding.settings import DecodeHParams
 
-    run = trained_run(**cli.run_flags(args))
-    settings = DecodeHParams.parse(args.decode_hparams or "", run.problem.decode_hparams)
+    run, folder = request.run, request.folder
+    settings = DecodeHParams.parse(request.decode_hparams or "", run.problem.decode_hparams)
 
     import numpy as np
 
     from t2t_repro.views import attention, attention_page, attention_pictures, pictures
 
-    model = run.model(args.checkpoint_path, with_weights=True, say=progress.on_stderr)
+    model = run.model(request.checkpoint_path, with_weights=True, say=progress.on_stderr)
     encoders = run.encoders
-    ids = attention.sentence_ids(model, encoders, args.source, args.target, settings)
+    ids = attention.sentence_ids(model, encoders, source, request.target, settings)
     maps = attention.maps(model, encoders, *ids)
     heads = [head for each in maps for head in attention.heads(each)]
     written = encoders["targets"].decode([i for i in ids[1] if i > 1])
-    files = {f"{each.kind}.png": attention_pictures.weights(each) for each in maps}
-    files["heads.png"] = attention_pictures.overview(heads)
-    for name, figure in files.items():
+    figures = {f"{each.kind}.png": attention_pictures.weights(each) for each in maps}
+    figures["heads.png"] = attention_pictures.overview(heads)
+    for name, figure in figures.items():
         pictures.save(figure, folder / name)
     with writing(folder / "attention.npz", "wb") as file:
         weights = {each.kind: each.weights for each in maps}
         np.savez_compressed(file, **weights)  # type: ignore[arg-type]
     content = {
-        "source": args.source,
+        "source": source,
         "target": written,
-        "target_is_the_models_own": args.target is None,
+        "target_is_the_models_own": request.target is None,
         "source_tokens": attention.tokens(encoders["inputs"], ids[0]),
         "target_tokens": attention.tokens(encoders["targets"], ids[1]),
         "heads": [dataclasses.asdict(head) for head in heads],
     }
-    texts = {
-        "heads.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n",
-        "attention.html": attention_page.page(maps, heads, f"What {run.path.name} looks at"),
-    }
-    for name, text in texts.items():
-        write_text_atomic(folder / name, text)
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_text_atomic(folder / "heads.json", text)
     write_csv(folder / "heads.csv", attention.rows(heads))
-    print(f"{args.source}\n{written}")
+    page = attention_page.page(maps, heads, f"What {run.path.name} looks at")
+    write_text_atomic(folder / "attention.html", page)
+    print(f"{source}\n{written}")
     for each in maps:
-        print(f"{each.title}: {_summary(each.kind, heads)}")
-    names = (*files, "attention.npz", "heads.json", "heads.csv", "attention.html")
+        print(f"{each.title}: {attention.summary(each.kind, heads)}")
+    names = (*figures, "attention.npz", "heads.json", "heads.csv", "attention.html")
     return [folder / name for name in names]
 
 
-def positions(args: flags.FlagValues, folder: Path) -> list[Path]:
+def positions(request: Request) -> list[Path]:
     """Draws the positions of a run's model, or the signal of an hparam set; returns the files."""
-    from t2t_repro.views import pictures
-    from t2t_repro.views import positions as report
+    from t2t_repro.views import positions
 
-    if args.output_dir:
-        run = trained_run(**cli.run_flags(args))
-        model = run.model(args.checkpoint_path, say=progress.on_stderr)
-        signals = report.of_model(model, args.length)
+    if request.output_dir:
+        model = request.run.model(request.checkpoint_path, say=progress.on_stderr)
+        signals = positions.of_model(model, request.length)
     else:
-        hparams = registry.get_hparams(args.hparams_set, args.hparams)
+        assert request.hparams_set  # or it would have been refused
+        hparams = registry.get_hparams(request.hparams_set, request.hparams)
         if hparams.pos != "timing":
             raise UserError(
                 f"Expected an hparam set with pos=timing. Received: pos={hparams.pos}, whose "
                 "positions only a trained model has. Give --output_dir of a run."
             )
-        signals = {"sinusoids": report.sinusoids(args.length or report.LENGTH, hparams.hidden_size)}
-    pictures.save(report.picture(signals), folder / "positions.png")
-    write_csv(folder / "positions.csv", report.rows(signals), ".6f")
-    return [folder / "positions.png", folder / "positions.csv"]
+        length = request.length or positions.LENGTH
+        signals = {"sinusoids": positions.sinusoids(length, hparams.hidden_size)}
+    return _draw(
+        request.folder / "positions", positions.picture(signals), positions.rows(signals), ".6f"
+    )
 
 
-def schedules(names: str, last_step: int | None, folder: Path) -> list[Path]:
+def schedules(request: Request, names: str) -> list[Path]:
     """Draws the learning rates of hparam sets, with commas between; returns the files."""
     sets = {name: registry.get_hparams(name) for part in names.split(",") if (name := part.strip())}
     if not sets:
@@ -146,51 +214,26 @@ def schedules(names: str, last_step: int | None, folder: Path) -> list[Path]:
             f'Expected --schedules="set,set". Received: {names!r}. t2t-trainer --registry_help '
             "lists the hparam sets."
         )
-    from t2t_repro.views import pictures
-    from t2t_repro.views import schedules as report
+    from t2t_repro.views import schedules
 
-    at = report.steps(sets, last_step)
-    rates = report.rates(sets, at)
-    pictures.save(report.picture(at, rates), folder / "schedules.png")
-    write_csv(folder / "schedules.csv", report.rows(at, rates), ".8g")
+    at = schedules.steps(sets, request.last_step)
+    rates = schedules.rates(sets, at)
+    written = _draw(
+        request.folder / "schedules", schedules.picture(at, rates), schedules.rows(at, rates), ".8g"
+    )
     for name, values in rates.items():
         top = int(values.argmax())
         print(f"{name}: {values[top]:.3e} at step {at[top]}, {values[-1]:.3e} at step {at[-1]}")
-    return [folder / "schedules.png", folder / "schedules.csv"]
+    return written
 
 
-def _summary(kind: str, heads) -> str:
-    """Returns such as "12 heads; 2 look at next (0.1 1.3), 1 at end (2.0)"."""
-    of_kind = [head for head in heads if head.kind == kind]
-    named: dict[str, list[str]] = {}
-    for head in of_kind:
-        if head.looks_at:
-            named.setdefault(head.looks_at, []).append(f"{head.layer}.{head.head}")
-    what = [f"{len(numbers)} at {name} ({' '.join(numbers)})" for name, numbers in named.items()]
-    return f"of {len(of_kind)} heads look {', '.join(what) or 'none mostly at one place'}"
+def _draw(path: Path, figure, rows: list[list], floats: str) -> list[Path]:
+    """Writes a picture and its numbers under a name; returns both files."""
+    from t2t_repro.views import pictures
 
-
-def _check(args: flags.FlagValues) -> None:
-    """Refuses what draws nothing, and flags that nothing asked for reads."""
-    asked = [name for name in _READ_BY if args[name].present and args[name].value is not False]
-    if not asked:
-        raise UserError(
-            'Expected something to draw: --source="a sentence", --positions or '
-            "--schedules=SET,SET. Received: none of them."
-        )
-    for name, own in _READ_BY.items():
-        for flag in own if name not in asked else ():
-            if args[flag].present:
-                raise UserError(f"--{flag} works with --{name}. Received: it alone. Leave it out.")
-    if args.target is not None and args.decode_hparams:
-        raise UserError(
-            "Expected --target or --decode_hparams. Received: both; a translation that is given "
-            "is not searched for. Leave one out."
-        )
-    if args.positions and not (args.output_dir or args.hparams_set):
-        raise UserError(
-            "Expected --output_dir of a run, or --hparams_set, with --positions. Received: neither."
-        )
+    pictures.save(figure, path.with_suffix(".png"))
+    write_csv(path.with_suffix(".csv"), rows, floats)
+    return [path.with_suffix(".png"), path.with_suffix(".csv")]
 
 
 console = cli.program(__name__, "t2t-visualize", __doc__, define_flags, main)

@@ -22,6 +22,8 @@ START = "<start>"  # the zero vector, which the decoder reads before it has writ
 LONGEST = 256  # tokens; beyond that a page of all heads holds too much for a browser
 LOOKS_AT = 0.5  # a head looks at something if that gets at least this share of its weight
 
+SHARES = ("previous", "same", "next", "first", "end")  # the places whose share is counted
+
 # Name, title, and the scope of a layer's weights in what the model returns.
 KINDS = (
     ("encoder", "Encoder self-attention", "encoder/layer_{}/self_attention"),
@@ -137,13 +139,13 @@ def maps(
         "encoder-decoder": (written, read),
         "decoder": (written, [START, *written[:-1]]),
     }
-    found = []
+    made = []
     for kind, title, scope in KINDS:
         names = (scope.format(i) for i in range(len(weights)))
         layers = [weights[name] for name in names if name in weights]
         if layers:
-            found.append(Maps(kind, title, *labels[kind], np.stack(layers)))
-    return found
+            made.append(Maps(kind, title, *labels[kind], np.stack(layers)))
+    return made
 
 
 def tokens(encoder: Any, ids: Sequence[int]) -> list[str]:
@@ -173,6 +175,20 @@ def rows(heads: Sequence[Head]) -> list[dict[str, Any]]:
         {k: round(v, 6) if isinstance(v, float) else v for k, v in dataclasses.asdict(head).items()}
         for head in heads
     ]
+
+
+def summary(kind: str, heads: Sequence[Head]) -> str:
+    """Returns such as "of 12 heads look 2 at next (0.1 1.3), 1 at end (2.0)"."""
+    of_kind = [head for head in heads if head.kind == kind]
+    places: dict[str, list[str]] = {}
+    for head in of_kind:
+        if head.looks_at:
+            places.setdefault(head.looks_at, []).append(f"{head.layer}.{head.head}")
+    what = [f"{len(numbers)} at {name} ({' '.join(numbers)})" for name, numbers in places.items()]
+    if not what:
+        named = [name for name in SHARES if any(getattr(h, name) is not None for h in of_kind)]
+        what = [f"none mostly at one of {', '.join(named)}"]
+    return f"of {len(of_kind)} heads look {', '.join(what)}"
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:

@@ -20,23 +20,23 @@ from t2t_repro.views.attention import LOOKS_AT, Head, Maps
 STEPS = 65535  # weights are stored as 16-bit shares of 1
 
 
-def page(found: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
+def page(maps: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
     """Returns the page.
 
     Args:
-        found: what attention.maps returned.
+        maps: what attention.maps returned.
         heads: what attention.heads says of each head in it.
         title: above the page.
     """
     template = importlib.resources.files(__package__).joinpath("attention_page.html")
     text = template.read_text(encoding="utf-8")
     content = {
-        "maps": [_stored(each) for each in found],
+        "maps": [_stored(each) for each in maps],
         "heads": [_finite(dataclasses.asdict(head)) for head in heads],
     }
     # In a script element only "</script" and "<!--" mean something: without "<" there is neither.
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
-    words = {each.kind: each for each in found}
+    words = {each.kind: each for each in maps}
     sides: dict[str, list[str]] = {"SOURCE": [], "TARGET": []}
     if "encoder-decoder" in words:
         both = words["encoder-decoder"]

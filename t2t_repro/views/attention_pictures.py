@@ -1,38 +1,29 @@
 """Attention as pictures: the heads of a model side by side, and what they do at a glance."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from t2t_repro.views import pictures
-from t2t_repro.views.attention import Head, Maps
+from t2t_repro.views.attention import SHARES, Head, Maps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LABELLED = 24  # words, beyond which a picture's axes have numbers
-_SHARES = ("previous", "same", "next", "first", "end")
 
 
 def weights(of: Maps) -> "Figure":
     """Draws every head of every layer: a row for each layer, dark is 1."""
     layers, heads = of.weights.shape[:2]
-    queries, keys = len(of.queries), len(of.keys)
     figure, axes = pictures.figure(
         heads, layers, title=of.title, width=1.5, height=1.55, grid=False
     )
     for i, each in enumerate(np.atleast_1d(axes)):
         layer, head = divmod(i, heads)
-        each.imshow(of.weights[layer, head], cmap=pictures.HEAT, vmin=0, vmax=1, aspect="auto")
-        each.set_title(f"layer {layer}, head {head}", fontsize=7, pad=2)
-        each.set_xticks([])
-        each.set_yticks([])
-        if head == 0 and queries <= _LABELLED:
-            each.set_yticks(range(queries), of.queries, fontsize=4)
-        if layer == layers - 1 and keys <= _LABELLED:
-            each.set_xticks(range(keys), of.keys, fontsize=4, rotation=90)
-        each.tick_params(length=0, pad=1)
+        _heat(each, of.weights[layer, head], f"layer {layer}, head {head}")
+        _label(each, of, queries=head == 0, keys=layer == layers - 1)
     return figure
 
 
@@ -41,29 +32,38 @@ def layers(of: Maps) -> "Figure":
     title = f"{of.title}: mean of the heads"
     figure, axes = pictures.figure(len(of.weights), title=title, width=2.4, height=2.6, grid=False)
     for layer, each in enumerate(np.atleast_1d(axes)):
-        mean = of.weights[layer].mean(axis=0)
-        each.imshow(mean, cmap=pictures.HEAT, vmin=0, vmax=1, aspect="auto")
-        each.set_title(f"layer {layer}", fontsize=7, pad=2)
-        few = len(of.keys) <= _LABELLED
-        each.set_xticks(*((range(len(of.keys)), of.keys) if few else ([],)))
-        few = layer == 0 and len(of.queries) <= _LABELLED
-        each.set_yticks(*((range(len(of.queries)), of.queries) if few else ([],)))
-        each.tick_params(length=0, pad=1, labelsize=4)
-        each.tick_params(axis="x", rotation=90)
+        _heat(each, of.weights[layer].mean(axis=0), f"layer {layer}")
+        _label(each, of, queries=layer == 0, keys=True)
     return figure
 
 
-def overview(found: Sequence[Head]) -> "Figure":
+def _heat(axes: Any, values: np.ndarray, title: str) -> None:
+    axes.imshow(values, cmap=pictures.HEAT, vmin=0, vmax=1, aspect="auto")
+    axes.set_title(title, fontsize=7, pad=2)
+
+
+def _label(axes: Any, of: Maps, queries: bool, keys: bool) -> None:
+    """Writes the words beside a map, where they are asked for and few enough to be read."""
+    axes.tick_params(length=0, pad=1)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    if queries and len(of.queries) <= _LABELLED:
+        axes.set_yticks(range(len(of.queries)), of.queries, fontsize=4)
+    if keys and len(of.keys) <= _LABELLED:
+        axes.set_xticks(range(len(of.keys)), of.keys, fontsize=4, rotation=90)
+
+
+def overview(of: Sequence[Head]) -> "Figure":
     """Draws the entropy of all heads, and their share of weight on each place; dark is most."""
-    kinds = list(dict.fromkeys(head.kind for head in found))
-    names = ("entropy", *_SHARES)
+    kinds = list(dict.fromkeys(head.kind for head in of))
+    names = ("entropy", *SHARES)
     figure, axes = pictures.figure(
         len(names), len(kinds), title="What the heads look at", width=1.9, height=1.9, grid=False
     )
-    most = max((head.entropy for head in found), default=0.0) or 1.0
+    most = max((head.entropy for head in of), default=0.0) or 1.0
     for i, each in enumerate(np.atleast_1d(axes)):
         kind, name = kinds[i // len(names)], names[i % len(names)]
-        of_kind = [head for head in found if head.kind == kind]
+        of_kind = [head for head in of if head.kind == kind]
         layers = 1 + max(head.layer for head in of_kind)
         values = np.array([getattr(head, name) for head in of_kind], float).reshape(layers, -1)
         limit = most if name == "entropy" else 1.0

@@ -124,3 +124,14 @@ def test_a_sentence_longer_than_the_model_was_made_for(golden_case):
     long = DecodeHParams.parse("beam_size=1")
     with pytest.raises(UserError, match="Expected the model's own translation of at most 6 tokens"):
         attention.sentence_ids(untrained, ENCODERS, "w5", None, long)
+
+
+def test_the_heads_are_summed_up_by_what_they_look_at():
+    read = ["a", "b", "c", "<EOS>"]
+    weights = np.stack([np.stack([np.eye(4), np.eye(4)[::-1]])]).astype("float32")
+    reversing = attention.Maps("encoder-decoder", "", read, read, weights)
+    both = attention.heads(reversing)
+    assert attention.summary("encoder-decoder", both) == "of 2 heads look 1 at same (0.0)"
+    assert attention.summary("encoder-decoder", both[1:]) == (
+        "of 1 heads look none mostly at one of previous, same, next, first, end"
+    )
