@@ -8,7 +8,7 @@ import dataclasses
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from absl import flags
@@ -174,6 +174,25 @@ def define_run_flags(f: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]) -> None:
+    """Refuses flags that were given without the one that alone reads them.
+
+    Args:
+        args: the parsed flags.
+        needs: {flag: the flag, or flags, of which it needs one}.
+
+    Raises:
+        UserError: naming both.
+    """
+    for flag, others in needs.items():
+        others = (others,) if isinstance(others, str) else others
+        if args[flag].present and all(args[name].value in (None, False, "") for name in others):
+            raise UserError(
+                f"--{flag} has no effect without {' or '.join(f'--{name}' for name in others)}. "
+                "Received: it alone. Leave it out."
+            )
 
 
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:

@@ -172,3 +172,24 @@ def browser(tmp_path_factory):
     spec.loader.exec_module(webdriver)
     with webdriver.chromium(tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
+
+
+class FakeClock:
+    """Tells its own time; a nap moves it, and is counted and told to `after_nap`."""
+
+    def __init__(self, after_nap=lambda naps: None):
+        self.now, self.naps, self._after_nap = 0.0, 0, after_nap
+
+    def time(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.naps += 1
+        self._after_nap(self.naps)
+
+
+@pytest.fixture
+def make_clock():
+    """Makes a clock for `waiting.appearing`."""
+    return FakeClock

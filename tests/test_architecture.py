@@ -17,7 +17,7 @@ PACKAGE = "t2t_repro"
 FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
-        *("progress", "processes", "memory", "schema", "page_policy", "fields"),
+        *("progress", "waiting", "processes", "memory", "schema", "page_policy", "fields"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

@@ -162,3 +162,18 @@ def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         made[1]()
     assert "Expected flags only. Received: '6'." in capsys.readouterr().err
+
+
+def test_a_flag_that_nothing_reads_is_refused(capsys):
+    def check(args):
+        cli.check_needs(args, {"steps": "fast", "data_dir": ("fast", "output_dir")})
+
+    for flags_given, message in [
+        (["--steps=3"], "--steps has no effect without --fast. Received: it alone. Leave it out."),
+        (["--data_dir=a"], "--data_dir has no effect without --fast or --output_dir."),
+        (["--steps=3", "--nofast"], "--steps has no effect without --fast."),
+    ]:
+        assert run(*flags_given, main=check) == 2
+        assert message in capsys.readouterr().err
+    assert run("--steps=3", "--fast", "--data_dir=a", main=check) == 0
+    assert run("--data_dir=a", "--output_dir=b", main=check) == 0

@@ -6,15 +6,18 @@ writes a run directory: decode with t2t-decoder --output_dir=t2t_runs/ende/avg. 
 ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 before it.
 """
 
+import dataclasses
 import pathlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.waiting import appearing
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -40,58 +43,68 @@ def main(args: flags.FlagValues) -> None:
             "Expected --last_only without --wait_minutes: it is not known which is the last. "
             f"Received: --wait_minutes={args.wait_minutes}."
         )
-    average_all(
-        RunDirectory(args.model_dir),
-        RunDirectory(args.output_dir),
-        args.n,
-        min_steps=args.min_steps,
-        wait_minutes=args.wait_minutes,
-        last_only=args.last_only,
-    )
+    average_all(cli.request(args, AverageRequest))
 
 
-def average_all(
-    run: RunDirectory,
-    out: RunDirectory,
-    n: int,
-    *,
-    min_steps: int = 0,
-    wait_minutes: float = 0,
-    last_only: bool = False,
-    say: Callable[[str], None] = print,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[pathlib.Path]:
-    """Writes the average of each `n` successive checkpoints of `run` as a run directory.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AverageRequest:
+    """The flags of t2t-avg-all, by their names.
 
-    Args:
-        run: the run; it keeps its checkpoints.
-        out: gets the averages, and the run's files but for its metrics and checkpoints.
+    Attributes:
+        model_dir: the run; it keeps its checkpoints.
+        output_dir: gets the averages, and the run's files but for its metrics and checkpoints.
         n: how many checkpoints to average.
         min_steps: ignore checkpoints of fewer steps.
         wait_minutes: wait this long for another checkpoint before the end.
         last_only: write the average of the last `n` alone.
+    """
+
+    model_dir: str
+    output_dir: str
+    n: int = 8
+    min_steps: int = 0
+    wait_minutes: float = 0
+    last_only: bool = False
+
+
+def average_all(
+    request: AverageRequest, *, say: Callable[[str], None] = print, clock: Any = time
+) -> list[pathlib.Path]:
+    """Writes the average of each `n` successive checkpoints of a run as a run directory.
+
+    Args:
+        request: of which run, and which.
         say: gets a line for each average.
-        sleep: waits the seconds it is given.
+        clock: as in `waiting.appearing`.
 
     Returns:
         The checkpoints written.
 
     Raises:
-        UserError: if there are fewer than `n` checkpoints, or both runs are one.
+        UserError: if there are fewer than `n` checkpoints, one is damaged, or both runs are one.
     """
-    from t2t_repro.training import averaging
+    from t2t_repro.training import averaging, checkpoints
 
+    run, out = RunDirectory(request.model_dir), RunDirectory(request.output_dir)
+    n, least = request.n, request.min_steps
     run.config()  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
-    paths = _checkpoints(run, min_steps, wait_minutes, sleep)
-    if last_only:
-        paths = iter(list(paths)[-n:])
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 
+    def found() -> Iterator[pathlib.Path]:
+        for path in appearing(
+            lambda: {checkpoints.step_of(p): p for p in checkpoints.list_checkpoints(run.path)},
+            min_steps=least,
+            wait_minutes=request.wait_minutes,
+            clock=clock,
+        ):
+            checkpoints.verify(path)
+            yield path
+
     def counted() -> Iterator[pathlib.Path]:
-        for path in paths:
+        for path in list(found())[-n:] if request.last_only else found():
             seen.append(path)
             yield path
 
@@ -103,29 +116,9 @@ def average_all(
     if not written:
         raise UserError(
             f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: {len(seen)}"
-            f"{f' from step {min_steps} on' if min_steps else ''}. Lower --n, or train on."
+            f"{f' from step {least} on' if least else ''}. Lower --n, or train on."
         )
     return written
-
-
-def _checkpoints(
-    run: RunDirectory, min_steps: int, wait_minutes: float, sleep: Callable[[float], None]
-) -> Iterator[pathlib.Path]:
-    """Yields the whole checkpoints by step, and new ones as they appear."""
-    from t2t_repro.training import checkpoints
-
-    last, waited = min_steps - 1, 0.0
-    while True:
-        found = [p for p in checkpoints.list_checkpoints(run.path) if checkpoints.step_of(p) > last]
-        for path in found:
-            checkpoints.verify(path)
-            last, waited = checkpoints.step_of(path), 0.0
-            yield path
-        if waited >= 60 * wait_minutes:
-            return
-        if not found:
-            sleep(10)
-            waited += 10
 
 
 console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_repro import cli, progress, runs
-from t2t_repro.bin import bleu
+from t2t_repro.scoring import files
+from t2t_repro.views import scores
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.engine import Engine
@@ -80,7 +81,7 @@ def main(args: flags.FlagValues) -> None:
     job = DecodeJob.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
     job.carry_out((_ctranslate2 if quick else _model)(job, run), progress.on_stderr)
     if job.request.decode_reference and not job.request.decode_interactive:
-        bleu.print_table(bleu.score_files(job.target, job.request.decode_reference))
+        scores.print_table(files.score_files(job.target, job.request.decode_reference))
 
 
 def _model(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":

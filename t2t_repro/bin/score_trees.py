@@ -226,8 +226,7 @@ def main(args: flags.FlagValues) -> None:
         raise UserError(
             f"Expected one of --predicted=FILE and --predicted_tags=FILE. Received: {received}."
         )
-    if args.predicted is not None and args.trees_file is not None:
-        raise UserError("--trees_file has no effect without --predicted_tags. Leave it out.")
+    cli.check_needs(args, {"trees_file": "predicted_tags"})
     gold_parts_of_speech = args.gold_parts_of_speech
     if gold_parts_of_speech is None:
         gold_parts_of_speech = args.predicted is None

@@ -12,22 +12,28 @@ the trainer has removed in the meantime, or that is not whole, is named and pass
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from t2t_repro import cli, progress
-from t2t_repro.bin import bleu
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_csv, write_text_atomic
-from t2t_repro.problem import OutputType
+from t2t_repro.files import write_text_atomic
+from t2t_repro.problem import OutputType, Problem
 from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.scoring.files import StepFile, files_by_step, score_files
+from t2t_repro.views import scores as view
+from t2t_repro.waiting import appearing
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.settings import DecodeHParams
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"
@@ -71,51 +77,75 @@ def main(args: flags.FlagValues) -> None:
     run = trained_run(
         args.model_dir, args.data_dir, problem=args.problem, hparams_set=args.hparams_set
     )
-    beams = {"beam_size": args.beam_size, "alpha": args.alpha}
-    given = [f"{name}={value}" for name, value in beams.items() if value is not None]
-    results = []
-    for file, scores in translate_all(
-        run,
-        args.source,
-        args.translations_dir,
-        ",".join([*given, *filter(None, [args.decode_hparams])]),
-        reference=args.reference,
-        min_steps=args.min_steps,
-        wait_minutes=args.wait_minutes,
-    ):
+    request, results = cli.request(args, TranslateAllRequest), []
+    for file, scores in translate_all(run, request):
         print(f"{file.path}: " + (f"{scores.sacrebleu.score:.2f} BLEU" if scores else "translated"))
         if scores:
             results.append((file, scores))
-            write_scores(pathlib.Path(args.translations_dir), results)
+            view.write_curve(pathlib.Path(request.translations_dir), results)
     if results:
-        bleu.print_step_table(results)
-        print(f"Written to {args.translations_dir}: scores.json, scores.csv, scores.png")
+        view.print_step_table(results)
+        print(f"Written to {request.translations_dir}: scores.json, scores.csv, scores.png")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TranslateAllRequest:
+    """The flags of t2t-translate-all, by their names.
+
+    Attributes:
+        source: the file to translate.
+        reference: the right translations; None: there are none.
+        translations_dir: gets PROBLEM-STEP of each checkpoint.
+        min_steps: checkpoints of fewer steps are passed over.
+        wait_minutes: for how long to wait for a next checkpoint.
+        beam_size: None: that of `decode_hparams`; so `alpha`.
+        decode_hparams: how to decode.
+    """
+
+    source: str
+    reference: str | None = None
+    translations_dir: str = "translations"
+    min_steps: int = 0
+    wait_minutes: float = 0
+    beam_size: int | None = None
+    alpha: float | None = None
+    decode_hparams: str = ""
+
+    def settings(self, problem: Problem) -> "DecodeHParams":
+        """Returns how to decode.
+
+        Raises:
+            UserError: on what has no effect on whole files of text.
+        """
+        from t2t_repro.decoding.settings import DecodeHParams
+
+        beams = {"beam_size": self.beam_size, "alpha": self.alpha}
+        given = [f"{name}={value}" for name, value in beams.items() if value is not None]
+        text = ",".join([*given, *filter(None, [self.decode_hparams])])
+        settings = DecodeHParams.parse(text, problem.decode_hparams)
+        for name in ("shards", "return_token_scores"):
+            if getattr(settings, name) != getattr(DecodeHParams(), name):
+                raise UserError(
+                    f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
+                    f"{name}={getattr(settings, name)}. Leave it out."
+                )
+        return settings
 
 
 def translate_all(
     run: TrainedRun,
-    source: str,
-    translations_dir: str | os.PathLike,
-    decode_hparams: str = "",
+    request: TranslateAllRequest,
     *,
-    reference: str | None = None,
-    min_steps: int = 0,
-    wait_minutes: float = 0,
     say: Callable[[str], None] = progress.on_stderr,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[tuple[bleu.StepFile, Any]]:
+    clock: Any = time,
+) -> Iterator[tuple[StepFile, Any]]:
     """Yields the translation of each checkpoint, and its BLEU scores (None without a reference).
 
     Args:
         run: the run.
-        source: the file to translate.
-        translations_dir: gets PROBLEM-STEP of each checkpoint.
-        decode_hparams: how to decode.
-        reference: the right translations.
-        min_steps: checkpoints of fewer steps are passed over.
-        wait_minutes: for how long to wait for a next checkpoint.
+        request: what to translate, and how.
         say: receives messages and the progress.
-        sleep: waits the seconds it is given.
+        clock: as in `waiting.appearing`.
 
     Raises:
         UserError: if there is no checkpoint at all, the problem is one of trees, or the folder
@@ -123,38 +153,34 @@ def translate_all(
     """
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import translate_file
-    from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.decoding.translate import Translator
     from t2t_repro.training import checkpoints
 
-    problem, folder = run.problem, pathlib.Path(translations_dir).expanduser()
+    problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
     if problem.output_type == OutputType.TREE:
         raise UserError(
             f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
             "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
         )
-    settings = DecodeHParams.parse(decode_hparams, problem.decode_hparams)
-    for name in ("shards", "return_token_scores"):
-        if getattr(settings, name) != getattr(DecodeHParams(), name):
-            raise UserError(
-                f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
-                f"{name}={getattr(settings, name)}. Leave it out."
-            )
-    _check_folder(folder, {"decode_hparams": vars(settings), "problem": problem.name}, source)
+    settings = request.settings(problem)
+    _check_folder(
+        folder, {"decode_hparams": vars(settings), "problem": problem.name}, request.source
+    )
     model = run.new_model()
     translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
-
-    def steps() -> set[int]:
-        """Those of all checkpoints, and of translations whose checkpoint may be gone."""
-        saved = {checkpoints.step_of(path) for path in checkpoints.list_checkpoints(run.path)}
-        files = bleu.step_files(folder)
-        return saved | {file.step for file in files if file.path.name == name_of(file.step)}
 
     def name_of(step: int) -> str:
         return f"{run.config.problem}-{step}"
 
+    def steps() -> dict[int, int]:
+        """Those of all checkpoints, and of translations whose checkpoint may be gone."""
+        saved = [checkpoints.step_of(path) for path in checkpoints.list_checkpoints(run.path)]
+        made = [step for step in files_by_step(folder) if (folder / name_of(step)).exists()]
+        return {step: step for step in saved + made}
+
     seen = 0
-    for step in appearing(steps, min_steps, wait_minutes, sleep):
+    least, minutes = request.min_steps, request.wait_minutes
+    for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
         path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         seen += 1
         if target.exists():
@@ -168,34 +194,15 @@ def translate_all(
                 say(f"Passing over {path.name}, which is gone or not whole. {error}")
                 continue
             say(f"Translating with {path}")
-            translate_file(translator, source, target, report=say)
+            translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))
-        yield bleu.StepFile(target, step), reference and bleu.score_files(target, reference)
+        scores = score_files(target, request.reference) if request.reference else None
+        yield StepFile(target, step), scores
     if not seen:
         raise UserError(
             f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"
-            f"{f' from step {min_steps} on' if min_steps else ''}. Give --wait_minutes to wait."
+            f"{f' from step {least} on' if least else ''}. Give --wait_minutes to wait."
         )
-
-
-def appearing(
-    steps: Callable[[], set[int]],
-    min_steps: int,
-    wait_minutes: float,
-    sleep: Callable[[float], None],
-) -> Iterator[int]:
-    """Yields what `steps` holds in ascending order, and new ones as they appear in it."""
-    last, waited = min_steps - 1, 0.0
-    while True:
-        found = [step for step in steps() if step > last]
-        if found:  # asked again after each, for a trainer removes old checkpoints
-            last, waited = min(found), 0.0
-            yield last
-        elif waited >= 60 * wait_minutes:
-            return
-        else:
-            sleep(10)
-            waited += 10
 
 
 def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) -> None:
@@ -212,31 +219,6 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) 
             f"Received: another; {path} has it. Give another --translations_dir."
         )
     write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
-
-
-def write_scores(folder: pathlib.Path, results: list[tuple[bleu.StepFile, Any]]) -> None:
-    """Writes scores.json, scores.csv and the curve scores.png of some translations."""
-    from t2t_repro.views import pictures
-
-    rows = [
-        {"translation": str(file.path), "step": file.step, **scores.as_dict()}
-        for file, scores in results
-    ]
-    write_text_atomic(folder / "scores.json", json.dumps(rows, indent=1) + "\n")
-    names = [name for name, value in rows[0].items() if isinstance(value, dict)]
-    table = [[row["step"], *(row[name]["score"] for name in names)] for row in rows]
-    write_csv(folder / "scores.csv", [["step", *names], *table])
-    figure, axes = pictures.figure(title=folder.name)
-    steps = [row["step"] for row in rows]
-    for name, label in (("sacrebleu", "sacreBLEU, cased"), ("t2t_uncased", "t2t-bleu, uncased")):
-        values = [row[name]["score"] for row in rows]
-        axes.plot(steps, values, marker=".", label=label)
-        best = max(range(len(values)), key=values.__getitem__)
-        axes.annotate(f"{values[best]:.2f}", (steps[best], values[best]), fontsize=8)
-    axes.set_xlabel("step")
-    axes.set_ylabel("BLEU")
-    axes.legend(fontsize=8)
-    pictures.save(figure, folder / "scores.png")
 
 
 console = cli.program(__name__, "t2t-translate-all", __doc__, define_flags, main)

@@ -25,10 +25,11 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.runs import TrainedRun, trained_run
 
-_READ_BY = {  # what is drawn, and the flags that only it reads
-    "source": ("target", "decode_hparams"),
-    "positions": ("length",),
-    "schedules": ("last_step",),
+_NEEDS = {
+    "target": "source",
+    "decode_hparams": "source",
+    "length": "positions",
+    "last_step": "schedules",
 }
 
 
@@ -57,6 +58,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
+    cli.check_needs(args, _NEEDS)
     request = cli.request(args, Request)
     written: list[Path] = []
     if request.source is not None:
@@ -71,10 +73,10 @@ def main(args: flags.FlagValues) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What t2t-visualize is asked for: its flags, and which of them were `given`.
+    """What t2t-visualize is asked for: its flags, by their names.
 
     Raises:
-        UserError: if nothing is asked for, or a flag is given that nothing asked for reads.
+        UserError: if nothing is asked for, or flags contradict each other.
     """
 
     output_dir: str | None
@@ -91,22 +93,13 @@ class Request:
     schedules: str | None
     last_step: int | None
     visualization_dir: str | None
-    given: frozenset[str]
 
     def __post_init__(self):
-        asked = {"source": self.source is not None, "positions": self.positions}
-        asked["schedules"] = self.schedules is not None
-        if not any(asked.values()):
+        if self.source is None and self.schedules is None and not self.positions:
             raise UserError(
                 'Expected something to draw: --source="a sentence", --positions or '
                 "--schedules=SET,SET. Received: none of them."
             )
-        for name, own in _READ_BY.items():
-            for flag in own if not asked[name] else ():
-                if flag in self.given:
-                    raise UserError(
-                        f"--{flag} works with --{name}. Received: it alone. Leave it out."
-                    )
         if self.target is not None and self.decode_hparams:
             raise UserError(
                 "Expected --target or --decode_hparams. Received: both; a translation that is "

@@ -19,17 +19,20 @@ TRAIN = "train"  # the kind whose events lie in the run directory itself
 
 
 class EventWriter:
-    """Writes events into a run directory: those of "train" into it, others into a subfolder."""
+    """Writes events into a folder: those of "train" and of "" into it, others into a subfolder."""
 
     def __init__(self, folder: str | os.PathLike):
         self._folder = pathlib.Path(folder)
         self._writers: dict[str, Any] = {}
 
-    def scalars(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """Writes {name: value}."""
+    def scalars(
+        self, kind: str, step: int, values: Mapping[str, float], wall_time: float | None = None
+    ) -> None:
+        """Writes {name: value}, under the time `wall_time` in seconds; None: the present."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        self._add(kind, step, [Summary.Value(tag=k, simple_value=v) for k, v in values.items()])
+        scalars = [Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
+        self._add(kind, step, scalars, wall_time)
 
     def text(self, kind: str, step: int, name: str, markdown: str) -> None:
         """Writes text in Markdown."""
@@ -85,12 +88,18 @@ class EventWriter:
         tensor = tensor_util.make_tensor_proto(np.array(strings, dtype=object))
         self._add(kind, step, [Summary.Value(tag=name, tensor=tensor, metadata=metadata)])
 
-    def _add(self, kind: str, step: int, values: list) -> None:
+    def close(self) -> None:
+        """Ends the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _add(self, kind: str, step: int, values: list, wall_time: float | None = None) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         writer = self._writer(kind)
-        writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        when = time.time() if wall_time is None else wall_time
+        writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
         writer.flush()
 
     def _writer(self, kind: str) -> Any:

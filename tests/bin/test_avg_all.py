@@ -43,6 +43,11 @@ def run(*argv):
     cli.run("t2t-avg-all", avg_all.__doc__, avg_all.define_flags, avg_all.main, list(argv))
 
 
+def request(run, tmp_path, **flags):
+    out = str(tmp_path / "avg")
+    return avg_all.AverageRequest(model_dir=str(run.path), output_dir=out, **flags)
+
+
 def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys):
     out = tmp_path / "avg"
     run(f"--model_dir={trained.path}", f"--output_dir={out}", "--n=3")
@@ -61,29 +66,21 @@ def test_only_the_last(trained, tmp_path):
 
 
 def test_checkpoints_of_fewer_steps_are_ignored(trained, tmp_path):
-    out = RunDirectory(tmp_path / "avg")
-    written = avg_all.average_all(trained, out, 2, min_steps=25)
+    written = avg_all.average_all(request(trained, tmp_path, n=2, min_steps=25))
     assert [path.name for path in written] == ["ckpt-40"]
 
 
-def test_it_waits_for_new_checkpoints(trained, tmp_path):
-    naps = []
-
-    def sleep(seconds):
-        naps.append(seconds)
-        if len(naps) == 2:
-            save(trained, 50)
-
-    out = RunDirectory(tmp_path / "avg")
-    written = avg_all.average_all(trained, out, 4, wait_minutes=1, sleep=sleep)
+def test_it_waits_for_new_checkpoints(trained, tmp_path, make_clock):
+    clock = make_clock(lambda naps: save(trained, 50) if naps == 2 else None)
+    written = avg_all.average_all(request(trained, tmp_path, n=4, wait_minutes=1), clock=clock)
     assert [path.name for path in written] == ["ckpt-40", "ckpt-50"]
-    assert sum(naps) == 20 + 60
+    assert clock.now == 20 + 60
 
 
 def test_a_damaged_checkpoint_is_an_error(trained, tmp_path):
     (trained.checkpoints_dir / "ckpt-20" / WEIGHTS).write_bytes(b"torn")
     with pytest.raises(UserError, match="ckpt-20"):
-        avg_all.average_all(trained, RunDirectory(tmp_path / "avg"), 2)
+        avg_all.average_all(request(trained, tmp_path, n=2))
 
 
 @pytest.mark.parametrize(

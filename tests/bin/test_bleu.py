@@ -5,7 +5,6 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import bleu as program
-from t2t_repro.errors import UserError
 
 REFERENCE = "Ein roter Hut liegt hier.\nZwei Hunde laufen schnell weg.\n"
 # Of the words 11 of 12 match in case, of the pairs 9 of 10, then 7 of 8, 5 of 6: BLEU 88.07.
@@ -107,35 +106,6 @@ def test_a_directory_without_events(files, capsys):
     assert [step for step, _, _ in events(files / "e")] == [1000, 2000]
 
 
-def test_waits_for_files_and_for_the_directory(tmp_path):
-    directory = tmp_path / "late"
-    now = [0.0]
-
-    def sleep(seconds):
-        now[0] += seconds
-        directory.mkdir(exist_ok=True)
-        if now[0] == 30:
-            (directory / "x-5").write_text("")
-            # its time is the file system's, far later than our clock: it is not waited for again
-            now[0] = (directory / "x-5").stat().st_ctime
-
-    found = program.step_files(directory, wait_minutes=1, sleep=sleep, clock=lambda: now[0])
-    began = next(found)
-    assert (began.step, began.path.name) == (5, "x-5")
-    assert list(found) == []
-
-
-def test_a_directory_that_never_comes(tmp_path):
-    now = [0.0]
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    with pytest.raises(UserError, match="directory of translations.*which does not exist"):
-        next(program.step_files(tmp_path / "no", wait_minutes=1, sleep=sleep, clock=lambda: now[0]))
-    assert now[0] == 60
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -146,11 +116,23 @@ def test_a_directory_that_never_comes(tmp_path):
         (["--translation=a", "--translations_dir=b"], "Received: both"),
         (["--translation=a"], "Expected --reference=FILE"),
         (["--source=a"], "--source has no effect here: BLEU needs"),
-        (["--translation=a", "--reference=r", "--event_dir=e"], "--event_dir has no effect here"),
-        (["--translation=a", "--reference=r", "--min_steps=3"], "--min_steps has no effect here"),
+        (
+            ["--translation=a", "--reference=r", "--event_dir=e"],
+            "--event_dir has no effect without",
+        ),
+        (
+            ["--translation=a", "--reference=r", "--min_steps=3"],
+            "--min_steps has no effect without",
+        ),
         (["--translation=a", "--reference=r", "--wait_minutes=3"], "--wait_minutes has no effect"),
-        (["--translation=a", "--reference=r", "--report_zero"], "--report_zero has no effect here"),
-        (["--translations_dir=a", "--reference=r", "--tag_suffix=x"], "it goes with --event_dir"),
+        (
+            ["--translation=a", "--reference=r", "--report_zero"],
+            "--report_zero has no effect without --ev",
+        ),
+        (
+            ["--translations_dir=a", "--reference=r", "--tag_suffix=x"],
+            "--tag_suffix has no effect without --event_dir",
+        ),
         (["--translation=no/such", "--reference=r"], "No such file or directory: 'no/such'"),
         (["--bleu_variant=lower"], "value should be one of <both|uncased|cased>"),
     ],
@@ -168,9 +150,3 @@ def test_wrong_files(files, capsys):
     hypothesis.write_bytes(b"fine\nM\xe4rz\n")
     error = refused(capsys, *arguments)
     assert str(hypothesis) in error and "line 2" in error and "UTF-8" in error
-
-
-def test_a_translation_of_nothing_scores_nothing(tmp_path):
-    (tmp_path / "out").write_text("\n\n")
-    (tmp_path / "reference").write_text("A dog .\nA cat .\n")
-    assert program.score_files(tmp_path / "out", tmp_path / "reference").sacrebleu.score == 0

@@ -78,22 +78,27 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     assert "to hold translations made with the same decode_hparams. Received: another" in error
 
 
-def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp_path):
-    said, waits = [], []
+def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp_path, make_clock):
+    said = []
     (checkpoints.list_checkpoints(run.path)[0] / checkpoints.WEIGHTS).write_bytes(b"torn")
 
-    def sleep(seconds):
-        waits.append(seconds)
-        if len(waits) == 2:
+    def save(naps):
+        if naps == 2:
             checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=20))
 
+    clock = make_clock(save)
+    request = translate_all.TranslateAllRequest(
+        source=str(tmp_path / "in"),
+        translations_dir=str(tmp_path / "out"),
+        decode_hparams="beam_size=1,extra_length=2",
+        wait_minutes=0.5,
+    )
     found = translate_all.translate_all(
-        trained_run(run.path), str(tmp_path / "in"), tmp_path / "out", "beam_size=1,extra_length=2",
-        wait_minutes=0.5, say=said.append, sleep=sleep,
-    )  # fmt: skip
+        trained_run(run.path), request, say=said.append, clock=clock
+    )
     steps = [(file.step, scores) for file, scores in found]
     assert steps == [(10, None), (20, None)]
-    assert len(waits) == 5  # two until the checkpoint, and half a minute more
+    assert clock.naps == 5  # two until the checkpoint, and half a minute more
     assert any(text.startswith("Passing over ckpt-5, which is gone or not whole.") for text in said)
 
 

@@ -140,9 +140,9 @@ def test_sinusoids_and_schedules_need_no_run(tmp_path, golden_path, capsys):
     [
         ([], "Expected something to draw"),
         (["--target=1"], "Expected something to draw"),
-        (["--positions", "--target=1"], "--target works with --source"),
-        (["--source=1", "--length=4"], "--length works with --positions"),
-        (["--source=1", "--last_step=4"], "--last_step works with --schedules"),
+        (["--positions", "--target=1"], "--target has no effect without --source"),
+        (["--source=1", "--length=4"], "--length has no effect without --positions"),
+        (["--source=1", "--last_step=4"], "--last_step has no effect without --schedules"),
         (
             ["--source=1", "--target=1", "--decode_hparams=beam_size=2"],
             "Expected --target or --decode_hparams. Received: both",

@@ -1,0 +1,66 @@
+"""Scores of translated files: one, or those of a directory as they appear."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_repro.errors import UserError
+from t2t_repro.scoring import bleu
+from t2t_repro.text import raw
+from t2t_repro.waiting import appearing
+
+
+@dataclasses.dataclass(frozen=True)
+class StepFile:
+    """A translated file, and the training step that its name ends in."""
+
+    path: Path
+    step: int
+
+
+def score_files(translation: str | os.PathLike, reference: str | os.PathLike) -> bleu.BleuScores:
+    """Returns the scores of a translated file by a reference file of equally many lines."""
+    pairs = list(raw.parallel_lines(translation, reference, may_be_blank=True))
+    return bleu.score([pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs])
+
+
+def files_by_step(directory: Path) -> dict[int, StepFile]:
+    """Returns the files "...-STEPS" of a directory: {step: file}; {} where there is none yet."""
+    found = {}
+    for path in directory.iterdir() if directory.is_dir() else ():
+        _, dash, step = path.name.rpartition("-")
+        if dash and step.isascii() and step.isdigit() and path.is_file():
+            found[int(step)] = StepFile(path, int(step))
+    return found
+
+
+def step_files(
+    directory: str | os.PathLike, *, min_steps: int = 0, wait_minutes: float = 0, clock: Any = time
+) -> Iterator[StepFile]:
+    """Yields the files "...-STEPS" of a directory by step, and new ones as they appear.
+
+    Args:
+        directory: where the translations are; it may appear while waiting.
+        min_steps: files of earlier steps are passed over.
+        wait_minutes: for how long to wait for the next file, counted from the last one's time.
+        clock: as in `appearing`.
+
+    Raises:
+        UserError: if there is no such directory in that time.
+    """
+    directory = Path(directory).expanduser()
+    yield from appearing(
+        lambda: files_by_step(directory),
+        min_steps=min_steps,
+        wait_minutes=wait_minutes,
+        since=lambda file: file.path.stat().st_ctime,
+        clock=clock,
+    )
+    if not directory.is_dir():
+        raise UserError(
+            f"Expected a directory of translations. Received: {str(directory)!r}, which does "
+            "not exist. Correct --translations_dir, or wait for it by --wait_minutes."
+        )

@@ -1,0 +1,49 @@
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.scoring import files
+
+
+def test_waits_for_files_and_for_the_directory(tmp_path, make_clock):
+    directory = tmp_path / "late"
+
+    def write(naps):
+        directory.mkdir(exist_ok=True)
+        if naps == 3:
+            (directory / "x-5").write_text("")
+            # its time is the file system's, far later than our clock: it is not waited for again
+            clock.now = (directory / "x-5").stat().st_ctime + 60
+
+    clock = make_clock(write)
+    (found,) = files.step_files(directory, wait_minutes=1, clock=clock)
+    assert (found.step, found.path.name) == (5, "x-5")
+    assert clock.naps == 3
+
+
+def test_the_wait_counts_from_the_time_of_the_last_file(tmp_path, make_clock):
+    (tmp_path / "x-5").write_text("")
+    clock = make_clock()
+    clock.now = (tmp_path / "x-5").stat().st_ctime - 30
+    assert len(list(files.step_files(tmp_path, wait_minutes=1, clock=clock))) == 1
+    assert clock.naps == 9
+
+
+def test_a_directory_that_never_comes(tmp_path, make_clock):
+    clock = make_clock()
+    with pytest.raises(UserError, match="directory of translations.*which does not exist"):
+        list(files.step_files(tmp_path / "no", wait_minutes=1, clock=clock))
+    assert clock.now == 60
+
+
+def test_what_is_a_file_of_a_step(tmp_path):
+    for name in ("a-7", "b-12", "notes.txt", "a-7x", "-3", "a-"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "a-8").mkdir()
+    found = {step: file.path.name for step, file in files.files_by_step(tmp_path).items()}
+    assert found == {3: "-3", 7: "a-7", 12: "b-12"}
+
+
+def test_a_translation_of_nothing_scores_nothing(tmp_path):
+    (tmp_path / "out").write_text("\n\n")
+    (tmp_path / "reference").write_text("A dog .\nA cat .\n")
+    assert files.score_files(tmp_path / "out", tmp_path / "reference").sacrebleu.score == 0
