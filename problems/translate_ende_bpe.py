@@ -6,7 +6,7 @@ As `translate_ende_wmt_bpe32k` of tensor2tensor 1.5 and before (translate_ende.p
 import pathlib
 from collections.abc import Iterable
 
-from t2t_repro.corpora import parallel
+from t2t_repro.corpora.sources import corpus_files
 from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
@@ -39,11 +39,11 @@ class TranslateEndeWmtBpe32k(Text2TextProblem):
         """Copies the vocabulary, with T2T's reserved tokens before it and UNK behind it."""
         path = pathlib.Path(data_dir, self.vocab_filename)
         if not path.exists():
-            (source,) = parallel.corpus_files(tmp_dir, URL, [path.name], ARCHIVE)
+            (source,) = corpus_files(tmp_dir, URL, [path.name], ARCHIVE)
             write_vocabulary(path, [*RESERVED_TOKENS, *raw.lines(source), self.oov_token])
 
     def _files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
         train = dataset_split == Split.TRAIN
         name = "train.tok.clean.bpe.32000" if train else "newstest2013.tok.bpe.32000"
         names = [f"{name}.{language}" for language in ("en", "de")]
-        return parallel.corpus_files(tmp_dir, URL, names, ARCHIVE)
+        return corpus_files(tmp_dir, URL, names, ARCHIVE)

@@ -15,13 +15,13 @@ class TranslateProblem(Text2TextProblem):
 
     @property
     def datatypes_to_clean(self) -> list[str] | None:
-        """The kinds of training files to clean; see `parallel_corpora.compile_data`."""
+        """The kinds of training files to clean; see `parallel.compile_data`."""
         return None
 
     def source_data_files(self, dataset_split: str) -> list[Any]:
         """Returns [[URL or archive, (source file, target file)], ...].
 
-        `parallel_corpora.compile_data` says what else it may hold.
+        `parallel.compile_data` says what else it may hold.
         """
         raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
 

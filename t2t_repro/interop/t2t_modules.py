@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t_repro import problem, registry, translation
 from t2t_repro.config import HParams
-from t2t_repro.corpora import parallel
+from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
 from t2t_repro.text import encoders
@@ -187,14 +187,11 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
             **identity,
         },
         "data_generators.generator_utils": {
-            name: getattr(parallel, name)
-            for name in (
-                "maybe_download",
-                "gunzip_file",
-                "generate_lines_for_vocab",
-                "get_or_generate_vocab",
-                "get_or_generate_vocab_inner",
-            )
+            "maybe_download": sources.maybe_download,
+            "gunzip_file": sources.gunzip_file,
+            "generate_lines_for_vocab": parallel.generate_lines_for_vocab,
+            "get_or_generate_vocab": parallel.get_or_generate_vocab,
+            "get_or_generate_vocab_inner": parallel.get_or_generate_vocab_inner,
         },
         "models.transformer": {},  # every hparam set; see `hparam_set`
         "layers.common_hparams": {"basic_params1": lambda: MutableHParams(HParams())},

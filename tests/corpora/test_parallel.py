@@ -190,16 +190,6 @@ def test_iterators(tmp_path):
         list(corpora.text2text_txt_iterator(tmp_path / "a", tmp_path / "c"))
 
 
-def test_maybe_download_copies_once(tmp_path):
-    (tmp_path / "source").write_text("first")
-    path = corpora.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
-    (tmp_path / "source").write_text("second")
-    assert path == corpora.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
-    assert open(path).read() == "first"
-    with pytest.raises(UserError, match="Cannot download ftp://"):
-        corpora.maybe_download(tmp_path, "other", "ftp://localhost:1/other")
-
-
 def test_lines_for_the_vocabulary_come_from_all_over_a_file(tmp_path):
     """As tensor2tensor's: every (size / budget / 2 + 1)-th line, until the budget is used."""
     (tmp_path / "a").write_text("".join(f"{i:09d}\n" for i in range(100)))
