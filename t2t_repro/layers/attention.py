@@ -7,20 +7,18 @@ here. Every attention returns (outputs, weights).
 
 from collections.abc import Sequence
 
-import keras
 from keras import initializers, ops
 
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import fused_kernel
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.mask import EVERYWHERE, Mask
 
 NO_WEIGHTS = (0,)
 MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class Attention(Layer):
     """What self- and cross-attention share: heads, softmax, output projection.
 
@@ -87,9 +85,9 @@ class Attention(Layer):
         return ops.transpose(x, (0, 2, 1, 3))
 
     def build_score(self):
-        """Makes the score's variables; one that was read from a configuration has them."""
-        if not self.score.built:
-            self.score.build((None, self.num_heads, None, self.key_channels // self.num_heads))
+        """Makes the score's variables."""
+        size = self.key_channels // self.num_heads
+        build_all((self.score,), (None, self.num_heads, None, size))
 
     def softmax(self, logits, mask):
         """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""
@@ -170,7 +168,6 @@ class WeightlessAttention(Attention):
         )
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class SelfAttention(Attention):
     """Attention of a sequence to itself."""
 
@@ -261,7 +258,6 @@ class SelfAttention(Attention):
         return self.join_heads(mixed), {"past": cache["past"], "now": now}
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class RelativeSelfAttention(SelfAttention):
     """Self-attention that knows how far apart two positions are (Shaw et al. 2018).
 
@@ -305,7 +301,6 @@ class RelativeSelfAttention(SelfAttention):
         return ops.cast(ops.take(table, rows, axis=0), keys.dtype)
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class CrossAttention(Attention):
     """Attention of the decoder to the encoder's output, called memory."""
 

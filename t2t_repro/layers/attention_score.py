@@ -79,7 +79,6 @@ class AttentionScore(Layer):
         return of_queries, ops.matmul(ops.transpose(upstream, (0, 1, 3, 2)), queries), []
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class DotProduct(AttentionScore):
     """q k: T2T's, where its variables are attention_variables_3d."""
 
@@ -87,7 +86,6 @@ class DotProduct(AttentionScore):
         self.built = True
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class ScaledDotProduct(DotProduct):
     """q k / sqrt(H): the logits have the variance of one component of queries and keys."""
 
@@ -95,7 +93,6 @@ class ScaledDotProduct(DotProduct):
         return queries * queries.shape[-1] ** -0.5
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class Multiplicative(AttentionScore):
     """q W k."""
 
@@ -107,7 +104,6 @@ class Multiplicative(AttentionScore):
         return self.through(queries, self.query_kernel)
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class Additive(AttentionScore):
     """v tanh(W q + U k); before the product with v it holds (B, N, T, S, H)."""
 

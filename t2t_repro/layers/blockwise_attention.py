@@ -8,7 +8,6 @@ gradient makes the logits again, block by block, from what each query's sum was.
 
 import math
 
-import keras
 from keras import ops
 
 from t2t_repro.layers import kernels
@@ -243,11 +242,9 @@ class _InBlocks(WeightlessAttention):
         return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class BlockwiseSelfAttention(_InBlocks, SelfAttention):
     """Self-attention in blocks of keys."""
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class BlockwiseCrossAttention(_InBlocks, CrossAttention):
     """Attention to the encoder's output in blocks of keys."""

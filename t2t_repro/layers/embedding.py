@@ -1,6 +1,5 @@
 """The table of symbol vectors: embedding at the bottom of the model, logits at its top."""
 
-import keras
 from keras import initializers, ops
 
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
@@ -8,7 +7,6 @@ from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.layers.layer import Layer
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class SymbolEmbedding(Layer):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
@@ -68,7 +66,6 @@ class SymbolEmbedding(Layer):
         return tied_cross_entropy(x, table, labels, label_smoothing)
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class TargetSpaceEmbedding(Layer):
     """Adds to every input position the vector of the kind of target asked for.
 

@@ -22,7 +22,6 @@ class Dense(keras.layers.Dense):
         return self.activation(ops.add(y, ops.cast(self.bias, y.dtype)))
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class FeedForward(Layer):
     """max(0, x W1 + b1) W2 + b2, as T2T's layers/common_layers.py, dense_relu_dense.
 

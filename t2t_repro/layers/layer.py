@@ -1,6 +1,7 @@
-"""What all layers here share: their configuration is their constructor's arguments."""
+"""What all layers share: their configuration is their constructor's arguments."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -9,8 +10,13 @@ import keras
 class Layer(keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
-    A constructor with *args takes those of the class that it derives from, too.
+    A constructor with *args takes those of the class that it derives from, too. Keras finds every
+    class by its name as one of this package.
     """
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        keras.saving.register_keras_serializable("t2t_repro")(cls)
 
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _arguments(type(self))}
@@ -24,6 +30,13 @@ class Layer(keras.layers.Layer):
             for name, value in config.items()
         }
         return cls(**made)
+
+
+def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
+    """Builds each of `layers` that is not built: a layer read from a config may be already."""
+    for layer in layers:
+        if not layer.built:
+            layer.build(input_shape)
 
 
 def _arguments(cls: type) -> list[str]:

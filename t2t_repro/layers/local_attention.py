@@ -1,13 +1,11 @@
 """Self-attention restricted to a neighbourhood (paper, section 4): its cost is that of n blocks."""
 
-import keras
 from keras import ops
 
 from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
 from t2t_repro.layers.mask import Mask
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class LocalSelfAttention(WeightlessAttention, SelfAttention):
     """Positions in blocks; each looks at its own block and at some before it.
 

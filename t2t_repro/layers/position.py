@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import initializers, ops
 
@@ -48,7 +47,6 @@ def inverse_timescales(count: int) -> np.ndarray:
     return np.ldexp(value, power.astype(np.int32))
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class SinusoidalPositions(Layer):
     """Adds the timing signal to (B, T, D)."""
 
@@ -67,7 +65,6 @@ class SinusoidalPositions(Layer):
         return ops.cast(ops.cast(x, "float32") + signal, x.dtype)
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class LearnedPositions(Layer):
     """Adds a learned vector for each position, as T2T's common_attention.add_positional_embedding.
 
@@ -99,7 +96,6 @@ class LearnedPositions(Layer):
         return x + ops.cast(rows, x.dtype) * known[..., None]
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class NoPositions(Layer):
     """Adds nothing: the model sees a bag of words, or relative positions in its attention."""
 

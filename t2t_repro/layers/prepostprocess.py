@@ -4,24 +4,15 @@ As T2T's layers/common_layers.py, layer_prepostprocess: "a" adds the residual, "
 normalizes. Post-norm ("none", "dan") and pre-norm ("n", "da") are two values of the same setting.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import keras
 from keras import ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, build_all
 
 
-def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
-    """Builds each of `layers` that is not built: a layer read from a config may be already."""
-    for layer in layers:
-        if not layer.built:
-            layer.build(input_shape)
-
-
-@keras.saving.register_keras_serializable("t2t_repro")
 class LayerNorm(Layer):
     """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
 
@@ -47,7 +38,6 @@ class LayerNorm(Layer):
 NORMS: dict[str, type[Layer] | None] = {"layer": LayerNorm, "none": None}
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class PrePostProcess(Layer):
     """Applies a sequence such as "none", "n", "da" or "dan" to (B, T, D).
 

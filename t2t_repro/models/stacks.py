@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import keras
 
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, Mask
-from t2t_repro.layers.prepostprocess import PrePostProcess, build_all
+from t2t_repro.layers.prepostprocess import PrePostProcess
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class Sublayer(Layer):
     """postprocess(x, layer(preprocess(x))), as T2T wraps every sublayer.
 
@@ -47,7 +46,6 @@ class Sublayer(Layer):
         return self.postprocess(y, previous=x), cache
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class EncoderLayer(Layer):
     """Self-attention, then feed-forward."""
 
@@ -66,7 +64,6 @@ class EncoderLayer(Layer):
         return x, {"self_attention": weights}
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class DecoderLayer(Layer):
     """Self-attention, attention to the encoder's output, then feed-forward."""
 
@@ -112,7 +109,6 @@ class DecoderLayer(Layer):
         return x, cache
 
 
-@keras.saving.register_keras_serializable("t2t_repro")
 class Stack(Layer):
     """Layers one upon another, and a last preprocess.
 

@@ -15,8 +15,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
-from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.stacks import Stack

@@ -77,7 +77,7 @@ from conftest import DROPOUT_OFF, GoldenCase
 from t2t_repro.layers import kernels
 from t2t_repro.training import optimizers
 
-assert kernels.product is kernels.plain_product and kernels.dropout is kernels.plain_dropout
+assert kernels.PLAIN and kernels.dropout is kernels.plain_dropout
 for name, changes in (("base_v1", {{}}), ("base", {{"attention_chunk_size": 3}})):
     golden = GoldenCase(name)
     model = golden.model(**DROPOUT_OFF, **changes)

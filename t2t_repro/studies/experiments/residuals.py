@@ -24,9 +24,9 @@ from keras import ops
 
 from t2t_repro import progress, registry
 from t2t_repro.config import HParams
+from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import of_padding
 from t2t_repro.layers.position import SinusoidalPositions
-from t2t_repro.layers.prepostprocess import build_all
 from t2t_repro.models.stacks import Stack
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
