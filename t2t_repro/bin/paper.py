@@ -10,9 +10,9 @@ variations and their parameters), 4 (parsing), training (the command that trains
 hours), scaling (1, 8 and 64 devices).
 """
 
+import dataclasses
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -26,6 +26,12 @@ from t2t_repro.studies.paper import tables as paper_tables
 from t2t_repro.studies.tables import Table
 
 TABLES = ("1", "2", "3", "4", "training", "scaling")
+_READ_BY = {  # of flags that not all tables read
+    "runs": {"2", "4"},
+    "hardware": {"training", "scaling"},
+    "efficiency": {"training", "scaling"},
+    "bandwidth": {"scaling"},
+}
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -51,66 +57,81 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Makes the tables that the flags name, prints and writes them."""
+    report(cli.request(args, Request))
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What t2t-paper is asked for: its flags, and which of them were `given`.
+
+    Raises:
+        UserError: on an unknown table or a number out of its bounds, and if a flag is given that
+            none of the tables reads.
+    """
+
+    tables: str
+    output_dir: str
+    runs: str
+    hardware: str
+    efficiency: float
+    bandwidth: float | None
+    given: frozenset[str]
+
+    def __post_init__(self):
+        for name in self.names:
+            if name not in TABLES:
+                raise unknown("table", name, TABLES)
+        if not self.names:
+            raise UserError(f"Expected --tables of {', '.join(TABLES)}. Received: none.")
+        if not 0 < self.efficiency <= 1:
+            raise UserError(f"Expected 0 < --efficiency <= 1. Received: {self.efficiency}.")
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {self.bandwidth}.")
+        for flag, readers in _READ_BY.items():
+            if flag in self.given and getattr(self, flag) and not readers & set(self.names):
+                raise UserError(
+                    f"--{flag} has no effect on --tables={self.tables}: "
+                    f"{', '.join(sorted(readers))} read it. Leave it out."
+                )
+
+    @property
+    def names(self) -> list[str]:
+        """The tables."""
+        return [name.strip() for name in self.tables.split(",") if name.strip()]
+
+
+def report(request: Request) -> None:
+    """Makes, prints and writes the tables.
+
+    Raises:
+        UserError: if the hardware or a run's score cannot be read.
+    """
     from rich import console
 
-    names = [name.strip() for name in args.tables.split(",") if name.strip()]
-    for name in names:
-        if name not in TABLES:
-            raise unknown("table", name, TABLES)
-    if not names:
-        raise UserError(f"Expected --tables of {', '.join(TABLES)}. Received: none.")
-    if not 0 < args.efficiency <= 1:
-        raise UserError(f"Expected 0 < --efficiency <= 1. Received: {args.efficiency}.")
-    if args.bandwidth is not None and args.bandwidth <= 0:
-        raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {args.bandwidth}.")
-    for flag, given, wanted in (
-        ("runs", bool(args.runs), {"2", "4"}),
-        ("hardware", args["hardware"].present, {"training", "scaling"}),
-        ("efficiency", args["efficiency"].present, {"training", "scaling"}),
-        ("bandwidth", args.bandwidth is not None, {"scaling"}),
-    ):
-        if given and not wanted & set(names):
-            raise UserError(
-                f"--{flag} has no effect on --tables={args.tables}: {', '.join(sorted(wanted))} "
-                "read it. Leave it out."
-            )
-    runs = run_scores.read(args.runs)
-    hardware = machines.with_bandwidth(machines.parse(args.hardware), args.bandwidth)
-    Path(args.output_dir).expanduser().mkdir(parents=True, exist_ok=True)
+    runs = run_scores.read(request.runs)
+    hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)
+    make: dict[str, Callable[[], list[Table]]] = {
+        "1": paper_tables.table1,
+        "2": lambda: paper_tables.table2(runs),
+        "3": paper_tables.table3,
+        "4": lambda: paper_tables.table4(runs),
+        "training": lambda: [training_plan.plan(hardware, request.efficiency)],
+        "scaling": lambda: scaling.tables(hardware.device, request.efficiency),
+    }
+    folder = Path(request.output_dir).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []
-    for name in names:
-        tables = make(name, runs, hardware, args.efficiency)
+    for name in request.names:
+        tables = make[name]()
         for table in tables:
             table.print(out)
         made += tables
-    for path in write(made, args.output_dir):
+    for path in write(made, folder):
         print(f"Written to {path}.")
 
 
-def make(
-    name: str,
-    runs: Sequence[run_scores.RunScore],
-    hardware: machines.Hardware,
-    efficiency: float,
-) -> list[Table]:
-    """Returns the tables that --tables calls `name`."""
-    if name == "1":
-        print("Measuring the layers of table 1, about half a minute ...", file=sys.stderr)
-        return paper_tables.table1()
-    if name == "2":
-        return paper_tables.table2(runs)
-    if name == "3":
-        return paper_tables.table3()
-    if name == "4":
-        return paper_tables.table4(runs)
-    if name == "training":
-        return [training_plan.plan(hardware, efficiency)]
-    return scaling.tables(hardware.device, efficiency)
-
-
-def write(tables: Sequence[Table], output_dir: str) -> list[Path]:
+def write(tables: Sequence[Table], folder: Path) -> list[Path]:
     """Writes paper.json and paper.md, and returns their paths."""
-    folder = Path(output_dir).expanduser()
     values = {table.name: table.as_dict() for table in tables}
     write_text_atomic(folder / "paper.json", json.dumps(values, indent=1) + "\n")
     text = "\n".join(["# The paper's tables, and ours\n", *(table.markdown() for table in tables)])

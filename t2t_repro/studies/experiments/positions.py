@@ -143,7 +143,9 @@ def picture(rows: Sequence[Pair], drawn: np.ndarray):
     heat = left.imshow(drawn, cmap=pictures.SIGNED, vmin=-1, vmax=1, interpolation="nearest")
     figure.colorbar(heat, ax=left).ax.tick_params(labelsize=8)
     left.set(
-        title=f"the fitted map for k = {DRAWN}", xlabel="channel of PE(pos)", ylabel="of PE(pos+k)"
+        title=f"the fitted map for k = {DRAWN}",
+        xlabel="channel of PE(pos)",
+        ylabel="channel of PE(pos + k)",
     )
     middle.plot([-np.pi, np.pi], [-np.pi, np.pi], color="#999999", linewidth=0.8)
     for offset in OFFSETS:
@@ -156,7 +158,7 @@ def picture(rows: Sequence[Pair], drawn: np.ndarray):
     for field, label in (("error", "sinusoids"), ("random_error", "random vectors")):
         worst = [max(getattr(row, field) for row in rows if row.offset == k) for k in OFFSETS]
         right.plot(OFFSETS, worst, "o-", label=label)
-    right.set(xscale="log", yscale="log", xlabel="k", ylabel="share of the vectors")
+    right.set(xscale="log", yscale="log", xlabel="k, positions", ylabel="share of the vectors")
     right.set(title="worst pair's error, later positions")
     right.legend(fontsize=7)
     return figure

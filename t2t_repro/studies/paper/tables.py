@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from t2t_repro import registry
+from t2t_repro import progress, registry
 from t2t_repro.config import HParams
 from t2t_repro.studies.paper import parameters, published
 from t2t_repro.studies.paper.flops import BatchShape, train_step_flop
@@ -20,6 +20,7 @@ def table1() -> list[Table]:
     """Returns the formulas, and what one layer of each kind takes here; it measures."""
     from t2t_repro.studies.paper import layer_costs as costs
 
+    progress.on_stderr("Measuring the layers of table 1, about half a minute ...")
     sizes = costs.SIZES
     formulas = {row.name: row for row in published.TABLE1}
     rows: list[tuple] = []
