@@ -19,18 +19,11 @@ that were finished, and ends with the same file (--t2t_exact, which sorts all li
 a target token, the end of the sentence included, and behind a tab the sum.
 """
 
-import os
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from t2t_repro import cli, progress, runs
 from t2t_repro.scoring import files
 from t2t_repro.views import scores
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.engine import Engine
-    from t2t_repro.decoding.job import DecodeJob
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -71,55 +64,13 @@ def define_flags(f: flags.FlagValues) -> None:
 
 
 def main(args: flags.FlagValues) -> None:
-    from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.job import DecodeJob
     from t2t_repro.decoding.request import DecodeRequest
-    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+    from t2t_repro.interop import engines
 
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
-    quick = request.engine == "ctranslate2"
-    job = DecodeJob.of(request, run, (CTranslate2Engine if quick else ModelEngine).abilities)
-    job.carry_out((_ctranslate2 if quick else _model)(job, run), progress.on_stderr)
+    job = engines.carry_out(request, run, progress.on_stderr)
     if job.request.decode_reference and not job.request.decode_interactive:
         scores.print_table(files.score_files(job.target, job.request.decode_reference))
-
-
-def _model(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
-    """The engine of the model of a run, or of an ensemble."""
-    from t2t_repro.decoding.decode import ModelEngine
-
-    searches = job.searches()
-    others = [runs.trained_run(path) for path in (job.request.ensemble or "").split(",") if path]
-    model = run.ensemble(
-        others,
-        job.request.checkpoint_path,
-        with_weights=job.settings.return_alignments,
-        say=progress.on_stderr,
-    )
-    return ModelEngine(model, searches)
-
-
-def _ctranslate2(job: "DecodeJob", run: runs.TrainedRun) -> "Engine":
-    """The CTranslate2 engine of a run, whose model is written if need be."""
-    from t2t_repro.interop import ctranslate2, export
-    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
-    from t2t_repro.interop.form import ExportRequest
-    from t2t_repro.training import checkpoints
-
-    ctranslate2.library()
-    path = job.request.engine_dir
-    if not path:
-        source = run.checkpoint(job.request.checkpoint_path)
-        path = os.fspath(run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}")
-        if not os.path.exists(path):
-            request = ExportRequest(
-                format="ctranslate2", export_dir=path, checkpoint_path=os.fspath(source)
-            )
-            export.export(run, request, progress.on_stderr)
-    engine = CTranslate2Engine(path, job.request.compute_type)
-    progress.on_stderr(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
-    engine.check_vocabularies(run.encoders)
-    return engine
 
 
 console = cli.program(__name__, "t2t-decoder", __doc__, define_flags, main)

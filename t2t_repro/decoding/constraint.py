@@ -36,16 +36,14 @@ class Constraint(Protocol):
 
 
 def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
-    """Returns a step function that obeys a constraint; for `Rules(constrained=True)`.
+    """Returns a step function that obeys a constraint: -INF where a token is forbidden.
 
-    Its state is {"model": the state of `step_fn`, "constraint": that of the constraint}, and what
-    it returns are log-probabilities (B, K, V), -INF where a token is forbidden.
+    Its state is {"model": the state of `step_fn`, "constraint": that of the constraint}. It and
+    `step_fn` return log-probabilities (B, K, V).
     """
 
     def step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
-        logits, model_state = step_fn(ids, parents, step, state["model"])
-        logits = ops.cast(logits, "float32")
-        log_probs = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
+        log_probs, model_state = step_fn(ids, parents, step, state["model"])
         moved = keras.tree.map_structure(lambda leaf: pick(leaf, parents), state["constraint"])
         allowed, constraint_state = constraint.allowed(ids, step, moved)
         log_probs = ops.where(allowed, log_probs, -INF)

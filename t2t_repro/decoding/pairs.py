@@ -22,16 +22,10 @@ def run_pairs(
     batch_size: int = 0,
     progress: Callable[[int], None] = lambda count: None,
 ) -> list[np.ndarray]:
-    """Returns what a program makes of each pair, in their order.
+    """Returns (T,) for each pair, without padding: what a program makes of it.
 
-    Args:
-        program: maps {"inputs": int32 (B, S), "targets": int32 (B, T)} to (B, T).
-        pairs: the ids.
-        batch_size: as `Engine.token_log_probs`'s.
-        progress: is told how many pairs each finished batch had.
-
-    Returns:
-        (T,) for each pair, without padding.
+    The program maps {"inputs": int32 (B, S), "targets": int32 (B, T)} to (B, T). For the other
+    arguments see `Engine.token_log_probs`.
     """
     results = [np.zeros(0, "float32")] * len(pairs)
     most = getattr(program.model, "learned_positions", None)

@@ -60,9 +60,8 @@ class Steering:
         """
         if not facts:
             return step_fn
-        if self.constraint is None:
-            step_fn = normalized(step_fn)
-        else:
+        step_fn = normalized(step_fn)
+        if self.constraint is not None:
             step_fn = constrained(step_fn, self.constraint)
         if "least" in facts:
             step_fn = not_before(step_fn, facts["least"])
