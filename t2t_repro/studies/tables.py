@@ -21,6 +21,15 @@ class Column:
         return "" if value is None else self.form.format(value).replace("e+", "e")
 
 
+def columns(text: str, in_files_only: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Reads "step :, | loss :.3f | command": headings, and behind " :" how values are written."""
+    pieces = (piece.strip().partition(" :") for piece in text.split("|"))
+    return tuple(
+        Column(heading, f"{{:{form}}}" if form else "{}", heading in in_files_only)
+        for heading, _, form in pieces
+    )
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under columns, with a title above and notes below."""

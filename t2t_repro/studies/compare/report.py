@@ -14,7 +14,7 @@ from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.results import RESAMPLES, Bleu, Difference, Results, load
 from t2t_repro.studies.power_law import exponent
-from t2t_repro.studies.tables import Column, Table
+from t2t_repro.studies.tables import Table, columns
 from t2t_repro.training import learning_rate
 from t2t_repro.views import pictures
 
@@ -146,12 +146,10 @@ def _settings_table(results: Results, bleus: Mapping[Cell, Bleu]) -> Table:
     return Table(
         "settings",
         "Results",
-        (
-            *(Column("depth"), Column("warm-up", "{:,}"), Column("sequences"), Column("runs")),
-            *(Column("diverged"), Column("dev loss", "{:.3f}"), Column("over seeds")),
-            *(Column("accuracy", "{:.4f}"), Column("BLEU")),
-            *(Column("a loss of", "{:.3f}"), Column("in steps", "{:,.0f}")),
-            *(Column("target tokens/s", "{:,.0f}"), Column("parameters", "{:,}")),
+        columns(
+            "depth | warm-up :, | sequences | runs | diverged | dev loss :.3f | over seeds | "
+            "accuracy :.4f | BLEU | a loss of :.3f | in steps :,.0f | target tokens/s :,.0f | "
+            "parameters :,"
         ),
         rows,
         (
@@ -175,11 +173,7 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
     return Table(
         "differences",
         "Differences in dev loss",
-        (
-            *(Column("depth"), Column("warm-up", "{:,}"), Column("of")),
-            *(Column(name, "{:+.3f}") for name in ("difference", "from", "to")),
-            Column("better"),
-        ),
+        columns("depth | warm-up :, | of | difference :+.3f | from :+.3f | to :+.3f | better"),
         rows,
         (
             f"From and to bound 95 % of {RESAMPLES:,} paired bootstrap "
@@ -201,14 +195,12 @@ def _failures_table(results: Results) -> Table:
         for r in results.by_cell.values()
         if r.status != LEARNED
     ]
-    names = ("initial loss", "last training loss", "dev loss", "word frequencies")
     return Table(
         "failures",
         "Cells that diverged, or ended no better than word frequencies",
-        (
-            *(Column("depth"), Column("warm-up", "{:,}"), Column("sequences"), Column("seed")),
-            *(Column("how"), Column("at step", "{:,}")),
-            *(Column(name, "{:.3f}") for name in names),
+        columns(
+            "depth | warm-up :, | sequences | seed | how | at step :, | initial loss :.3f | "
+            "last training loss :.3f | dev loss :.3f | word frequencies :.3f"
         ),
         rows,
         (
@@ -232,10 +224,7 @@ def _gradients_table(results: Results) -> Table:
     return Table(
         "gradients",
         "Gradient norm of the last feed-forward sublayer before the first step",
-        (
-            *(Column("stack"), Column("sequences"), Column("depth")),
-            *(Column("norm", "{:.4f}"), Column("exponent of the depth", "{:+.2f}")),
-        ),
+        columns("stack | sequences | depth | norm :.4f | exponent of the depth :+.2f"),
         rows,
         (
             "The exponent is the slope of a line through the logarithms. Xiong et al. (2020) "

@@ -1,18 +1,22 @@
 """Training time on N devices: matrix products, and a ring all-reduce of the gradients."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from t2t_repro import registry
 from t2t_repro.studies.paper import parameters, published
 from t2t_repro.studies.paper.flops import BatchShape, train_step_flop
 from t2t_repro.studies.paper.hardware import EFFICIENCY, Device, Hardware
-from t2t_repro.studies.tables import Column, Table
+from t2t_repro.studies.tables import Table, columns
 
 LENGTH = 30  # tokens in a sentence: what WMT's have on average, about
 LATENCY = 20e-6  # s for each of the 2 (N - 1) messages of a ring
 BYTES = 4  # of a gradient: float32, whatever the precision of the products
 _COUNTS = (1, 8, 64)
+_COLUMNS = (
+    "model | N | tokens a device :,.0f | compute ms :,.1f | reduce ms :,.1f | step ms :,.1f | "
+    "target tokens/s :,.0f | scaling :.2f | "
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def tables(device: Device, efficiency: float) -> list[Table]:
         Table(
             "scaling-paper-batch",
             f"Scaling on {device.name}: the paper's batch of {fixed:,} tokens, divided by N",
-            _columns("hours to the paper's steps"),
+            columns(_COLUMNS + "hours to the paper's steps :,.2f"),
             _rows(device, efficiency, lambda count: fixed / count),
             (
                 *formulas,
@@ -85,7 +89,7 @@ def tables(device: Device, efficiency: float) -> list[Table]:
         Table(
             "scaling-batch-per-device",
             f"Scaling on {device.name}: {share:,.0f} tokens on each device, as T2T counts batches",
-            _columns("hours to the paper's tokens"),
+            columns(_COLUMNS + "hours to the paper's tokens :,.2f"),
             _rows(device, efficiency, lambda count: share),
             (
                 f"hours = the paper's steps x {fixed:,} target tokens / (tokens/s). Where N is not "
@@ -104,20 +108,6 @@ def efficiency_note(efficiency: float) -> str:
 def _steps() -> str:
     sets = ((t.model, registry.get_hparams(t.hparams_set)) for t in published.TRAINING)
     return ", ".join(f"{hparams.train_steps:,} ({model})" for model, hparams in sets)
-
-
-def _columns(last: str) -> Sequence[Column]:
-    return (
-        Column("model"),
-        Column("N"),
-        Column("tokens a device", "{:,.0f}"),
-        Column("compute ms", "{:,.1f}"),
-        Column("reduce ms", "{:,.1f}"),
-        Column("step ms", "{:,.1f}"),
-        Column("target tokens/s", "{:,.0f}"),
-        Column("scaling", "{:.2f}"),
-        Column(last, "{:,.2f}"),
-    )
 
 
 def _rows(

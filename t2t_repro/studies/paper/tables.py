@@ -9,11 +9,12 @@ from t2t_repro.studies.paper import parameters, published
 from t2t_repro.studies.paper.flops import BatchShape, train_step_flop
 from t2t_repro.studies.paper.run_scores import RunScore
 from t2t_repro.studies.paper.scaling import LENGTH
-from t2t_repro.studies.tables import Column, Table
+from t2t_repro.studies.tables import Table, columns
 
 # T2T declared this size for the paper's En-De BPE vocabulary (1.0.1, problem_hparams.py,
 # wmt_ende_bpe32k): the table has rows that no token uses.
 DECLARED_VOCABULARY = 40_960
+_RUN = "run | problem | hparams_set | step :, | "  # the columns of RunScore
 
 
 def table1() -> list[Table]:
@@ -32,11 +33,9 @@ def table1() -> list[Table]:
         rows.append(
             (cost.name, *symbols, time, n, cost.exponents[0], d, cost.exponents[1], cost.gflops)
         )
-    columns = (
-        *(Column("layer"), Column("complexity"), Column("sequential"), Column("longest path")),
-        Column("ms", "{:.1f}"),
-        *(Column("n^"), Column("n^ here", "{:.1f}"), Column("d^"), Column("d^ here", "{:.1f}")),
-        Column("GFLOP/s", "{:.0f}"),
+    heads = columns(
+        "layer | complexity | sequential | longest path | ms :.1f | n^ | n^ here :.1f | d^ | "
+        "d^ here :.1f | GFLOP/s :.0f"
     )
     notes = (
         f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of "
@@ -48,7 +47,7 @@ def table1() -> list[Table]:
         f"convolutional: kernel {costs.KERNEL}; with projections: the model's own sublayer, "
         f"{costs.HEADS} heads. Of the restricted form, memory traffic is the larger part.",
     )
-    return [Table("1", "Table 1: the cost of a layer", columns, rows, notes)]
+    return [Table("1", "Table 1: the cost of a layer", heads, rows, notes)]
 
 
 def table2(runs: Sequence[RunScore]) -> list[Table]:
@@ -56,11 +55,7 @@ def table2(runs: Sequence[RunScore]) -> list[Table]:
     systems = Table(
         "2",
         "Table 2: BLEU on newstest2014 and training FLOPs, as the paper prints them",
-        (
-            Column("system"),
-            *(Column("BLEU En-De"), Column("BLEU En-Fr")),
-            *(Column("FLOP En-De", "{:.1e}"), Column("FLOP En-Fr", "{:.1e}")),
-        ),
+        columns("system | BLEU En-De | BLEU En-Fr | FLOP En-De :.1e | FLOP En-Fr :.1e"),
         published.TABLE2,
     )
     rate = published.SUSTAINED_TFLOPS["P100"]
@@ -77,11 +72,9 @@ def table2(runs: Sequence[RunScore]) -> list[Table]:
     cost = Table(
         "2-cost",
         "Table 2: the training cost of the Transformer, both ways",
-        (
-            *(Column("model"), Column("hours"), Column("FLOP by time", "{:.2e}")),
-            *(Column("paper", "{:.1e}"), Column("steps", "{:,}")),
-            Column("TFLOP a step", "{:.2f}"),
-            *(Column("FLOP counted", "{:.2e}"), Column("counted / by time", "{:.2f}")),
+        columns(
+            "model | hours | FLOP by time :.2e | paper :.1e | steps :, | TFLOP a step :.2f | "
+            "FLOP counted :.2e | counted / by time :.2f"
         ),
         rows,
         (
@@ -126,25 +119,17 @@ def _bleu_of(runs: Sequence[RunScore]) -> list[Table]:
             rows.append((run.path, run.problem, run.hparams_set, run.step, *scores, signature))
     if not rows:
         return []
-    columns = (
-        *(Column("run"), Column("problem"), Column("hparams_set"), Column("step", "{:,}")),
-        *(Column("sacreBLEU", "{:.2f}"), Column("compounds split", "{:.2f}")),
-        Column("signature", in_files_only=True),
-    )
+    heads = columns(_RUN + "sacreBLEU :.2f | compounds split :.2f | signature", ("signature",))
     note = (
         "sacreBLEU: " + rows[0][-1] + ". The paper's En-De is the tokenised BLEU with compounds "
         "split, on newstest2014: only that column on that test set compares with it."
     )
-    return [Table("2-runs", "Table 2: the runs given", columns, rows, (note,))]
+    return [Table("2-runs", "Table 2: the runs given", heads, rows, (note,))]
 
 
 def table3() -> list[Table]:
     """Returns the variations with the sets that are they, and the parameters one by one."""
     size = published.VOCABULARY["ende"]
-    columns = (
-        *(Column("set"), *(Column(name) for name in published.BASE), Column("PPL", "{:.2f}")),
-        *(Column("BLEU"), Column("paper"), Column("ours", "{:.1f}")),
-    )
     rows, parts = [], []
     for row in published.TABLE3:
         hparams = registry.get_hparams(row.hparams_set)
@@ -171,7 +156,7 @@ def table3() -> list[Table]:
     variations = Table(
         "3",
         "Table 3: the variations, on newstest2013, and their parameters in millions",
-        columns,
+        columns(f"set | {' | '.join(published.BASE)} | PPL :.2f | BLEU | paper | ours :.1f"),
         rows,
         (
             "set: paper_table3_NAME; its first letter is the paper's row. Empty: as in base. d: "
@@ -183,11 +168,9 @@ def table3() -> list[Table]:
     breakdown = Table(
         "3-parameters",
         "Table 3: the parameters, variable by variable, in millions",
-        (
-            *(Column("set"), *(Column(name, "{:.2f}") for name in ("(V, D)", "attn", "ffn"))),
-            *(Column(name, "{:.2f}") for name in ("norms", "other", "ours")),
-            *(Column(name, "{:.2f}") for name in ("+ unused ids", "+ biases", "2017")),
-            Column("paper"),
+        columns(
+            "set | (V, D) :.2f | attn :.2f | ffn :.2f | norms :.2f | other :.2f | ours :.2f | "
+            "+ unused ids :.2f | + biases :.2f | 2017 :.2f | paper"
         ),
         parts,
         (
@@ -228,25 +211,17 @@ def table4(runs: Sequence[RunScore]) -> list[Table]:
     parsers = Table(
         "4",
         "Table 4: F1 on section 23 of the WSJ, as the paper prints it",
-        (Column("parser"), Column("training"), Column("F1", "{:.1f}")),
+        columns("parser | training | F1 :.1f"),
         published.TABLE4,
     )
-    rows = []
-    for run in runs:
-        if run.f1 is not None:
-            every = run.f1["all"]
-            rows.append(
-                (
-                    *(run.path, run.problem, run.hparams_set, run.step, every["f1"]),
-                    *(every.get("precision"), every.get("recall"), every.get("valid_sentences")),
-                )
-            )
+    names = ("f1", "precision", "recall", "valid_sentences")
+    rows = [
+        (run.path, run.problem, run.hparams_set, run.step, *map(run.f1["all"].get, names))
+        for run in runs
+        if run.f1 is not None
+    ]
     if not rows:
         return [parsers]
-    columns = (
-        *(Column("run"), Column("problem"), Column("hparams_set"), Column("step", "{:,}")),
-        *(Column("F1", "{:.2f}"), Column("precision", "{:.2f}"), Column("recall", "{:.2f}")),
-        Column("sentences", "{:,}"),
-    )
+    heads = columns(_RUN + "F1 :.2f | precision :.2f | recall :.2f | sentences :,")
     note = "EVALB with COLLINS.prm, all sentences. Only section 23 compares with the paper."
-    return [parsers, Table("4-runs", "Table 4: the runs given", columns, rows, (note,))]
+    return [parsers, Table("4-runs", "Table 4: the runs given", heads, rows, (note,))]

@@ -5,7 +5,7 @@ from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.hardware import Hardware
 from t2t_repro.studies.paper.scaling import efficiency_note
 from t2t_repro.studies.paper.tables import paper_step_flop, training_flop
-from t2t_repro.studies.tables import Column, Table
+from t2t_repro.studies.tables import Table, columns
 
 REPLICA_TOKENS = 4096  # batch_size of the sets: a share of the batch on the paper's 8 devices
 _ENDE, _ENFR = "translate_ende_wmt14", "translate_enfr_wmt14"
@@ -43,15 +43,10 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
     return Table(
         "training",
         f"Training each row on {hardware}",
-        (
-            *(Column("problem"), Column("hparams_set"), Column("steps", "{:,}")),
-            Column("target tokens a step", "{:,}", in_files_only=True),
-            *(
-                Column("TFLOP a step", "{:.2f}"),
-                Column("FLOP", "{:.2e}", in_files_only=True),
-                Column("hours", "{:,.2f}"),
-            ),
-            Column("command", in_files_only=True),
+        columns(
+            "problem | hparams_set | steps :, | target tokens a step :, | TFLOP a step :.2f | "
+            "FLOP :.2e | hours :,.2f | command",
+            in_files_only=("target tokens a step", "FLOP", "command"),
         ),
         rows,
         (
