@@ -7,13 +7,18 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import export_checkpoint, trainer
-from t2t_repro.bin.export_checkpoint import export_checkpoint as export_it
-from t2t_repro.bin.import_checkpoint import import_checkpoint as import_it
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
+from t2t_repro.interop.t2t_runs import ImportRequest, import_checkpoint
+from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
+
+
+def import_it(checkpoint, output_dir, say=print, **flags):
+    request = ImportRequest(checkpoint=checkpoint, output_dir=output_dir, **flags)
+    return import_checkpoint(request, say=say)
 
 
 def run_program(*argv):

@@ -7,11 +7,15 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import import_checkpoint
-from t2t_repro.bin.import_checkpoint import import_checkpoint as import_it
 from t2t_repro.errors import UserError
-from t2t_repro.interop import t2t_checkpoint, tensor2tensor
+from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
+
+
+def import_it(checkpoint, output_dir, say=print, **flags):
+    request = t2t_runs.ImportRequest(checkpoint=checkpoint, output_dir=output_dir, **flags)
+    return t2t_runs.import_checkpoint(request, say=say)
 
 
 def run_program(*argv):
@@ -65,7 +69,7 @@ def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
     import_it(
         t2t.folder,
         tmp_path / "run",
-        problem_name=t2t.PROBLEM,
+        problem=t2t.PROBLEM,
         hparams_set="transformer_test",
         hparams="optimizer_adam_beta1=0.9,norm_epsilon=0.5",
         say=lines.append,
@@ -118,16 +122,14 @@ def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path, capsys):
     with pytest.raises(
         UserError, match=r"Unknown problem. Received: 'mine'.*Give --t2t_usr_dir if"
     ):
-        import_it(t2t.folder, tmp_path / "run", problem_name="mine", **base)
+        import_it(t2t.folder, tmp_path / "run", problem="mine", **base)
     with pytest.raises(UserError, match="Unknown hparams set. Received: 'transformer_bass'"):
         import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_bass")
     (t2t.folder / t2t.VOCABULARY).unlink()
     with pytest.raises(UserError, match="Expected the vocabulary vocab.text2text.*Give --data_dir"):
-        import_it(t2t.folder, tmp_path / "run", problem_name=t2t.PROBLEM, **base)
+        import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, **base)
     with pytest.raises(UserError, match="Expected the vocabulary .* Received: no such file"):
-        import_it(
-            t2t.folder, tmp_path / "run", problem_name=t2t.PROBLEM, data_dir=str(tmp_path), **base
-        )
+        import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, data_dir=str(tmp_path), **base)
     assert not (tmp_path / "run").exists()
 
 

@@ -139,7 +139,7 @@ def test_sinusoids_and_schedules_need_no_run(tmp_path, golden_path, capsys):
     "argv, message",
     [
         ([], "Expected something to draw"),
-        (["--target=1"], "Expected something to draw"),
+        (["--target=1"], "--target has no effect without --source"),
         (["--positions", "--target=1"], "--target has no effect without --source"),
         (["--source=1", "--length=4"], "--length has no effect without --positions"),
         (["--source=1", "--last_step=4"], "--last_step has no effect without --schedules"),

@@ -1,0 +1,234 @@
+"""A run of tensor2tensor's as one of ours, and the way back."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_repro import __version__, registry
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.interop import (
+    t2t_checkpoint,
+    t2t_files,
+    t2t_optimizer,
+    t2t_shapes,
+    tensor2tensor,
+)
+from t2t_repro.models.build import transformer_for
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun
+from t2t_repro.training import checkpoints, optimizers
+
+# A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
+_T2T_SET = "transformer_base_v1"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImportRequest:
+    """The flags of t2t-import-checkpoint, by their names.
+
+    Attributes:
+        checkpoint: the folder of a T2T run, or the prefix of one checkpoint.
+        output_dir: the run directory.
+        problem: the problem's name; None: that of flags.txt.
+        hparams_set: the named set; None: that of flags.txt. hparams.json wins over it.
+        hparams: changes, "name=value,name=value"; they win over hparams.json.
+        data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
+        optimizer_state: carry the optimizer's state over, where there is any.
+        ignore_hparams: fields of hparams.json to leave out.
+    """
+
+    checkpoint: str | os.PathLike
+    output_dir: str | os.PathLike
+    problem: str | None = None
+    hparams_set: str | None = None
+    hparams: str = ""
+    data_dir: str | None = None
+    optimizer_state: bool = True
+    ignore_hparams: Collection[str] = ()
+
+
+def import_checkpoint(
+    request: ImportRequest,
+    *,
+    command: Sequence[str] = ("t2t-import-checkpoint",),
+    say: Callable[[str], None] = print,
+) -> pathlib.Path:
+    """Writes a run directory, or another checkpoint of one, from a tensor2tensor checkpoint.
+
+    Args:
+        request: which, and where to.
+        command: the command line, kept in the run directory.
+        say: gets a line for each thing that was worked out.
+
+    Returns:
+        The checkpoint that was written.
+
+    Raises:
+        UserError: if something is missing or does not fit; nothing was written then.
+    """
+    source = t2t_checkpoint.Checkpoint(request.checkpoint)
+    shapes, folder = source.variable_shapes(), source.prefix.parent
+    t2t_shapes.check_names(shapes, source.prefix)
+    said = t2t_files.read_flags(folder / "flags.txt")
+    known, set_name, given = _hparams(request, folder, said)
+    resolved, notes = t2t_shapes.reconcile(known, shapes, given)
+    if notes:
+        say(f"From the variables' shapes: {', '.join(notes)}.")
+    problem_name = request.problem or said.get("problem") or said.get("problems") or ""
+    problem = _problem(problem_name, folder)
+    where = _vocabulary_folder(problem, request.data_dir, folder, said)
+    encoders = problem.feature_encoders(where)
+    sizes = {name: encoders[name].vocab_size for name in ("inputs", "targets")}
+    t2t_shapes.check_vocabularies(shapes, resolved, sizes, where or problem.name)
+    # An average has the slots of its members at best, and then begins at step 0.
+    with_optimizer = request.optimizer_state and bool(source.slots()) and source.step() > 0
+    config = RunConfig(
+        hparams_set=set_name,
+        hparams=resolved,
+        problem=problem_name,
+        data_dir=os.path.abspath(where),
+        version=__version__,
+    )
+    run = RunDirectory(request.output_dir)
+    _check_free(run, source.step())
+    keras.utils.set_random_seed(0)
+    model = transformer_for(problem, resolved, where)
+    tensor2tensor.load_variables(model, source.variables())
+    if with_optimizer:
+        model.compile(optimizer=optimizers.from_hparams(resolved))
+        t2t_optimizer.load(model, source)
+    run.begin(config, command, [os.path.join(where, name) for name in problem.vocab_filenames])
+    written = checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=source.step()))
+    state = "optimizer state and all" if with_optimizer else "without optimizer state"
+    say(
+        f"Imported {source.prefix} (step {source.step()}, {len(shapes)} variables, {state}) "
+        f"as {written}."
+    )
+    return written
+
+
+def _hparams(
+    request: ImportRequest, folder: pathlib.Path, said: dict[str, str]
+) -> tuple[dict[str, Any] | None, str, set[str]]:
+    """Returns {hparam: value} (None if nothing says them), the set's name, and what was given."""
+    name = request.hparams_set or said.get("hparams_set") or ""
+    file = folder / "hparams.json"
+    values: dict[str, Any] = {}
+    if request.hparams_set or name in registry.list_hparams() or (name and not file.is_file()):
+        values = dataclasses.asdict(registry.get_hparams(name))
+    elif not file.is_file():
+        return None, name, set()
+    if file.is_file():
+        given = t2t_files.read_hparams(file, request.ignore_hparams)
+    else:
+        given = t2t_files.read_overrides(said.get("hparams", ""))
+    given |= t2t_files.read_overrides(request.hparams)
+    return values | given, name or "transformer_base_v1", set(given)
+
+
+def _problem(name: str, folder: pathlib.Path):
+    if not name:
+        raise UserError(
+            f"Expected --problem, or a flags.txt in {folder} that names it. Received: neither. "
+            "t2t-trainer --registry_help lists the problems."
+        )
+    try:
+        return registry.get_problem(name)
+    except UserError as error:
+        raise UserError(
+            f"{error} Give --t2t_usr_dir if it is a problem of yours, or --problem=NAME for one "
+            "with the same vocabulary."
+        ) from error
+
+
+def _vocabulary_folder(
+    problem, data_dir: str | None, folder: pathlib.Path, said: dict[str, str]
+) -> str:
+    """Returns the folder that has the problem's vocabulary files."""
+    if data_dir:
+        return os.path.expanduser(data_dir)  # the encoders' own error says what is missing
+    places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
+    for place in places:
+        if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_filenames):
+            return place
+    raise UserError(
+        f"Expected the vocabulary {', '.join(problem.vocab_filenames)}. Received: no such file in "
+        f"{' or '.join(dict.fromkeys(places))}. Give --data_dir, the folder that has it."
+    )
+
+
+def _check_free(run: RunDirectory, step: int) -> None:
+    path = run.checkpoints_dir / f"ckpt-{step}"
+    if path.exists():
+        raise UserError(
+            f"Expected no checkpoint of step {step} in {run.path}. Received: {path}. Delete it, or "
+            "give another --output_dir."
+        )
+
+
+def export_checkpoint(
+    run: TrainedRun,
+    t2t_dir: str | os.PathLike,
+    *,
+    checkpoint: str | None = None,
+    say: Callable[[str], None] = print,
+) -> pathlib.Path:
+    """Writes a checkpoint of a run as T2T's files.
+
+    Args:
+        run: the run.
+        t2t_dir: the folder to write.
+        checkpoint: a checkpoint or a run; None: the newest of the run.
+        say: gets a line about what was written.
+
+    Returns:
+        The prefix of T2T's checkpoint.
+
+    Raises:
+        UserError: if there is no checkpoint, the vocabulary is missing, `t2t_dir` is a run of
+            t2t_repro, or tensor2tensor has no such model.
+    """
+    config, target = run.config, pathlib.Path(t2t_dir).expanduser()
+    if RunDirectory(target).exists():
+        raise UserError(
+            f"Expected --t2t_dir to be a folder for tensor2tensor. Received: {target}, a run of "
+            "t2t_repro. Name another."
+        )
+    hparams = t2t_files.write_hparams(config.hparams)
+    model, path = run.new_model(), run.checkpoint(checkpoint)
+    with_optimizer = checkpoints.has_training_state(path)
+    if with_optimizer:
+        model.compile(optimizer=optimizers.from_hparams(config.hparams))
+        state = checkpoints.restore(model, path)
+    else:
+        state = checkpoints.load_weights(model, path)
+    arrays = tensor2tensor.export_variables(model) | t2t_checkpoint.BOOKKEEPING
+    arrays[t2t_checkpoint.STEP] = np.array(state.step, "int64")
+    if with_optimizer:
+        arrays |= t2t_optimizer.export(model)
+    prefix = t2t_checkpoint.write(target, state.step, arrays)
+    for file in run.vocabulary_files:
+        shutil.copyfile(file, target / file.name)
+    write_text_atomic(target / "hparams.json", hparams)
+    text = t2t_files.write_flags(
+        model="transformer",
+        problem=config.problem,
+        hparams_set=config.hparams_set,
+        data_dir=config.data_dir,
+        train_steps=str(config.hparams.train_steps),
+    )
+    write_text_atomic(target / "flags.txt", text)
+    rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
+    say(f"Wrote {prefix} from {path}: the weights and {rest}.")
+    say(
+        f"If tensor2tensor lacks the set {config.hparams_set!r}, give it --hparams_set={_T2T_SET}: "
+        "hparams.json wins over it."
+    )
+    return prefix
