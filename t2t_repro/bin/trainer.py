@@ -247,8 +247,14 @@ def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:
     if request.generate:
         request.generate()
     start, output = request.config.hparams.batch_size, request.run.path / "batch-size.json"
-    command = batch_size.trainer_command(request.command[1:])
-    batch_size.find(command, start, memory_limit_mb, output)
+    flags_of_it = batch_size.flags_of_a_trial(request.command[1:])
+    batch_size.find(functools.partial(trial, flags_of_it), start, memory_limit_mb, output)
+
+
+def trial(argv: list[str], batch_size: int) -> None:
+    """Makes the steps of a batch_size, as the command with these flags."""
+    argv = [*argv, f"--try_batch_size={batch_size}"]
+    cli.run("t2t-trainer", __doc__, define_flags, main, argv)
 
 
 def generate(

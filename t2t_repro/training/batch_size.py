@@ -1,23 +1,21 @@
 """Finds the largest batch_size whose steps fit into memory, each tried in a process of its own.
 
-A process that runs out of memory is often killed, not told; so the steps are made by
-`t2t-trainer --try_batch_size=N`, and its resident memory is watched from here.
+A process that runs out of memory is often killed, not told; so the steps are made as
+`t2t-trainer --try_batch_size=N` makes them, and the memory of the process is watched from here.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
 import pathlib
-import resource
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from t2t_repro import memory, processes
 from t2t_repro.config import HParams
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import Interrupted, UserError
@@ -90,66 +88,69 @@ def search(
 
 
 def run_trial(
-    command: Sequence[str], batch_size: int, limit_mb: float, seconds: float, poll: float = 0.05
+    trial: Callable[[int], None],
+    batch_size: int,
+    limit_mb: float,
+    seconds: float,
+    poll: float = 0.05,
 ) -> Trial:
-    """Runs `command --try_batch_size=N` and watches its memory.
+    """Makes the steps of a batch_size in a process of its own, and watches its memory.
 
     Args:
-        command: a t2t-trainer's, as a list.
+        trial: called with the size; prints what `report` prints.
         batch_size: the size to try.
         limit_mb: a process that holds more is killed.
         seconds: one that takes longer is killed too.
         poll: look this often, in seconds.
     """
-    process = subprocess.Popen(
-        [*command, f"--try_batch_size={batch_size}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={name: value for name, value in os.environ.items() if name != "TF_CONFIG"},
-    )
     until, peak, reason = time.monotonic() + min(seconds, TRIAL_SECONDS), 0.0, ""
-    try:
-        while process.poll() is None and not reason:
-            peak = max(peak, _resident_mb(process.pid))
-            if peak > limit_mb:
-                reason = f"more than {limit_mb:,.0f} MB"
-            elif time.monotonic() > until:
-                reason = "no end within its time"
-            time.sleep(poll)
-    finally:
-        process.kill()
-    said, _ = process.communicate()
-    found = [line.removeprefix(MARK) for line in said.splitlines() if line.startswith(MARK)]
-    if found and not reason:
-        values = json.loads(found[-1])
+
+    def watch(pid: int) -> bool:
+        nonlocal peak, reason
+        peak = max(peak, memory.resident(pid) / _MB)
+        if peak > limit_mb:
+            reason = f"more than {limit_mb:,.0f} MB"
+        elif time.monotonic() > until:
+            reason = "no end within its time"
+        return not reason
+
+    ended = processes.run(_alone, trial, batch_size, watch=watch, every=poll)
+    lines = ended.said.splitlines()
+    reports = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
+    if reports and not reason:
+        values = json.loads(reports[-1])
         if values["peak_mb"] <= limit_mb:
             return Trial(batch_size, True, values["peak_mb"], values["step_seconds"])
         peak, reason = values["peak_mb"], f"more than {limit_mb:,.0f} MB"
-    if not reason:
-        reason = _why_it_ended(process.returncode, said)
-    return Trial(batch_size, False, peak, reason=reason)
+    return Trial(batch_size, False, peak, reason=reason or _why_it_ended(ended))
 
 
-def _why_it_ended(code: int, said: str) -> str:
+def _alone(trial: Callable[[int], None], batch_size: int) -> None:
+    os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
+    trial(batch_size)
+
+
+def _why_it_ended(ended: processes.Ended) -> str:
     """Returns why a trial ended without a result, if that was for want of memory.
 
     Raises:
         UserError: if it was for something else: the message is that of the trial.
     """
-    if code == -9:
+    if ended.code == -signal.SIGKILL:
         return "killed, as the system does where there is no memory"
-    if "out of memory" in said or "bad_alloc" in said or "RESOURCE_EXHAUSTED" in said:
+    if any(sign in ended.said for sign in ("out of memory", "bad_alloc", "RESOURCE_EXHAUSTED")):
         return "out of memory"
-    last = said.strip().splitlines()[-1:] or [f"exit code {code}"]
-    raise UserError(f"Expected a trial to make its steps. Received: {last[0]}")
+    last = ended.last_line() or f"exit code {ended.code}"
+    raise UserError(f"Expected a trial to make its steps. Received: {last}")
 
 
-def find(command: Sequence[str], start: int, limit_mb: float, output: pathlib.Path | None) -> Trial:
+def find(
+    trial: Callable[[int], None], start: int, limit_mb: float, output: pathlib.Path | None
+) -> Trial:
     """Finds the largest batch_size that fits, prints what it tried, and writes it as JSON.
 
     Args:
-        command: a t2t-trainer's, without --find_batch_size.
+        trial: as `run_trial`'s.
         start: the first size to try.
         limit_mb: how much memory there is; 0: what is free.
         output: the JSON file; None: none.
@@ -164,10 +165,9 @@ def find(command: Sequence[str], start: int, limit_mb: float, output: pathlib.Pa
     done: list[Trial] = []
 
     def attempt(size: int, seconds: float) -> Trial:
-        trial = run_trial(command, size, limit_mb, seconds)
-        print(trial, flush=True)
-        done.append(trial)
-        return trial
+        done.append(run_trial(trial, size, limit_mb, seconds))
+        print(done[-1], flush=True)
+        return done[-1]
 
     try:
         trials = search(attempt, start)
@@ -193,26 +193,7 @@ def find(command: Sequence[str], start: int, limit_mb: float, output: pathlib.Pa
 
 def free_mb() -> float:
     """Returns how much memory a process may take: most of what machine and cgroup have free."""
-    free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    meminfo = pathlib.Path("/proc/meminfo")
-    if meminfo.exists():
-        fields = dict(line.split(":") for line in meminfo.read_text().splitlines())
-        free = [int(fields["MemAvailable"].split()[0]) * 1024]
-    for most, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        folder = pathlib.Path("/sys/fs/cgroup")
-        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
-            free.append(int((folder / most).read_text()) - int((folder / used).read_text()))
-    return _SHARE * min(free) / _MB
-
-
-def _resident_mb(pid: int) -> float:
-    with contextlib.suppress(OSError):
-        pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / _MB
-    return 0.0
+    return _SHARE * memory.free() / _MB
 
 
 def largest_batches(
@@ -243,14 +224,13 @@ def largest_batches(
 
 def report(step_seconds: float) -> dict[str, Any]:
     """Prints what a trial took, its time and its largest memory, for `run_trial`; returns it."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    values = {"peak_mb": round(peak / _MB, 1), "step_seconds": round(step_seconds, 4)}
+    values = {"peak_mb": round(memory.peak() / _MB, 1), "step_seconds": round(step_seconds, 4)}
     print(MARK + json.dumps(values), flush=True)
     return values
 
 
-def trainer_command(argv: Sequence[str]) -> list[str]:
-    """Returns the command of a trial: this one's own flags without those of the search."""
+def flags_of_a_trial(argv: Sequence[str]) -> list[str]:
+    """Returns the flags of t2t-trainer without those of the search."""
     names = ("find_batch_size", "memory_limit_mb", "schedule", "generate_data")
     kept, skip = [], False
     for arg in argv:
@@ -259,4 +239,4 @@ def trainer_command(argv: Sequence[str]) -> list[str]:
             skip = not skip and not equals and name in ("memory_limit_mb", "schedule")
             continue
         kept.append(arg)
-    return [sys.executable, "-m", "t2t_repro.trainer", *kept]
+    return kept

@@ -243,16 +243,16 @@ def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
 ):
     asked = []
 
-    def run_trial(command, size, limit_mb, seconds):
-        asked.append((command, size, limit_mb))
+    def run_trial(trial, size, limit_mb, seconds):
+        asked.append((trial, size, limit_mb))
         return Trial(size, size <= 256, 5.0)
 
     monkeypatch.setattr(batch_size, "run_trial", run_trial)
     monkeypatch.setattr(sys, "argv", ["t2t-trainer", *flags, "--find_batch_size"])
     run(*flags, "--find_batch_size", "--memory_limit_mb=700")
     assert "The largest that fits: --hparams=batch_size=256" in capsys.readouterr().out
-    command, size, limit = asked[0]
-    assert (command[-len(flags) :], size, limit) == (flags, 256, 700)
+    trial, size, limit = asked[0]
+    assert (trial.args, size, limit) == ((list(flags),), 256, 700)
     assert (tmp_path / "run" / "batch-size.json").exists()
     with pytest.raises(SystemExit):
         run("--find_batch_size")

@@ -1,7 +1,8 @@
+import importlib
 import json
 import os
 import signal
-import sys
+import textwrap
 
 import pytest
 
@@ -35,22 +36,30 @@ def test_the_search_is_bounded_in_time():
     assert trials(10**9, 1, seconds=35, clock=lambda: next(clock)) == [1, 2]
 
 
-def fake(*lines):
-    """A command that takes --try_batch_size and runs lines of Python, in which `size` is it."""
-    size = "import os, sys, time; size = int(sys.argv[1].split('=')[1])"
-    return [sys.executable, "-c", "\n".join([size, *lines])]
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Makes a trial of lines of Python, in which `size` is the batch_size."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(*lines):
+        name = f"fake_{tmp_path.name}_{len(list(tmp_path.glob('*.py')))}"
+        body = textwrap.indent("\n".join(lines), "    ")
+        (tmp_path / f"{name}.py").write_text(f"import os, sys, time\ndef trial(size):\n{body}\n")
+        return importlib.import_module(name).trial
+
+    return make
 
 
 SAYS = "print('batch size tried: ' + '{\"peak_mb\": %d, \"step_seconds\": 0.5}' % (size / 10))"
 
 
-def test_a_trial_reads_what_the_steps_took(monkeypatch):
+def test_a_trial_reads_what_the_steps_took(fake, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "of a cluster")
-    command = fake("assert 'TF_CONFIG' not in os.environ", "print('other things')", SAYS)
-    trial = batch_size.run_trial(command, 4000, 500, 20)
+    trial_of = fake("assert 'TF_CONFIG' not in os.environ", "print('other things')", SAYS)
+    trial = batch_size.run_trial(trial_of, 4000, 500, 20)
     assert trial == Trial(4000, True, 400.0, 0.5)
     assert str(trial) == "batch_size 4,000: 400 MB, 0.50 s a step"
-    over = batch_size.run_trial(command, 6000, 500, 20)
+    over = batch_size.run_trial(trial_of, 6000, 500, 20)
     assert over == Trial(6000, False, 600.0, reason="more than 500 MB")
     assert str(over) == "batch_size 6,000: 600 MB, does not fit: more than 500 MB"
 
@@ -67,19 +76,19 @@ def test_a_trial_reads_what_the_steps_took(monkeypatch):
         ("time.sleep(30)", 900, 0.2, "no end within its time"),
     ],
 )  # fmt: skip
-def test_a_trial_that_does_not_fit_says_why(line, limit, seconds, reason):
+def test_a_trial_that_does_not_fit_says_why(fake, line, limit, seconds, reason):
     trial = batch_size.run_trial(fake(line), 7, limit, seconds)
     assert not trial.fits and trial.reason.startswith(reason)
 
 
-def test_a_trial_with_another_fault_ends_the_search():
+def test_a_trial_with_another_fault_ends_the_search(fake):
     line = "print('t2t-trainer: error: Unknown flag.'); sys.exit(2)"
     message = "Expected a trial to make its steps. Received: t2t-trainer: error: Unknown flag."
     with pytest.raises(UserError, match=message):
         batch_size.run_trial(fake(line), 7, 900, 20)
 
 
-def test_what_was_found_is_printed_and_written(tmp_path, capsys):
+def test_what_was_found_is_printed_and_written(fake, tmp_path, capsys):
     best = batch_size.find(fake(SAYS), 3000, 500, tmp_path / "batch-size.json")
     assert best.batch_size == 4875  # 3000, 6000, 4500, 5250, 4875
     out = capsys.readouterr().out
@@ -93,14 +102,14 @@ def test_what_was_found_is_printed_and_written(tmp_path, capsys):
 
 
 def test_a_signal_ends_the_search_and_says_that_it_begins_anew(tmp_path, monkeypatch):
-    def run_trial(command, size, limit_mb, seconds):
+    def run_trial(trial, size, limit_mb, seconds):
         if size == 8:
             os.kill(os.getpid(), signal.SIGINT)
         return Trial(size, True)
 
     monkeypatch.setattr(batch_size, "run_trial", run_trial)
     with pytest.raises(Interrupted) as stopped, signals.watching():
-        batch_size.find([], 2, 500, tmp_path / "batch-size.json")
+        batch_size.find(None, 2, 500, tmp_path / "batch-size.json")
     said = "stopped by SIGINT after 2 trials. The same command begins anew."
     assert (str(stopped.value), stopped.value.exit_code) == (said, 130)
     assert not (tmp_path / "batch-size.json").exists()
@@ -128,7 +137,5 @@ def test_a_trial_gets_the_flags_of_the_run():
         "--problem=x", "--find_batch_size", "--memory_limit_mb", "900", "--hparams=a=1",
         "--memory_limit_mb=7", "--nogenerate_data", "--schedule=train", "--output_dir", "run",
     ]  # fmt: skip
-    command = batch_size.trainer_command(argv)
-    assert command[1:] == [
-        "-m", "t2t_repro.trainer", "--problem=x", "--hparams=a=1", "--output_dir", "run"
-    ]  # fmt: skip
+    kept = batch_size.flags_of_a_trial(argv)
+    assert kept == ["--problem=x", "--hparams=a=1", "--output_dir", "run"]
