@@ -11,7 +11,7 @@ from keras import initializers, ops
 
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.initialization import fused_kernel
+from t2t_repro.layers.initialization import FusedVariable, fused_kernel
 from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.mask import EVERYWHERE, Mask
 
@@ -73,9 +73,9 @@ class Attention(Layer):
         multiply = kernels.product if training else ops.matmul
         return multiply(x, ops.cast(kernel, x.dtype))
 
-    def project_apart(self, x, kernel, cuts: Sequence[int], training: bool) -> list:
+    def project_apart(self, x, kernel: FusedVariable, training: bool) -> list:
         """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel."""
-        parts = ops.split(self.project(x, kernel, training), cuts, axis=-1)
+        parts = ops.split(self.project(x, kernel, training), kernel.cuts, axis=-1)
         return [self.split_heads(part) for part in parts]
 
     def split_heads(self, x):
@@ -180,8 +180,7 @@ class SelfAttention(Attention):
 
     def heads(self, x, training=False):
         """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
-        cuts = (self.key_channels, 2 * self.key_channels)
-        queries, keys, values = self.project_apart(x, self.query_key_value, cuts, training)
+        queries, keys, values = self.project_apart(x, self.query_key_value, training)
         return self.score.queries(queries), self.score.keys(keys), values
 
     def call(self, x, attention_mask: Mask = EVERYWHERE, training=False):
@@ -313,8 +312,7 @@ class CrossAttention(Attention):
 
     def memory_heads(self, memory, training=False) -> dict:
         """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
-        cuts = (self.key_channels,)
-        keys, values = self.project_apart(memory, self.key_value, cuts, training)
+        keys, values = self.project_apart(memory, self.key_value, training)
         return {"keys": self.score.keys(keys), "values": values}
 
     def call(self, x, memory=None, attention_mask: Mask = EVERYWHERE, training=False):

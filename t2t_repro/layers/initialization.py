@@ -1,5 +1,6 @@
 """tensor2tensor's initializers, and variables that stand for several of its variables."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import keras
@@ -77,6 +78,11 @@ class FusedVariable(keras.Variable):
         super().__init__(*arguments, **kwargs)
         self.axis = axis
         self.sizes = tuple(sizes)
+
+    @property
+    def cuts(self) -> list[int]:
+        """Where along the axis each part but the first begins."""
+        return list(itertools.accumulate(self.sizes))[:-1]
 
 
 def fused_kernel(

@@ -123,6 +123,7 @@ def test_embedding_counts_shares_and_masks():
     x = np.asarray(layer(np.array([[4, 0, 10]])))
     assert layer.count_params() == 11 * D
     assert (layer.embeddings.axis, layer.embeddings.sizes) == (0, (4, 4, 3))
+    assert layer.embeddings.cuts == [4, 8]
     table = np.asarray(layer.embeddings.value)
     np.testing.assert_allclose(x[0, 0], 2 * table[4], rtol=1e-6)
     np.testing.assert_array_equal(x[0, 1], np.zeros(D))
