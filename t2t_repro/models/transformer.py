@@ -17,6 +17,7 @@ from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
+from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.stacks import Stack
@@ -25,7 +26,7 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mix
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Transformer(keras.Model):
+class Transformer(GuardedModel):
     """Encoder, decoder and their embeddings; `from_hparams` makes one that is ready to use.
 
     Args:
@@ -161,19 +162,16 @@ class Transformer(keras.Model):
         return mean_over_global_batch(*padded_cross_entropy(y_pred, x["targets"], smoothing))
 
     def train_loss(self, batch):
-        """Returns `compute_loss` of the logits of a training step, without making them: faster.
+        """Returns `compute_loss` of a training step.
 
-        Under TensorFlow alone, and not where XLA compiles.
+        Under TensorFlow, but where XLA compiles, the logits are never made: that is faster.
         """
+        if keras.backend.backend() != "tensorflow" or self.jit_compile:
+            return super().train_loss(batch)
         smoothing = self.hparams.label_smoothing
         outputs = self._outputs(batch, True)
         sums = self.softmax.cross_entropy(outputs, batch["targets"], smoothing)
         return mean_over_global_batch(*sums)
-
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
-        # Keras averages the loss over calls; T2T logs this batch's, before the update.
-        self.reset_metrics()
-        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
 
     # --- decoding, one position at a time -------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The devices of a run: one, several of this host, or those of several hosts (TF_CONFIG).
 
-Every device trains on its share of each batch and holds all the weights. Whatever is not a step
+Every device trains on its shard of each batch and holds all the weights. Whatever is not a step
 (checkpoints, metrics, evaluation) is the chief's alone: the other workers get weights, optimizer
 and place in the data from it through the network, and need no folder that they share with it.
 """
@@ -8,6 +8,7 @@ and place in the data from it through the network, and need no folder that they 
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ class Devices:
         """Returns the context in which a model and its optimizer are made."""
         return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
 
-    def share(self, model: keras.Model, note: str = "") -> str:
+    def broadcast(self, model: keras.Model, note: Any = None) -> Any:
         """Makes every replica stand where the chief stands, but for the random numbers.
 
         The variables of all become the chief's. The seeds of each replica are the chief's moved on
@@ -66,7 +67,7 @@ class Devices:
 
         Args:
             model: built and compiled.
-            note: what the chief wants all workers to know.
+            note: what the chief wants all workers to know, as JSON can say it.
 
         Returns:
             The chief's note.
@@ -80,7 +81,7 @@ class Devices:
                     mine = wide if self.cluster.is_chief else np.zeros_like(wide)
                     total = self._worker_sum(mine.ravel()).numpy()  # flat: one trace for all
                     variable.assign(total.astype(value.dtype).reshape(value.shape))
-                note = self._share_text(note)
+                note = json.loads(self._broadcast_text(json.dumps(note)))
         if self.strategy is not None and keras.backend.backend() == "tensorflow":
             for variable in seeds:
                 seed = np.asarray(variable)
@@ -106,7 +107,7 @@ class Devices:
             f"{', '.join(names)}. Here: { {name: settings[name] for name in names} }."
         )
 
-    def totals(self, values: Sequence[int]) -> list[int]:
+    def all_reduce(self, values: Sequence[int]) -> list[int]:
         """Returns the sum of each value over the workers; none goes on before all have called."""
         if self.cluster.size == 1:
             return list(values)
@@ -163,7 +164,7 @@ class Devices:
         rows[self.cluster.index] = values
         return self._worker_sum(rows).numpy()
 
-    def _share_text(self, text: str) -> str:
+    def _broadcast_text(self, text: str) -> str:
         """Returns the chief's text."""
         mine = np.frombuffer(text.encode(), "uint8").astype("int64")
         size = int(self._gather(np.array([len(mine)], "int64"))[0, 0])

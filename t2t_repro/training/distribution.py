@@ -1,9 +1,4 @@
-"""The training step, compiled, on all the devices of a run, and the batches that it takes.
-
-The training step does what Keras's `train_step` does (forward, the model's loss, gradients, the
-optimizer), but for this: a loss or gradient that is not finite stops it before the optimizer. Here
-it becomes one function of a batch, traced once for all batch shapes.
-"""
+"""The training step of the model, compiled, on all the devices of a run, and its batches."""
 
 import functools
 import math
@@ -13,9 +8,12 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
+from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.training.devices import ONE, Devices
 
 Observe = Callable[[np.ndarray], None]
+# Of a batch and whether the norms are wanted: its loss, whether it was applied, the squared norms.
+Compiled = Callable[[dict, bool], tuple[float, bool, Any]]
 
 
 def batches(dataset) -> Iterator:
@@ -25,13 +23,22 @@ def batches(dataset) -> Iterator:
     return iter(dataset)
 
 
-def for_all_shapes(function: Callable, features: tuple[str, ...], jit_compile: bool) -> Callable:
-    """Returns a function of {feature: int32 (B, length)}, compiled by TensorFlow in one trace."""
+def for_all_shapes(
+    function: Callable, features: tuple[str, ...], jit_compile: bool, *more: Any
+) -> Callable:
+    """Returns a function of {feature: int32 (B, length)}, compiled by TensorFlow in one trace.
+
+    Args:
+        function: takes the batch, and what `more` describes by a tf.TensorSpec each.
+        features: the names.
+        jit_compile: whether by XLA.
+        more: see `function`.
+    """
     import tensorflow as tf
 
     signature = {name: tf.TensorSpec([None, None], tf.int32) for name in features}
     options = {"autograph": False, "jit_compile": jit_compile or None}
-    return tf.function(function, input_signature=[signature], **options)
+    return tf.function(function, input_signature=[signature, *more], **options)
 
 
 class NotFinite(Exception):
@@ -42,133 +49,39 @@ class NotFinite(Exception):
         super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
 
 
-class Step(Protocol):
+class TrainStep(Protocol):
     """A training step."""
 
     def __call__(self, batch: dict, observe: Observe | None = None) -> float:
         """Trains on a batch and returns its loss; `observe` receives the gradients' norms."""
 
 
-def step_function(model: keras.Model, devices: Devices = ONE) -> Step:
+def step_function(model: GuardedModel, devices: Devices = ONE) -> TrainStep:
     """Returns a function that trains `model` on one batch and returns its loss.
 
-    The batch is that of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take
-    consecutive shares of it. Whoever wants the norms of the step's gradients, before they are
-    clipped, gives a function as `observe`: it receives the square of each trainable variable's, in
-    order, as float32. That costs a pass over the gradients, and changes nothing. Of several workers
-    all ask or none.
+    It is the model's own step (models/guarded.py). The batch is that of a worker, {"inputs",
+    "targets"} of int32 (B, length). Its devices take consecutive shards of it; under JAX they must
+    divide its rows. Whoever wants the norms of the step's gradients, before they are clipped, gives
+    a function as `observe`: it receives the square of each trainable variable's, in order, as
+    float32. That costs a pass over the gradients, and changes nothing. Of several workers all ask
+    or none.
 
     The loss is that of this batch before the update. Where it or a gradient is not finite the
-    function raises NotFinite, and there was no update: of the whole state only the seeds went on,
-    so that the next step is the same whenever the run is repeated. Under float16 Keras's loss
-    scaling leaves out steps whose scaled gradients overflow, and halves the scale; they are no
-    fault until it is 0.
+    function raises NotFinite, and there was no update.
 
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
         devices: what `devices.choose` returned.
     """
-    if keras.backend.backend() != "tensorflow":
-        from t2t_repro.training import jax_step
-
-        return _raising(jax_step.step_function(model, devices))
-    import tensorflow as tf
-
-    optimizer, strategy = model.optimizer, devices.strategy
-    if not optimizer.built:  # variables made while tracing would cost a second trace
+    if not model.optimizer.built:  # variables made while tracing would cost a second trace
         with devices.scope():
-            optimizer.build(model.trainable_variables)
-    scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-
-    def loss_of(batch):
-        if hasattr(model, "train_loss") and not model.jit_compile:
-            return model.train_loss(batch)
-        return model.compute_loss(x=batch, y_pred=model(batch, training=True), training=True)
-
-    def gradients_of(batch):
-        with tf.GradientTape() as tape:
-            loss = loss_of(batch)
-            scaled = optimizer.scale_loss(loss)
-        weights = [variable.value for variable in model.trainable_weights]
-        gradients = tape.gradient(scaled, weights)
-        if scales_loss:  # a scale that has fallen to 0 says that no step can be made
-            checked = [loss, 1.0 / optimizer.dynamic_scale.value]
-        else:
-            checked = [loss, *map(_values, gradients)]
-        # A sum is finite only if every part is, and needs one pass without a copy.
-        finite = tf.reduce_all(tf.math.is_finite([tf.reduce_sum(part) for part in checked]))
-        return loss, gradients, tf.cast(finite, tf.int32)
-
-    def apply(gradients):
-        gradients = tf.nest.map_structure(tf.identity, gradients)  # into the graph of the branch
-        optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
-
-    def squares_of(gradients):
-        scale = optimizer.scale_loss(1.0)
-        dense = (tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients)
-        return tf.stack([tf.reduce_sum(tf.square(gradient / scale)) for gradient in dense])
-
-    def on_one_device(batch, observed):
-        loss, gradients, finite = gradients_of(batch)
-        nothing = tf.zeros([len(gradients)])
-        squares = tf.cond(observed, lambda: squares_of(gradients), lambda: nothing)
-        tf.cond(finite > 0, lambda: apply(gradients), lambda: None)
-        return loss, finite > 0, squares
-
-    def on_replica(batch):
-        context = tf.distribute.get_replica_context()
-        here = context.replica_id_in_sync_group - devices.first_replica
-        rows = tf.shape(batch["targets"])[0]
-        start, end = rows * here // devices.local, rows * (here + 1) // devices.local
-        loss, gradients, finite = gradients_of({n: ids[start:end] for n, ids in batch.items()})
-        # Sparse ones would be of another shape, and traced anew, with every batch.
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], finite
-
-    # All replicas apply or none. This is two functions, because replicas that talk to each other
-    # in a branch of tf.cond wait for each other for ever.
-    def on_replicas(batch):
-        losses, shares, finite = strategy.run(on_replica, args=(batch,))
-        loss, finite = (strategy.reduce("SUM", each, axis=None) for each in (losses, finite))
-        return loss, shares, tf.equal(finite, strategy.num_replicas_in_sync)
-
-    options = {"jit_compile": model.jit_compile or None, "autograph": False}
-    apply_on_replicas = tf.function(lambda shares: strategy.run(apply, args=(shares,)), **options)
-
-    @tf.function(**options)
-    def squares_on_replicas(shares):
-        return squares_of([strategy.reduce("SUM", share, axis=None) for share in shares])
-
-    @functools.cache
-    def compiled(features: tuple[str, ...]):
-        # One trace for all the buckets' shapes; without a signature there would be three or four.
-        signature: list = [{name: tf.TensorSpec([None, None], tf.int32) for name in features}]
-        step: Callable = on_replicas
-        if strategy is None:
-            step = on_one_device
-            signature.append(tf.TensorSpec([], tf.bool))
-        if model.run_eagerly:
-            return step
-        return tf.function(step, input_signature=signature, **options)
-
-    def run(batch, observed: bool) -> tuple[float, bool, Any]:
-        step = compiled(tuple(batch))
-        if strategy is None:
-            loss, applied, squares = step(batch, tf.constant(observed))
-        else:
-            squares = None
-            with devices.naming_the_lost():
-                loss, shares, applied = step(batch)
-                if applied and observed:
-                    squares = squares_on_replicas(shares)
-                if applied:
-                    apply_on_replicas(shares)
-        return float(loss), bool(applied), squares
-
-    return _raising(run)
-
-
-def _raising(step: Callable[[dict, bool], tuple[float, bool, Any]]) -> Step:
-    """Returns a function that returns a step's loss, or raises NotFinite if it was not applied."""
+            model.optimizer.build(model.trainable_variables)
+    if keras.backend.backend() != "tensorflow":
+        step = _under_jax(model, devices)
+    elif devices.strategy is None:
+        step = _on_one_device(model)
+    else:
+        step = _on_replicas(model, devices)
 
     def run(batch: dict, observe: Observe | None = None) -> float:
         loss, applied, squares = step(batch, observe is not None)
@@ -181,8 +94,109 @@ def _raising(step: Callable[[dict, bool], tuple[float, bool, Any]]) -> Step:
     return run
 
 
-def _values(gradient):
-    return getattr(gradient, "values", gradient)  # a sparse one's
+def _on_one_device(model: GuardedModel) -> Compiled:
+    import tensorflow as tf
+
+    from t2t_repro.models import tensorflow_step
+
+    step = functools.partial(tensorflow_step.step, model)
+
+    @functools.cache
+    def compiled(features: tuple[str, ...]) -> Callable:
+        # One trace for all the buckets' shapes; without a signature there would be three or four.
+        observed = tf.TensorSpec([], tf.bool)
+        return for_all_shapes(step, features, model.jit_compile, observed)
+
+    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+        function = step if model.run_eagerly else compiled(tuple(batch))
+        loss, applied, squares = function(batch, tf.constant(observed))
+        return float(loss), bool(applied), squares
+
+    return run
+
+
+def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
+    import tensorflow as tf
+
+    from t2t_repro.models import tensorflow_step
+
+    strategy = devices.strategy
+    options = {"jit_compile": model.jit_compile or None, "autograph": False}
+
+    def on_replica(batch):
+        context = tf.distribute.get_replica_context()
+        here = context.replica_id_in_sync_group - devices.first_replica
+        rows = tf.shape(batch["targets"])[0]
+        start, end = rows * here // devices.local, rows * (here + 1) // devices.local
+        shard = {name: ids[start:end] for name, ids in batch.items()}
+        loss, gradients, finite = tensorflow_step.gradients_of(model, shard)
+        # Sparse ones would be of another shape, and traced anew, with every batch.
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], finite
+
+    # All replicas apply or none. These are two functions, because workers that talk to each other
+    # in a branch of tf.cond wait for each other for ever.
+    def gradients_of(batch):
+        losses, shards, finite = strategy.run(on_replica, args=(batch,))
+        loss, finite = (strategy.reduce("SUM", each, axis=None) for each in (losses, finite))
+        return loss, shards, tf.equal(finite, strategy.num_replicas_in_sync)
+
+    @functools.partial(tf.function, **options)
+    def apply(shards):
+        strategy.run(functools.partial(tensorflow_step.apply, model), args=(shards,))
+
+    @functools.partial(tf.function, **options)
+    def squares_of(shards):
+        totals = [strategy.reduce("SUM", shard, axis=None) for shard in shards]
+        return tensorflow_step.squares_of(model, totals)
+
+    @functools.cache
+    def compiled(features: tuple[str, ...]) -> Callable:
+        return for_all_shapes(gradients_of, features, model.jit_compile)
+
+    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+        function = gradients_of if model.run_eagerly else compiled(tuple(batch))
+        squares = None
+        with devices.naming_the_lost():
+            loss, shards, applied = function(batch)
+            if applied and observed:
+                squares = squares_of(shards)
+            if applied:
+                apply(shards)
+        return float(loss), bool(applied), squares
+
+    return run
+
+
+def _under_jax(model: GuardedModel, devices: Devices) -> Compiled:
+    """Compiled once for each shape of a batch; several devices hold the whole state each."""
+    import jax
+
+    from t2t_repro.models import jax_step
+
+    variables, strategy = jax_step.variables(model), devices.strategy
+    options: dict[str, Any] = {}
+    if strategy is not None:
+        mesh = strategy.device_mesh.backend_mesh
+        whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        options["out_shardings"] = (whole,) * 4
+    step = functools.partial(jax_step.step, model)
+    compiled = jax.jit(step, donate_argnums=0, **options)
+
+    def place(ids: np.ndarray):
+        if strategy is None:
+            return ids
+        return jax.device_put(ids, strategy.get_data_layout(ids.shape).backend_layout)
+
+    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+        state = tuple([variable.value for variable in group] for group in variables)
+        batch = {name: place(ids) for name, ids in batch.items()}
+        state, loss, applied, squares = compiled(state, batch, observed)
+        for group, values in zip(variables, state, strict=True):
+            for variable, value in zip(group, values, strict=True):
+                variable.assign(value)
+        return float(loss), bool(applied), squares
+
+    return run
 
 
 def count_tokens(batch: dict) -> int:

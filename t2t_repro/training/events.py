@@ -11,9 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from t2t_repro.config import HParams
+from t2t_repro.run_directory import RunDirectory
 
 TRAIN = "train"  # the kind whose events lie in the run directory itself
 
@@ -113,3 +115,11 @@ class EventWriter:
 
 def _has_events(folder: pathlib.Path) -> bool:
     return any(folder.glob("events.out.tfevents*"))
+
+
+def make_writer(run: RunDirectory) -> EventWriter | None:
+    """Returns the writer of a run's TensorBoard events; None under other backends than TensorFlow.
+
+    It would load TensorFlow, which may be absent there, or take the memory of a GPU.
+    """
+    return EventWriter(run.path) if keras.backend.backend() == "tensorflow" else None

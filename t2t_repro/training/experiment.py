@@ -18,11 +18,11 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size, checkpoints, devices, distribution, guards, optimizers
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.events import EventWriter
-from t2t_repro.training.loop import make_progress, make_writer, train
-from t2t_repro.training.progress import NoProgress, Progress
+from t2t_repro.training.events import EventWriter, make_writer
+from t2t_repro.training.log import SilentLog, TrainingLog, make_log
 from t2t_repro.training.request import SCHEDULES, TRY_BATCH_SIZE, TrainRequest
 from t2t_repro.training.summaries import Summaries
+from t2t_repro.training.trainer import Trainer
 
 
 def run(request: TrainRequest) -> dict[str, Any]:
@@ -78,8 +78,8 @@ class Experiment:
         request = self._request
         model = build_model(self._config, self._problem)
         state = checkpoints.load_weights(model, request.run.path)
-        progress = make_progress(request.run, request.plan, make_writer(request.run))
-        return self._evaluation(self._evaluator(model), progress)(state.step)
+        log = make_log(request.run, request.plan, make_writer(request.run))
+        return self._evaluation(self._evaluator(model), log)(state.step)
 
     def try_batch_size(self) -> dict[str, Any]:
         """Makes two steps on the largest batches that the hparams allow, on one device.
@@ -105,16 +105,16 @@ class Experiment:
         with where.scope():
             model = build_model(self._config, self._problem)
             model.optimizer.build(model.trainable_variables)
-        progress: Progress = NoProgress(run, plan.train_steps, plan.train_steps)
+        log: TrainingLog = SilentLog(run, plan.train_steps, plan.train_steps)
         writer = make_writer(run) if is_chief else None
         if is_chief:
-            progress = make_progress(run, plan, writer)
+            log = make_log(run, plan, writer)
         self._check(with_evaluation)
         if is_chief:
-            self._warm_start(model, progress)
+            self._warm_start(model, log)
         evaluator = self._evaluator(model)
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
-        evaluation = self._evaluation(evaluator, progress)
+        evaluation = self._evaluation(evaluator, log)
         results: dict[str, float] = {}
 
         def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
@@ -123,21 +123,22 @@ class Experiment:
             return results
 
         with run.locked() if is_chief else contextlib.nullcontext():
-            self._begin(progress, writer)
-            train(
+            self._begin(log, writer)
+            trainer = Trainer(
                 model,
                 self._training_data,
                 run,
                 plan,
-                progress=progress,
+                log=log,
                 evaluate=evaluate if with_evaluation and is_chief else None,
                 encoders=self._problem.feature_encoders(self._config.data_dir),
                 devices=where,
                 summaries=summaries,
             )
+            trainer.train()
             if with_evaluation and not results and is_chief:
                 evaluate(checkpoints.load_weights(model, run.path).step)
-            where.totals([0])  # the others wait for the chief's last evaluation
+            where.all_reduce([0])  # the others wait for the chief's last evaluation
         return results
 
     def _check(self, with_evaluation: bool) -> None:
@@ -175,7 +176,7 @@ class Experiment:
             start=start,
         )
 
-    def _warm_start(self, model: keras.Model, progress: Progress) -> None:
+    def _warm_start(self, model: keras.Model, log: TrainingLog) -> None:
         """Begins a run that has no checkpoint yet with the weights of another, if one is named.
 
         Raises:
@@ -187,12 +188,12 @@ class Experiment:
         path = checkpoints.find(source)
         RunDirectory(path.parents[1]).check_vocabularies(self._vocabularies())
         state = checkpoints.load_weights(model, path)
-        progress.say(f"Weights from {path} (its step {state.step}).")
+        log.say(f"Weights from {path} (its step {state.step}).")
 
     def _vocabularies(self) -> list[str]:
         return [os.path.join(self._config.data_dir, n) for n in self._problem.vocab_filenames]
 
-    def _begin(self, progress: Progress, writer: EventWriter | None) -> None:
+    def _begin(self, log: TrainingLog, writer: EventWriter | None) -> None:
         """Begins the run directory, once all workers have said that they are about the same."""
         run, cluster = self._request.run, self._devices.cluster
         data = self._describe_data()
@@ -200,7 +201,7 @@ class Experiment:
         if not cluster.is_chief:
             return
         run.begin(self._config, self._request.command, self._vocabularies())
-        self._say_what_the_data_are(data, progress)
+        self._say_what_the_data_are(data, log)
         if writer:
             names = ("loss", *self._problem.eval_metrics())
             metrics = [("train", "loss"), *(("eval", name) for name in names)]
@@ -229,11 +230,11 @@ class Experiment:
         where = (config.hparams, config.data_dir)
         return describe(self._problem, Split.TRAIN, *where, training=True, replicas=replicas)
 
-    def _say_what_the_data_are(self, data, progress: Progress) -> None:
+    def _say_what_the_data_are(self, data, log: TrainingLog) -> None:
         """Says what the split holds and what a batch is, and writes it into the run."""
         hparams, replicas = self._config.hparams, self._devices.replicas
         unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
-        progress.say(
+        log.say(
             f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
             f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
             f"{data.padding:.1%} padding, {data.batches:,} batches an epoch; a batch of "
@@ -269,7 +270,7 @@ class Experiment:
     def _evaluator(self, model: keras.Model) -> Evaluator:
         return Evaluator(model, self._problem.eval_metrics())
 
-    def _evaluation(self, evaluator: Evaluator, progress: Progress):
+    def _evaluation(self, evaluator: Evaluator, log: TrainingLog):
         """Returns a function that evaluates the model as it is at a step, waits, and reports."""
         request = self._request
 
@@ -279,7 +280,7 @@ class Experiment:
             values = evaluator.evaluate(dataset, request.eval_steps)
             seconds = time.monotonic() - started
             wait()
-            progress.evaluation(step, values, request.eval_split, seconds)
+            log.evaluation(step, values, request.eval_split, seconds)
             return values
 
         return evaluate

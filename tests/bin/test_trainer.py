@@ -19,7 +19,7 @@ from t2t_repro.training import batch_size, checkpoints, devices
 from t2t_repro.training.batch_size import Trial
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.devices import Devices
-from t2t_repro.training.progress import Progress
+from t2t_repro.training.log import TrainingLog
 
 TINY = "num_hidden_layers=1,batch_size=256"
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -163,7 +163,7 @@ def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
 def test_a_signal_saves_the_step_and_the_same_command_continues(
     flags, tmp_path, capsys, monkeypatch
 ):
-    step = Progress.step
+    step = TrainingLog.step
 
     def then_a_signal(self, number, *arguments, **more):
         step(self, number, *arguments, **more)
@@ -171,7 +171,7 @@ def test_a_signal_saves_the_step_and_the_same_command_continues(
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Progress, "step", then_a_signal)
+        patched.setattr(TrainingLog, "step", then_a_signal)
         with pytest.raises(SystemExit) as stopped:
             run(*flags, "--generate_data", "--schedule=train")
     assert stopped.value.code == 143

@@ -10,11 +10,12 @@ import pytest
 from keras import ops
 
 from t2t_repro import registry
+from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.run_directory import RunDirectory
 from tests.data.record_files import write_examples
 
 
-class Cipher(keras.Model):
+class Cipher(GuardedModel):
     """Predicts target t from input t alone; learns a substitution in a few steps."""
 
     def __init__(self, vocab_size=11, width=12, dropout=0.1):
@@ -84,24 +85,25 @@ def run(tmp_path):
 @pytest.fixture
 def train():
     """Trains a model on endless batches; returns the state, the steps evaluated, what was said."""
-    from t2t_repro.training import checkpoints, loop
-    from t2t_repro.training.progress import Progress
+    from t2t_repro.training import checkpoints
+    from t2t_repro.training.log import TrainingLog
     from t2t_repro.training.request import Plan
+    from t2t_repro.training.trainer import Trainer
 
     def train(model, batches, run, **plan):
         plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
         stream, evaluations = io.StringIO(), []
-        progress = Progress(run, plan["train_steps"], plan["log_step_count_steps"], stream)
+        log = TrainingLog(run, plan["train_steps"], plan["log_step_count_steps"], stream)
 
         def evaluate(step, wait):
             evaluations.append(step)
             wait()
             assert checkpoints.latest(run.path).name == f"ckpt-{step}"
-            progress.evaluation(step, {"loss": 1.0}, "dev", 0.1)
+            log.evaluation(step, {"loss": 1.0}, "dev", 0.1)
             return {"loss": 1.0}
 
         plan = Plan(**plan)
-        state = loop.train(model, batches.skip, run, plan, progress=progress, evaluate=evaluate)
+        state = Trainer(model, batches.skip, run, plan, log=log, evaluate=evaluate).train()
         return state, evaluations, stream.getvalue()
 
     return train

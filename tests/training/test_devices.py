@@ -94,5 +94,5 @@ def test_devices_of_several_workers_are_counted():
 
 
 def test_one_worker_has_nobody_to_wait_for():
-    assert ONE.totals([3, 0]) == [3, 0]
+    assert ONE.all_reduce([3, 0]) == [3, 0]
     ONE.check_alike({"hparams": 1})

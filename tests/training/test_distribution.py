@@ -70,11 +70,11 @@ def train(devices) -> dict:
     from t2t_repro.training import checkpoints
 
     model = build(devices)
-    devices.share(model)
+    devices.broadcast(model)
     step = distribution.step_function(model, devices)
     tokens, losses, squares = [], [], []
     for batch in distribution.batches(data(devices)):
-        tokens += devices.totals([distribution.count_tokens(batch)])
+        tokens += devices.all_reduce([distribution.count_tokens(batch)])
         losses.append(step(batch, None if len(losses) % 5 else squares.append))
     weights = {n: np.asarray(v).tolist() for n, v in checkpoints.named_weights(model).items()}
     squares = [each.tolist() for each in squares]
@@ -86,7 +86,7 @@ def seeds(devices) -> list:
     from t2t_repro.training.devices import seed_variables
 
     model = build(devices, "attention_dropout=0.5")
-    devices.share(model)
+    devices.broadcast(model)
     variables = [variable.value for variable in seed_variables(model)]
     return [[value.numpy().tolist() for value in variable.values] for variable in variables]
 
@@ -110,7 +110,7 @@ def worker() -> None:
     model = build(mine)
     for variable in model.trainable_variables[:1]:
         variable.assign(variable * (0.0 if mine.cluster.is_chief else 5.0))
-    result["note"] = mine.share(model, "the chief's" if mine.cluster.is_chief else "mine")
+    result["note"] = mine.broadcast(model, "the chief's" if mine.cluster.is_chief else "mine")
     result["shared"] = float(abs(np.asarray(model.trainable_variables[0])).max())
     result["seeds"] = [np.asarray(variable).tolist() for variable in devices.seed_variables(model)]
     mine.check_alike({"hparams": 1, "data": "same"})
@@ -121,7 +121,7 @@ def worker() -> None:
     print(json.dumps(result), flush=True)
     try:
         while True:
-            mine.totals([1])
+            mine.all_reduce([1])
     except UserError as error:
         print(error, flush=True)
         os._exit(2)

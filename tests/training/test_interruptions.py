@@ -14,14 +14,15 @@ import tensorflow as tf
 
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, loop, signals
+from t2t_repro.training import checkpoints, signals
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
-from t2t_repro.training.progress import Progress
+from t2t_repro.training.log import TrainingLog
 from t2t_repro.training.request import Plan
+from t2t_repro.training.trainer import Trainer
 
 
-class Hooked(Progress):
+class Hooked(TrainingLog):
     """Calls a function with each step that was made."""
 
     def __init__(self, run, plan, hook):
@@ -42,9 +43,9 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
     tmp_path, run, make_model, make_batches, signum, code, train, weights
 ):
     plan = Plan(train_steps=8, local_eval_frequency=5)
-    progress = Hooked(run, plan, kill_at(2, signum))
+    log = Hooked(run, plan, kill_at(2, signum))
     with pytest.raises(Interrupted) as stopped, signals.watching():
-        loop.train(make_model(), make_batches().skip, run, plan, progress=progress)
+        Trainer(make_model(), make_batches().skip, run, plan, log=log).train()
     path = checkpoints.latest(run.path)
     at = checkpoints.step_of(path)
     assert stopped.value.exit_code == code and at in (2, 3)  # the third may have begun
@@ -73,7 +74,7 @@ def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_ba
 
     def train_on():
         with signals.watching():
-            loop.train(make_model(), make_batches().skip, run, plan, evaluate=evaluate)
+            Trainer(make_model(), make_batches().skip, run, plan, evaluate=evaluate).train()
 
     with pytest.raises(Interrupted, match="by SIGTERM at step 3, saved as .*ckpt-3. The same"):
         train_on()
@@ -151,9 +152,9 @@ def test_a_full_disk_ends_the_run_and_leaves_the_earlier_checkpoints(
 
     monkeypatch.setattr(checkpoints, "write", full)
     with pytest.raises(OSError, match="No space left on device"):
-        loop.train(
+        Trainer(
             make_model(), make_batches().skip, run, Plan(train_steps=50, local_eval_frequency=2)
-        )
+        ).train()
     assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-2"]
     monkeypatch.undo()
     state, _, said = train(make_model(), make_batches(), run, train_steps=6)
@@ -172,15 +173,15 @@ def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model,
     stream = io.StringIO()
 
     def go():
-        progress = Progress(run, 20, 100, stream)
+        log = TrainingLog(run, 20, 100, stream)
 
         def evaluate(step, wait):
             wait()
-            progress.evaluation(step, {"loss": losses[step]}, "dev", 0.1)
+            log.evaluation(step, {"loss": losses[step]}, "dev", 0.1)
             return {"loss": losses[step]}
 
         model, batches = make_model(), make_batches()
-        return loop.train(model, batches.skip, run, plan, progress=progress, evaluate=evaluate)
+        return Trainer(model, batches.skip, run, plan, log=log, evaluate=evaluate).train()
 
     assert go().step == 8
     said = "Stopping early at step 8: loss has not got better by 0.1 for 4 steps.\n"

@@ -6,11 +6,12 @@ import tensorflow as tf
 from keras import ops
 
 from t2t_repro import registry
-from t2t_repro.training import distribution, loop
+from t2t_repro.training import distribution
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import EventWriter
 from t2t_repro.training.request import Plan
 from t2t_repro.training.summaries import Summaries
+from t2t_repro.training.trainer import Trainer
 
 
 def events(folder):
@@ -88,7 +89,7 @@ def test_what_is_reported(run, make_model, make_batches):
 
 def test_a_run_writes_them_to_metrics_and_events(run, make_model, make_batches, steps):
     plan = Plan(train_steps=4, log_step_count_steps=2)
-    loop.train(make_model(), make_batches().skip, run, plan)
+    Trainer(make_model(), make_batches().skip, run, plan).train()
     rows = steps(run)
     assert [row["step"] for row in rows] == [2, 4]
     names = {"loss", "learning_rate", "tokens_per_second"}
@@ -98,7 +99,7 @@ def test_a_run_writes_them_to_metrics_and_events(run, make_model, make_batches, 
     for name in names:
         assert [step for step, _ in found[name]] == [2, 4]
     assert found["gradient_norm"][0][1] == pytest.approx(rows[0]["gradient_norm"])
-    loop.train(make_model(), make_batches().skip, run, Plan(train_steps=6))
+    Trainer(make_model(), make_batches().skip, run, Plan(train_steps=6)).train()
     logs = [
         (event.session_log.status, event.step)
         for file in run.path.glob("events.out.tfevents*")

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.progress import NoProgress, Progress
+from t2t_repro.training.log import SilentLog, TrainingLog
 
 
 class Terminal(io.StringIO):
@@ -18,11 +18,11 @@ def run(tmp_path):
 
 def test_the_first_step_counts_neither_tokens_nor_time(run):
     stream = io.StringIO()
-    progress = Progress(run, train_steps=8, every=2, stream=stream)
+    log = TrainingLog(run, train_steps=8, every=2, stream=stream)
     seconds = [100.0, 0.5, 0.5, 0.5]
     for step in range(1, 5):
-        progress.step(step, 2.5, 300, seconds[step - 1], lambda: 0.001)
-    progress.close()
+        log.step(step, 2.5, 300, seconds[step - 1], lambda: 0.001)
+    log.close()
     lines = stream.getvalue().splitlines()
     assert lines == [
         "step 2/8 | loss 2.5000 | learning rate 1.000e-03 | 600 tokens/s | 3s left",
@@ -32,11 +32,11 @@ def test_the_first_step_counts_neither_tokens_nor_time(run):
 
 def test_a_terminal_sees_one_line_that_is_written_over(run, monkeypatch):
     stream = Terminal()
-    progress = Progress(run, train_steps=6, every=4, stream=stream)
+    log = TrainingLog(run, train_steps=6, every=4, stream=stream)
     for step in range(1, 7):
         monkeypatch.setattr("time.monotonic", lambda step=step: 10.0 * step)
-        progress.step(step, 1.0, 10, 1.0, lambda: 0.1)
-    progress.close()
+        log.step(step, 1.0, 10, 1.0, lambda: 0.1)
+    log.close()
     text = stream.getvalue()
     assert text.count("\n") == 2 and text.count("\r") == 4
     assert [row["step"] for row in run.read_metrics()] == [4, 6]
@@ -44,17 +44,17 @@ def test_a_terminal_sees_one_line_that_is_written_over(run, monkeypatch):
 
 def test_closing_ends_an_unfinished_line(run, monkeypatch):
     stream = Terminal()
-    progress = Progress(run, train_steps=6, every=4, stream=stream)
-    progress.step(1, 1.0, 10, 1.0, lambda: 0.1)
-    progress.close()
+    log = TrainingLog(run, train_steps=6, every=4, stream=stream)
+    log.step(1, 1.0, 10, 1.0, lambda: 0.1)
+    log.close()
     assert stream.getvalue().endswith("\n")
 
 
 def test_evaluations_are_written_for_programs(run):
     stream, events = io.StringIO(), []
-    progress = Progress(run, 6, 4, stream, lambda *event: events.append(event))
-    progress.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0)
-    progress.close()
+    log = TrainingLog(run, 6, 4, stream, lambda *event: events.append(event))
+    log.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0)
+    log.close()
     assert stream.getvalue() == "step 3 | dev: loss 1.2500 | accuracy nan | 1m 01s\n"
     (row,) = run.read_metrics()
     assert row.pop("time") > 0
@@ -65,10 +65,10 @@ def test_evaluations_are_written_for_programs(run):
 
 def test_a_worker_that_is_not_the_chief_reports_nothing(run, tmp_path):
     stream, events = Terminal(), []
-    progress = NoProgress(run, 2, 1, stream, events=lambda *what: events.append(what))
-    progress.step(1, 2.5, 300, 0.5, lambda: 0.001)
-    progress.step(2, 2.5, 300, 0.5, lambda: 0.001)
-    progress.evaluation(2, {"loss": 1.5}, "dev", 3.0)
-    progress.say("something")
-    progress.close()
+    log = SilentLog(run, 2, 1, stream, events=lambda *what: events.append(what))
+    log.step(1, 2.5, 300, 0.5, lambda: 0.001)
+    log.step(2, 2.5, 300, 0.5, lambda: 0.001)
+    log.evaluation(2, {"loss": 1.5}, "dev", 3.0)
+    log.say("something")
+    log.close()
     assert stream.getvalue() == "" and events == [] and list(tmp_path.iterdir()) == []

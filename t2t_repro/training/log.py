@@ -8,9 +8,11 @@ from typing import Any, TextIO
 
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training.events import EventWriter
+from t2t_repro.training.request import Plan
 
 
-class Progress:
+class TrainingLog:
     """Reports steps and evaluations of one run.
 
     Args:
@@ -116,7 +118,7 @@ class Progress:
         self._events(kind, step, values)
 
 
-class NoProgress(Progress):
+class SilentLog(TrainingLog):
     """That of a worker which leaves the reports to the chief."""
 
     def _write(self, text: str, overwrite: bool) -> None:
@@ -124,3 +126,9 @@ class NoProgress(Progress):
 
     def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
         pass
+
+
+def make_log(run: RunDirectory, plan: Plan, writer: EventWriter | None = None) -> TrainingLog:
+    """Returns a log to standard output, metrics.jsonl and, if there is one, TensorBoard."""
+    events = writer.scalars if writer else None
+    return TrainingLog(run, plan.train_steps, plan.log_step_count_steps, events=events)

@@ -6,9 +6,12 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, distribution, loop
+from t2t_repro.training import checkpoints, distribution, trainer
 from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.events import make_writer
+from t2t_repro.training.log import make_log
 from t2t_repro.training.request import Plan
+from t2t_repro.training.trainer import Trainer
 
 
 def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches, train, steps):
@@ -37,9 +40,9 @@ def test_by_default_it_reports_to_standard_output_and_tensorboard(
     run, make_model, make_batches, capsys
 ):
     plan = Plan(train_steps=2, log_step_count_steps=1)
-    loop.train(make_model(), make_batches().skip, run, plan)
+    Trainer(make_model(), make_batches().skip, run, plan).train()
     assert "step 2/2 | loss" in capsys.readouterr().out
-    loop.make_progress(run, plan, loop.make_writer(run)).evaluation(2, {"loss": 1.0}, "dev", 0.1)
+    make_log(run, plan, make_writer(run)).evaluation(2, {"loss": 1.0}, "dev", 0.1)
     for folder in (run.path, run.path / "eval"):
         (events,) = folder.glob("events.out.tfevents*")
         tags = [
@@ -95,7 +98,7 @@ def test_a_torn_checkpoint_is_named_and_the_one_before_it_continued(
 
 def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monkeypatch, train):
     clock = iter(range(10**6))
-    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
     _, evaluations, _ = train(
         make_model(), make_batches(), run, train_steps=30, save_checkpoints_secs=20,
         eval_throttle_seconds=60, keep_checkpoint_max=0,
@@ -220,7 +223,7 @@ def test_one_checkpoint_is_kept_for_each_so_many_hours(
     run, make_model, make_batches, monkeypatch, train
 ):
     clock = iter(range(0, 10**7, 600))  # each look at it is ten minutes later
-    monkeypatch.setattr(loop.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
     plan = {"keep_checkpoint_max": 1, "keep_checkpoint_every_n_hours": 3}
     train(make_model(), make_batches(), run, train_steps=12, local_eval_frequency=1, **plan)
     found = [checkpoints.read_state(path) for path in checkpoints.list_checkpoints(run.path)]

@@ -1,0 +1,159 @@
+"""The training step: fit and the trainer make the same one, and leave out what is not finite."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import t2t_repro
+from t2t_repro.training import devices, distribution, optimizers
+
+FAST = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # to compile
+HPARAMS = (
+    "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4"
+)
+
+
+def build(overrides="", where=devices.ONE):
+    keras.utils.set_random_seed(5)
+    hparams = t2t_repro.get_hparams("transformer_base_v1", f"{HPARAMS}{overrides}")
+    with where.scope():
+        model = t2t_repro.Transformer.from_hparams(
+            hparams, inputs_vocab_size=17, targets_vocab_size=19, target_space_id=4
+        )
+        model.compile(optimizer=optimizers.from_hparams(hparams))
+    where.broadcast(model)
+    return model
+
+
+def batches(count, packed=False):
+    draw = np.random.default_rng(3)
+    for _ in range(count):
+        sides = {"inputs": draw.integers(2, 17, (4, 5)), "targets": draw.integers(2, 19, (4, 7))}
+        sides["targets"][0, -2:] = 0
+        for side in list(sides) if packed else ():
+            ids = sides[side]
+            second = (np.arange(ids.shape[1]) >= 3)[None] * np.ones_like(ids)
+            sides[f"{side}_segmentation"] = np.where(ids == 0, 0, 1 + second)
+            sides[f"{side}_position"] = np.arange(ids.shape[1]) - 3 * second
+        yield {name: ids.astype("int32") for name, ids in sides.items()}
+
+
+def fit(model, data) -> list[float]:
+    return [float(model.train_on_batch(batch, return_dict=True)["loss"]) for batch in data]
+
+
+def compare(overrides="", packed=False) -> dict:
+    """Returns the losses of five steps of fit and of the trainer, and if the weights are equal."""
+    fitted, trained = build(overrides), build(overrides)
+    step = distribution.step_function(trained)
+    losses = {
+        "fit": fit(fitted, batches(5, packed)),
+        "trainer": [step(batch) for batch in distribution.batches(list(batches(5, packed)))],
+    }
+    pairs = zip(fitted.variables, trained.variables, strict=True)
+    return losses | {"same": all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)}
+
+
+def spoil() -> dict:
+    """Returns what a batch does whose loss is not finite: to the loss, the weights, the next."""
+    model, (first, second) = build(), batches(2)
+    fit(model, [first])
+    before = [np.asarray(weight) for weight in model.weights]
+    slots = [np.asarray(variable) for variable in model.optimizer.variables]
+    train_loss = model.train_loss
+    model.train_loss = lambda batch: train_loss(batch) + float("nan")
+    model.make_train_function(force=True)
+    (loss,) = fit(model, [second])
+    after = [np.asarray(weight) for weight in model.weights]
+    kept = [np.asarray(variable) for variable in model.optimizer.variables]
+    pairs = [*zip(before, after, strict=True), *zip(slots, kept, strict=True)]
+    same = all(np.array_equal(a, b) for a, b in pairs)
+    model.train_loss = train_loss
+    model.make_train_function(force=True)
+    (again,) = fit(model, [second])
+    moved = any(not np.array_equal(a, w) for a, w in zip(before, model.weights, strict=True))
+    return {"nan": bool(np.isnan(loss)), "same": same, "goes_on": bool(again > 0) and moved}
+
+
+def on_replicas() -> dict:
+    """Returns the losses of fit on one device and on two, and what a bad shard does to both."""
+    import tensorflow as tf
+
+    two = devices.choose(2)
+    overrides = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+    losses = {}
+    for name, where in {"one": devices.ONE, "two": two}.items():
+        model = build(overrides, where)
+        data = list(batches(5))
+        losses[name] = fit(model, data)
+    before = [np.asarray(weight) for weight in model.weights]
+    table = model.targets_embedding.trainable_variables[0]
+    train_loss = model.train_loss
+
+    def spoiled(batch):
+        first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+        return train_loss(batch) + tf.where(first, float("nan"), 0.0)
+
+    model.train_loss = spoiled
+    with two.scope():
+        model.make_train_function(force=True)
+        fit(model, data[:1])
+    after = [np.asarray(weight) for weight in model.weights]
+    parts = [np.asarray(part).tolist() for part in table.value.values]
+    same = all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    return losses | {"same": same, "alike": parts[0] == parts[1]}
+
+
+def main() -> None:
+    """Prints what the tests look at, in a process of its own."""
+    jax = keras.backend.backend() == "jax"
+    print(json.dumps({"plain": compare(), "spoiled": spoil()} if jax else on_replicas()))
+
+
+def result_of(**environment: str) -> dict:
+    root = os.path.dirname(os.path.dirname(t2t_repro.__file__))
+    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, __file__],
+        env=os.environ | own | environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "overrides, packed", [("", False), (",activation_dtype=float16", False), ("", True)]
+)
+def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
+    result = compare(overrides, packed)
+    assert result["fit"] == pytest.approx(result["trainer"], rel=1e-6)
+    assert result["same"] and result["fit"][0] != result["fit"][-1]
+
+
+def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
+    assert spoil() == {"nan": True, "same": True, "goes_on": True}
+
+
+def test_under_jax():
+    result = result_of(KERAS_BACKEND="jax", **FAST)
+    assert result["plain"]["fit"] == pytest.approx(result["plain"]["trainer"], rel=1e-5)
+    assert result["plain"]["same"]
+    assert result["spoiled"] == {"nan": True, "same": True, "goes_on": True}
+
+
+def test_fit_on_two_replicas_is_fit_on_one_and_both_leave_a_step_out():
+    result = result_of()
+    assert result["two"] == pytest.approx(result["one"], rel=1e-5)
+    assert result["same"] and result["alike"]
+
+
+if __name__ == "__main__":
+    main()
