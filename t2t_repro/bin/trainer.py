@@ -108,7 +108,7 @@ def main(args: flags.FlagValues) -> None:
         if args.registry_help:
             print(registry_help())
             return
-        before = begun(args.output_dir)
+        before = config_of(args.output_dir)
         default = not (before or args.problem or args.data_dir or args.find_batch_size)
         request = request_of(args, before, default)
         if args.find_batch_size:
@@ -120,8 +120,8 @@ def main(args: flags.FlagValues) -> None:
         quickstart.run(request.run, train) if default else train()
 
 
-def begun(output_dir: str | None) -> RunConfig | None:
-    """Returns the run that is there, if there is one that is not the embedded default's."""
+def config_of(output_dir: str | None) -> RunConfig | None:
+    """Returns what the run there is, if there is one that is not the embedded default's."""
     run = RunDirectory(output_dir) if output_dir else None
     config = run.config() if run and run.exists() else None
     return config if config and config.problem != quickstart.PROBLEM else None

@@ -134,7 +134,7 @@ def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]
     """As `_by_tensorflow`, for a process without TensorFlow."""
     serialized = tfrecord.read(path)
     try:
-        found = example.parse(serialized, features)
+        parsed = example.parse(serialized, features)
     except ValueError as error:
         raise UserError(
             f"Expected {path} to hold tf.train.Example records with int64 features "
@@ -142,7 +142,7 @@ def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]
             "--data_dir and --problem."
         ) from error
     measures = {"size": np.array([len(record) for record in serialized], np.int32)}
-    for name, (ids, lengths) in found.items():
+    for name, (ids, lengths) in parsed.items():
         measures |= {f"{name}_length": lengths, f"{name}_largest": ids.max(initial=0)}
     return [measures]
 
@@ -173,9 +173,9 @@ class Reader:
         starts = index.offset[rows].tolist()
         ends = (index.offset[rows] + index.size[rows]).tolist()
         maps = [self._map(file) for file in index.file[rows].tolist()]
-        found = np.empty(len(rows), object)
-        found[:] = [m[start:end] for m, start, end in zip(maps, starts, ends, strict=True)]
-        return found
+        read = np.empty(len(rows), object)
+        read[:] = [m[start:end] for m, start, end in zip(maps, starts, ends, strict=True)]
+        return read
 
     def _map(self, file: int) -> mmap.mmap:
         if file not in self._maps:

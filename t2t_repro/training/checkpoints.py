@@ -56,8 +56,8 @@ def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
     folder = _folder(directory)
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(found, key=step_of)
+    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(paths, key=step_of)
 
 
 def step_of(path: pathlib.Path) -> int:

@@ -230,10 +230,10 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
         with contextlib.suppress(RuntimeError):  # TensorFlow runs: it has the parts that it has
             (cpu,) = tf.config.list_physical_devices("CPU")
             tf.config.set_logical_device_configuration(cpu, parts)
-    found = tf.config.list_logical_devices(kind)
-    if count > len(found):
-        raise _too_many(count, len(found), "CPU, which TensorFlow has begun to use as it is")
-    names = [device.name for device in found[:count]]
+    logical = tf.config.list_logical_devices(kind)
+    if count > len(logical):
+        raise _too_many(count, len(logical), "CPU, which TensorFlow has begun to use as it is")
+    names = [device.name for device in logical[:count]]
     return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
 
 
@@ -249,14 +249,14 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
     if wanted > 1:
         with contextlib.suppress(RuntimeError):  # JAX runs: it has the parts that it has
             jax.config.update("jax_num_cpu_devices", wanted)
-    found = jax.devices()
-    kind = "CPU" if found[0].platform == "cpu" else "GPU"
-    count = _count(worker_gpu, 0 if kind == "CPU" else len(found), cluster)
-    if count > len(found):
-        raise _too_many(count, len(found), "CPU, which JAX has begun to use as it is")
+    devices = jax.devices()
+    kind = "CPU" if devices[0].platform == "cpu" else "GPU"
+    count = _count(worker_gpu, 0 if kind == "CPU" else len(devices), cluster)
+    if count > len(devices):
+        raise _too_many(count, len(devices), "CPU, which JAX has begun to use as it is")
     if count == 1:
         return Devices(kind=kind)
-    names = [f"{device.platform}:{device.id}" for device in found[:count]]
+    names = [f"{device.platform}:{device.id}" for device in devices[:count]]
     return Devices(keras.distribution.DataParallel(devices=names), cluster, count, kind)
 
 
@@ -275,8 +275,8 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
     return worker_gpu
 
 
-def _too_many(wanted: int, found: int, what: str) -> UserError:
+def _too_many(wanted: int, most: int, what: str) -> UserError:
     return UserError(
-        f"Expected --worker_gpu between 1 and {found}, the number found here: {found} {what}. "
+        f"Expected --worker_gpu between 1 and {most}, the number found here: {most} {what}. "
         f"Received: {wanted}."
     )

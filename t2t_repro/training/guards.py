@@ -29,7 +29,7 @@ def write_batch(
 
     Args:
         run: gets `nonfinite/batch-NUMBER.json`.
-        batch: {"inputs": (B, S), "targets": (B, T)}, or its shares on several devices.
+        batch: {"inputs": (B, S), "targets": (B, T)}, or its shards on several devices.
         number: the batch's, counted from 1 since the run began.
         step: the step that was not made.
         loss: that of the batch.

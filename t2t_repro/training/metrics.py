@@ -76,10 +76,10 @@ def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     for hypothesis, reference in zip(
         statistics["predictions"].tolist(), labels.tolist(), strict=True
     ):
-        found = set(_ngrams(hypothesis, _ROUGE_ORDER))
+        predicted = set(_ngrams(hypothesis, _ROUGE_ORDER))
         wanted = set(_ngrams(reference, _ROUGE_ORDER))
-        common = len(found & wanted)
-        precision = common / len(found) if found else 0.0
+        common = len(predicted & wanted)
+        precision = common / len(predicted) if predicted else 0.0
         recall = common / len(wanted) if wanted else 0.0
         scores.append(2 * precision * recall / (precision + recall + 1e-8))
     return float(np.mean(scores)), 1.0

@@ -92,7 +92,7 @@ class _Optimizer(keras.optimizers.Optimizer):
         super()._backend_update_step(grads, trainable_variables, learning_rate)
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Under TensorFlow the gradients of a replica are only its share of the whole until here.
+        # Under TensorFlow the gradients of a replica are only its part of the whole until here.
         grads, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
         return list(zip(self._decay_and_clip(grads, variables), variables, strict=True))
 

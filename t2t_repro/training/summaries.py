@@ -111,8 +111,8 @@ class Summaries:
         places: dict[str, list[int]] = {}
         for index, variable in enumerate(self._model.trainable_variables):
             name = names[id(variable)]
-            found = _SUBLAYER.match(name)
-            place = found[1] if found else name.partition("/")[0]
+            sublayer = _SUBLAYER.match(name)
+            place = sublayer[1] if sublayer else name.partition("/")[0]
             places.setdefault(place, []).append(index)
         return places
 
