@@ -34,7 +34,7 @@ _SHAPE = re.compile(rb"'shape': \(([\d, ]*)\)")
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, its place and what evaluation found of it.
+    """A checkpoint, its place and what evaluation said of it.
 
     Attributes:
         step: its step.
@@ -127,9 +127,9 @@ def view(run: RunDirectory) -> RunView:
         kept_best=_kept_best(run.path / "best" / "checkpoints"),
         curves=curves,
         best={
-            name.removeprefix("dev "): _best(name.removeprefix("dev "), points)
+            metric: _best(metric, points)
             for name, points in curves.items()
-            if name.startswith("dev ")
+            if (metric := name.removeprefix("dev ")) != name
         },
         nonfinite=len(list((run.path / "nonfinite").glob("batch-*.json"))),
     )
@@ -177,11 +177,11 @@ def _trainer(file: pathlib.Path) -> str:
         said = file.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-    found = re.match(r"process (\d+) on (\S+),", said)
-    if not found or found[2] != socket.gethostname():
+    named = re.match(r"process (\d+) on (\S+),", said)
+    if not named or named[2] != socket.gethostname():
         return ""
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(named[1]), 0)
     except ProcessLookupError:
         return ""
     except PermissionError:  # it is another user's
@@ -204,22 +204,19 @@ def _seconds_since(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _scores(rows: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
-    """Returns {step: {metric: value}} of the evaluations; what is not a finite number is left out.
-
-    The dev split's, where there is one of that step.
-    """
-    found: dict[int, dict[str, float]] = {}
-    for row in sorted(_evaluations(rows), key=lambda row: row.get("split") == "dev"):
-        found[row["step"]] = {
-            name: value
-            for name, value in row.items()
-            if isinstance(value, float | int) and name not in ("step", "time")
-        }
-    return found
+    """Returns {step: {metric: value}} of the evaluations, the dev split's where it has the step."""
+    ordered = sorted(_evaluations(rows), key=lambda row: row.get("split") == "dev")
+    return {row["step"]: _values(row) for row in ordered}
 
 
 def _evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("kind") == "eval" and isinstance(row.get("step"), int)]
+
+
+def _values(row: dict[str, Any]) -> dict[str, float]:
+    """Returns the metrics of a row; what is no number there is left out."""
+    names = (name for name in row if name not in ("step", "time"))
+    return {name: row[name] for name in names if isinstance(row[name], float | int)}
 
 
 def _curves(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
@@ -228,9 +225,8 @@ def _curves(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
         if row.get("kind") == "train" and isinstance(row.get("loss"), float | int):
             curves.setdefault("train loss", {})[row["step"]] = row["loss"]
     for row in _evaluations(rows):
-        for name, value in row.items():
-            if isinstance(value, float | int) and name not in ("step", "time"):
-                curves.setdefault(f"{row.get('split', 'dev')} {name}", {})[row["step"]] = value
+        for name, value in _values(row).items():
+            curves.setdefault(f"{row.get('split', 'dev')} {name}", {})[row["step"]] = value
     return {name: sorted(points.items()) for name, points in curves.items()}
 
 
@@ -240,7 +236,7 @@ def _best(metric: str, points: list[tuple[int, float]]) -> tuple[int, float]:
 
 
 def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> list[Checkpoint]:
-    found = []
+    saved = []
     for path in folder.iterdir() if folder.is_dir() else ():
         name = _CHECKPOINT.fullmatch(path.name)
         if not name:
@@ -254,8 +250,8 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> l
         whole = bool(files) and all(sizes.get(file) == size for file, size in files.items())
         megabytes = round(sum(sizes.values()) / 1e6, 1)
         mine = scores.get(step, {})
-        found.append(Checkpoint(step, str(path), megabytes, whole, mine, averaged))
-    return sorted(found, key=lambda each: each.step)
+        saved.append(Checkpoint(step, str(path), megabytes, whole, mine, averaged))
+    return sorted(saved, key=lambda each: each.step)
 
 
 def _sizes(path: pathlib.Path) -> dict[str, int]:

@@ -40,15 +40,15 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
     sources, references = sources[:COUNT], references[:COUNT]
 
     def write(step: int, writer: EventWriter) -> None:
-        found = [best for best, *_ in translator.translate_ids(sources)]
+        written = [best for best, *_ in translator.translate_ids(sources)]
         rows = [
             (_text(encoders["inputs"], source), _text(encoders["targets"], target), best.text)
-            for source, target, best in zip(sources, references, found, strict=True)
+            for source, target, best in zip(sources, references, written, strict=True)
         ]
         writer.text(KIND, step, "translations", _table(rows))
         if model.hparams.attention_chunk_size:
             return  # there are no weights to draw
-        for source, best in zip(sources, found, strict=True):
+        for source, best in zip(sources, written, strict=True):
             if 1 < len(source) <= _LONGEST and len(best.ids) < _LONGEST:
                 for each in attention.maps(model, encoders, source, [*best.ids, 1]):
                     png = pictures.png(attention_pictures.layers(each))

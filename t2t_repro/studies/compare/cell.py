@@ -210,11 +210,11 @@ def _translate(model, grid: Grid, problem: Problem) -> dict[str, list[str]]:
     sides = [(example["inputs"], example["targets"]) for example in examples]
     encoders = problem.feature_encoders(grid.data_dir)
     settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
-    found = Translator(ModelEngine(model), encoders, settings).translate_ids(
+    translated = Translator(ModelEngine(model), encoders, settings).translate_ids(
         [source for source, _ in sides]
     )
     references = [
         encoders["targets"].decode([i for i in target if i != EOS_ID]) for _, target in sides
     ]
-    texts = [re.sub(r"\s+", " ", hypotheses[0].text) for hypotheses in found]
+    texts = [re.sub(r"\s+", " ", hypotheses[0].text) for hypotheses in translated]
     return {"hypotheses": texts, "references": references}

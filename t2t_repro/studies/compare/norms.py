@@ -67,8 +67,8 @@ class GradientNorms:
 
 def place_of(name: str) -> str:
     """Returns the place of a weight by its name: "decoder/layer_5/ffn", else EMBEDDING."""
-    found = _PLACE.search(name)
-    return found[0] if found else EMBEDDING
+    place = _PLACE.search(name)
+    return place[0] if place else EMBEDDING
 
 
 def activation_scales(model: keras.Model, batch: Mapping[str, Any]) -> dict[str, float]:
@@ -89,33 +89,29 @@ def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float
     """Walks through the model as `Transformer.call`; returns the scales and the logits."""
     inputs, targets = (ops.convert_to_tensor(batch[side]) for side in ("inputs", "targets"))
     real = inputs != 0
-    mask = memory_mask = of_padding(real)
-    if model.hparams.unidirectional_encoder:
-        mask = CAUSAL
+    mask = of_padding(real)
     scales: dict[str, float] = {}
 
-    def keep(place: str, x, ids) -> None:
-        values = np.asarray(ops.cast(x, "float32"))[np.asarray(ids) != 0]
-        scales[place] = float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+    def through(name: str, x, ids, sublayers: Mapping[str, dict[str, Any]]):
+        """Returns what a stack makes of x; `sublayers` are those of a layer, with arguments."""
+        stack = getattr(model, name)
+        for i, layer in enumerate(stack.layers):
+            for sublayer, arguments in sublayers.items():
+                x, _ = getattr(layer, sublayer)(x, **arguments)
+                values = np.asarray(ops.cast(x, "float32"))[np.asarray(ids) != 0]
+                square = np.mean(np.square(values, dtype=np.float64))
+                scales[f"{name}/layer_{i}/{sublayer}"] = float(np.sqrt(square))
+        return stack.preprocess(x)
 
+    causal = {"attention_mask": CAUSAL}
+    own = causal if model.hparams.unidirectional_encoder else {"attention_mask": mask}
     x = model.inputs_position(model.target_space(model.inputs_embedding(inputs)))
-    for i, layer in enumerate(model.encoder.layers):
-        x, _ = layer.self_attention(x, attention_mask=mask)
-        keep(f"encoder/layer_{i}/self_attention", x, inputs)
-        x, _ = layer.ffn(x, real=real)
-        keep(f"encoder/layer_{i}/ffn", x, inputs)
-    memory = model.encoder.preprocess(x)
-
+    memory = through("encoder", x, inputs, {"self_attention": own, "ffn": {"real": real}})
     shifted = ops.pad(targets, [[0, 0], [1, 0]])[:, :-1]
     x = model.targets_position(model.targets_embedding(shifted))
-    for i, layer in enumerate(model.decoder.layers):
-        x, _ = layer.self_attention(x, attention_mask=CAUSAL)
-        keep(f"decoder/layer_{i}/self_attention", x, targets)
-        x, _ = layer.encdec_attention(x, memory=memory, attention_mask=memory_mask)
-        keep(f"decoder/layer_{i}/encdec_attention", x, targets)
-        x, _ = layer.ffn(x)
-        keep(f"decoder/layer_{i}/ffn", x, targets)
-    return scales, model.softmax.logits(model.decoder.preprocess(x))
+    cross = {"memory": memory, "attention_mask": mask}
+    sublayers = {"self_attention": causal, "encdec_attention": cross, "ffn": {}}
+    return scales, model.softmax.logits(through("decoder", x, targets, sublayers))
 
 
 def by_layer(places: Mapping[str, float]) -> dict[str, float]:

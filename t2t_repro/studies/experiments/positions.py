@@ -114,7 +114,7 @@ def sentences(rows: Sequence[Pair]) -> tuple[str, str]:
     error, angle = max(row.error for row in rows), max(turned_apart(row) for row in rows)
     least = min(row.random_error for row in rows)
     tried = f"positions {FITTED} to {2 * FITTED - 1}, which the fit on those before did not see"
-    found = (
+    numbers = (
         f"on {tried}, PE(pos + k) is a linear map of PE(pos) up to {error:.1e} of its size, and "
         f"that map is the rotation by k w up to {angle:.1e} radians (k from {min(OFFSETS)} to "
         f"{max(OFFSETS)}, {WIDTH} channels)."
@@ -131,7 +131,7 @@ def sentences(rows: Sequence[Pair]) -> tuple[str, str]:
             f"The same fit leaves only {least:.0%} of some random vectors unexplained, so it says "
             "nothing about sinusoids."
         )
-    return first + found, second
+    return first + numbers, second
 
 
 def picture(rows: Sequence[Pair], drawn: np.ndarray):

@@ -201,8 +201,8 @@ def decodable(outputs: np.ndarray, labels: np.ndarray) -> float:
     fitted, tried = (part.reshape(-1, x.shape[-1]) for part in (x[:half], x[half:]))
     wanted = np.eye(labels.max() + 1)[labels[:half].ravel()]
     square = fitted.T @ fitted + RIDGE * len(fitted) * np.eye(x.shape[-1])
-    found = np.argmax(tried @ np.linalg.solve(square, fitted.T @ wanted), axis=-1)
-    return float(np.mean(found == labels[half:].ravel()))
+    told = np.argmax(tried @ np.linalg.solve(square, fitted.T @ wanted), axis=-1)
+    return float(np.mean(told == labels[half:].ravel()))
 
 
 def sentences(rows: Sequence[Row]) -> tuple[str, str]:
@@ -218,14 +218,14 @@ def sentences(rows: Sequence[Row]) -> tuple[str, str]:
     def at_the_end(column: str) -> dict[str, list[float]]:
         """The value of each seed: of the last layer, or the greatest of all layers'."""
         seeds = sorted({row.seed for row in trained})
-        found: dict[str, list[float]] = {}
+        of_models: dict[str, list[float]] = {}
         for name in MODELS:
             for seed in seeds:
                 of = [r for r in trained if (r.model, r.seed) == (name, seed)]
                 values = [getattr(row, column) for row in sorted(of, key=lambda row: row.layer)]
                 value = max(values) if column == "diagonal" else values[-1]
-                found.setdefault(name, []).append(value)
-        return found
+                of_models.setdefault(name, []).append(value)
+        return of_models
 
     def said(values: dict[str, list[float]]) -> str:
         return (
