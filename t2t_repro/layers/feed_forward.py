@@ -15,7 +15,7 @@ class Dense(keras.layers.Dense):
     """Keras's Dense; in training by `kernels.product`."""
 
     def call(self, inputs, training=False):
-        """Maps (..., K) to (..., N)."""
+        """Maps (..., D) to (..., F)."""
         if not training:
             return super().call(inputs)
         y = kernels.product(inputs, ops.cast(self.kernel, inputs.dtype))

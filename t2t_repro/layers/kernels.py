@@ -41,7 +41,7 @@ def instead_of(plain: Form) -> Callable[[Form], Form]:
 
 @instead_of(ops.matmul)
 def product(x, kernel):
-    """Returns x (..., K) times kernel (K, N): (..., N); its gradient is quicker on CPUs."""
+    """Returns x (..., D) times kernel (D, F): (..., F); its gradient is quicker on CPUs."""
 
     @ops.custom_gradient
     def multiply(x, kernel):
@@ -58,7 +58,7 @@ def product(x, kernel):
 
 
 def _transposed(kernel):
-    """Returns kernel (K, N) as (N, K), copied where it is narrow."""
+    """Returns kernel (D, F) as (F, D), copied where it is narrow."""
     depth, units = kernel.shape
     if depth > _NARROW:
         return ops.transpose(kernel)
@@ -68,7 +68,7 @@ def _transposed(kernel):
 
 
 def plain_sum_over_rows(x):
-    """Returns the sum of x (..., N) over all axes but the last: (N,)."""
+    """Returns the sum of x (..., D) over all axes but the last: (D,)."""
     return ops.sum(ops.reshape(x, (-1, x.shape[-1])), axis=0)
 
 
@@ -205,7 +205,7 @@ def plain_linear_cross_entropy(x, table, labels, label_smoothing: float):
     """Returns the losses of the logits x table^T.
 
     Args:
-        x: (M, D).
+        x: (M, D), M tokens.
         table: (V, D), of x's dtype.
         labels: int32 (M,).
         label_smoothing: in [0, 1).
