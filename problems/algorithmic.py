@@ -4,6 +4,7 @@ They need no file. The training samples are those that t2t-datagen of tensor2ten
 same --random_seed; numbers are written with their lowest digit first, as there.
 """
 
+import operator
 from collections.abc import Iterator
 
 from t2t_repro.problem import Problem, Sample, SpaceID, Split
@@ -27,6 +28,7 @@ class AlgorithmicProblem(Problem):
     """Samples of `generator`, with every symbol raised by 2 and a 1 at the end."""
 
     num_symbols = 0
+    num_separators = 0
     train_length = 40
     dev_length = 400
     train_size = 100000
@@ -72,7 +74,7 @@ class AlgorithmicProblem(Problem):
             yield {"inputs": _ids(inputs), "targets": _ids(targets)}
 
     def feature_encoders(self, data_dir: str) -> dict[str, TextEncoder]:
-        encoder = SymbolEncoder(self.num_symbols)
+        encoder = SymbolEncoder(self.num_symbols + self.num_separators)
         return {"inputs": encoder, "targets": encoder}
 
 
@@ -226,18 +228,11 @@ def _random_number(rng, length: int, base: int) -> list[int]:
 class _Arithmetic(AlgorithmicProblem):
     """Two numbers with the symbol `base` between them, to one number."""
 
+    num_separators = 1
+
     @staticmethod
     def operation(first: int, second: int) -> int:
         raise NotImplementedError
-
-    @property
-    def vocab_symbols(self) -> int:
-        """The digits and the separator."""
-        return self.num_symbols + 1
-
-    def feature_encoders(self, data_dir: str) -> dict[str, TextEncoder]:
-        encoder = SymbolEncoder(self.vocab_symbols)
-        return {"inputs": encoder, "targets": encoder}
 
     def generator(self, rng, nbr_symbols, max_length, nbr_cases):
         base = nbr_symbols
@@ -255,10 +250,7 @@ class AlgorithmicAdditionBinary40(_Arithmetic):
     """Add two binary numbers of together up to 39 digits."""
 
     num_symbols = 2
-
-    @staticmethod
-    def operation(first: int, second: int) -> int:
-        return first + second
+    operation = staticmethod(operator.add)
 
 
 @register_problem
@@ -273,10 +265,7 @@ class AlgorithmicMultiplicationBinary40(_Arithmetic):
     """Multiply two binary numbers of together up to 39 digits."""
 
     num_symbols = 2
-
-    @staticmethod
-    def operation(first: int, second: int) -> int:
-        return first * second
+    operation = staticmethod(operator.mul)
 
 
 @register_problem

@@ -26,7 +26,7 @@ class TranslateProblem(Text2TextProblem):
         raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
 
     def vocab_data_files(self) -> list[Any]:
-        """The files that the subwords are built from, about 1 MB of each."""
+        """Returns the files that the subwords are built from, about 1 MB of each."""
         return self.source_data_files(Split.TRAIN)
 
     def generate_samples(

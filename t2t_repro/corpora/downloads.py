@@ -141,14 +141,14 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
 
 
 def _kept(url: str, partial: pathlib.Path) -> int:
-    """How many bytes of `url` an earlier call has left that one can go on from."""
+    """Returns how many bytes of `url` an earlier call has left that one can go on from."""
     state = _read_json(_state(partial))
     usable = state.get("url") == url and state.get("validator") and partial.exists()
     return partial.stat().st_size if usable else 0
 
 
 def _validator(headers: Any) -> str:
-    """What tells this file from a later one at the same URL; "" if the server does not say."""
+    """Returns what tells this file from a later one at its URL; "" if the server does not say."""
     tag = headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 

@@ -250,7 +250,7 @@ def _tsv_pairs(paths: Iterable[pathlib.Path], source: int, target: int) -> Itera
 
 
 def _sgm_pairs(sources_path: pathlib.Path, targets_path: pathlib.Path) -> Iterator[Pair]:
-    """The pairs of <seg> lines; T2T, too, leaves out all others, but pairs lines by number."""
+    """Returns the pairs of <seg> lines; T2T leaves out all others too, but pairs by number."""
     sources, targets = _sgm_segments(sources_path), _sgm_segments(targets_path)
     if len(sources) != len(targets):
         raise UserError(

@@ -84,7 +84,7 @@ def corpus_files(
 
 
 def _find(tmp_dir: str, name: str) -> pathlib.Path | None:
-    """The file NAME; or NAME.gz, from which T2T makes NAME."""
+    """Returns the file NAME; or NAME.gz, from which T2T makes NAME."""
     return raw.find(tmp_dir, name.removesuffix(".gz"))
 
 

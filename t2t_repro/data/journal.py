@@ -131,7 +131,7 @@ def raw_files(job: Job) -> dict[str, list[int]]:
 
 
 def _misfit(journal: Journal, job: Job) -> str:
-    """Why the remains cannot be used; "": they can."""
+    """Returns why the remains cannot be used; "": they can."""
     for name, value in settings(job).items():
         if (before := journal.settings.get(name)) != value:
             return f"they were made with another {name} ({before}, now {value})"

@@ -43,7 +43,7 @@ def build_to_target_size(
     reserved_tokens: Sequence[str] | None = None,
     num_iterations: int = 4,
 ) -> list[str]:
-    """The subtokens in the order of their ids. SubwordTextEncoder explains the arguments."""
+    """Returns the subtokens in the order of their ids; see SubwordTextEncoder."""
     if target_size < 1:
         raise UserError(f"Expected a target_size of 1 or more. Received: {target_size}.")
     if min_val > max_val:
@@ -144,7 +144,7 @@ class _SuffixTree:
         self.least = 0
 
     def subtokens(self, min_count: int, num_iterations: int) -> list[str]:
-        """The vocabulary of the strings with a count of at least `min_count`."""
+        """Returns the vocabulary of the strings with a count of at least `min_count`."""
         min_count = max(min_count, 1)
         if not self.least or min_count < self.least:
             self._grow(max(min_count // 8, 1))
@@ -237,7 +237,7 @@ class _SuffixTree:
         self.counts_by_position[self.order] = self.counts
 
     def _join(self, left: np.ndarray, min_count: int) -> np.ndarray:
-        """Which nodes join the vocabulary.
+        """Returns which nodes join the vocabulary.
 
         `left` has for each node the count of the strings which end at it or before its children.
         It is changed to what is left of the node's count when its own turn comes.
@@ -250,14 +250,14 @@ class _SuffixTree:
         return joined
 
     def _longest_match(self, joined: np.ndarray) -> np.ndarray:
-        """For each node, the length of the longest subtoken that its string begins with."""
+        """Returns for each node the length of the longest subtoken that its string begins with."""
         match = np.where(joined | self.is_always, self.depths, 0)
         for level in self.levels:
             match[level] = np.where(match[level], match[level], match[self.parents[level]])
         return match
 
     def _count_cuts(self, match: np.ndarray) -> np.ndarray:
-        """Cut all tokens, and sum up the counts of the cuts by node."""
+        """Returns the counts of the cuts of all tokens, summed up by node."""
         sums = np.zeros(len(match), np.int64)
         here, ends, counts = self.starts, self.token_ends, self.token_counts
         while len(here):
@@ -270,7 +270,7 @@ class _SuffixTree:
 
 
 def _sorted_ends(codes: np.ndarray, rest: np.ndarray, deepest: int) -> np.ndarray:
-    """The positions in the order of the strings from there to the end of their tokens.
+    """Returns the positions in the order of the strings from there to the end of their tokens.
 
     By doubling: the order of the first 2k characters is that of two numbers, the places of the
     first k and of the k behind them. Characters beyond `deepest` may be left out.
@@ -287,7 +287,7 @@ def _sorted_ends(codes: np.ndarray, rest: np.ndarray, deepest: int) -> np.ndarra
 
 
 def _shared_beginnings(codes: np.ndarray, order: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """How many characters each end has in common with the one before it in the order."""
+    """Returns how many characters each end has in common with the one before it in the order."""
     shared = np.zeros(len(order), np.int32)
     index = np.arange(1, len(order))
     depth = 0

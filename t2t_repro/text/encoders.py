@@ -30,7 +30,7 @@ class TextEncoder:
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are. Numbers have no bound, so the problem must say it."""
+        """Returns how many ids there are. Numbers have no bound, so the problem must say it."""
         raise NotImplementedError(f"{type(self).__name__} does not bound its ids.")
 
     def encode(self, text: str) -> list[int]:
@@ -43,7 +43,7 @@ class TextEncoder:
         return " ".join(self.decode_list(self._strip(ids, strip_extraneous)))
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
-        """One string for each id, to show what the model sees."""
+        """Returns one string for each id, to show what the model sees."""
         return [
             RESERVED_TOKENS[i]
             if 0 <= i < self._num_reserved_ids
@@ -52,7 +52,7 @@ class TextEncoder:
         ]
 
     def _strip(self, ids: Iterable[int], strip_extraneous: bool) -> list[int]:
-        """Cut the reserved ids off the end, if asked to."""
+        """Cuts the reserved ids off the end, if asked to."""
         ids = list(ids)
         while strip_extraneous and ids and 0 <= ids[-1] < self._num_reserved_ids:
             ids.pop()
@@ -70,7 +70,7 @@ class ByteTextEncoder(TextEncoder):
         return [byte + self._num_reserved_ids for byte in text.encode("utf-8")]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
-        """Bytes that are not UTF-8 become U+FFFD."""
+        """Returns the text; bytes that are not UTF-8 become U+FFFD."""
         pieces = [self._bytes(i) for i in self._strip(ids, strip_extraneous)]
         return b"".join(pieces).decode("utf-8", "replace")
 
@@ -147,7 +147,7 @@ class TokenTextEncoder(TextEncoder):
         return ids[::-1] if self._reverse else ids
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
-        """One token for each id, and ID_n for an id n that the vocabulary does not have."""
+        """Returns a token for each id, and ID_n for an id n that the vocabulary does not have."""
         size = len(self._tokens)
         tokens = [self._tokens[i] if 0 <= i < size else f"ID_{i}" for i in ids]
         return tokens[::-1] if self._reverse else tokens
@@ -157,7 +157,7 @@ class TokenTextEncoder(TextEncoder):
 
 
 def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a vocabulary file, of which there must be some and no two the same."""
+    """Returns the lines of a vocabulary file; there must be some, and no two the same."""
     if not os.path.isfile(path):
         raise UserError(
             f"Expected a vocabulary file. Received: {os.fspath(path)}, which does not exist. "
@@ -174,13 +174,13 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
 
 
 def write_vocabulary(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write a line for each entry. The file appears under its name only when it is complete."""
+    """Writes a line for each entry. The file appears when it is complete."""
     with writing(path) as file:
         file.writelines(line + "\n" for line in lines)
 
 
 def check_unique(entries: Iterable[str], source: str) -> None:
-    """Refuse a vocabulary with two ids for one string. Empty entries only take up ids."""
+    """Refuses a vocabulary with two ids for one string. Empty entries only take up ids."""
     first: dict[str, int] = {}
     for number, entry in enumerate(entries, start=1):
         if entry and entry in first:

@@ -19,7 +19,7 @@ def escape_character(character: str) -> str:
 
 
 def escape_token(token: str, alphabet: frozenset[str]) -> str:
-    """Spell `token` in `alphabet` (which has ESCAPE_CHARACTERS). A newline is always a number."""
+    """Spells `token` in `alphabet` (which has ESCAPE_CHARACTERS). A newline is always a number."""
     if alphabet.issuperset(token) and _SPECIAL.search(token) is None:  # nearly every token
         return token + "_"
     token = token.replace("\\", "\\\\").replace("_", "\\u")
@@ -28,7 +28,7 @@ def escape_token(token: str, alphabet: frozenset[str]) -> str:
 
 
 def unescape_token(escaped: str) -> str:
-    """The token spelled by `escaped`, whose final `_` has been cut off."""
+    """Returns the token spelled by `escaped`, whose final `_` has been cut off."""
     return _ESCAPE.sub(_meaning, escaped) if "\\" in escaped else escaped
 
 

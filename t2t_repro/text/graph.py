@@ -25,12 +25,12 @@ _LONGEST_WORD = 2**30  # bytes; the tokenizer's own default of 100 would give up
 
 
 def strip(texts: tf.Tensor) -> tf.Tensor:
-    """Each of the strings (B,) as Python's str.strip() leaves it."""
+    """Returns each of the strings (B,) as Python's str.strip() leaves it."""
     return tf.strings.regex_replace(texts, f"^{_BLANK}+|{_BLANK}+$", "")
 
 
 def one_line(texts: tf.Tensor) -> tf.Tensor:
-    """Each of the strings with a blank for every run of line ends."""
+    """Returns each of the strings with a blank for every run of line ends."""
     return tf.strings.regex_replace(texts, r"[\r\n]+", " ")
 
 
@@ -80,7 +80,7 @@ class GraphSubwords(tf.Module):
         )
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids int32 (B, tokens) of strings (B,), as the encoder's `encode`."""
+        """Returns the ids int32 (B, tokens) of strings (B,), as the encoder's `encode`."""
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
         row, position = codes.value_rowids(), tf.ragged.range(codes.row_lengths()).values
         # A token begins with the text, and where words and what is between them meet.
@@ -101,7 +101,7 @@ class GraphSubwords(tf.Module):
         return rows.merge_dims(1, 2)
 
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The strings (B,) of ids int32 (B, tokens), as the encoder's `decode`."""
+        """Returns the strings (B,) of ids int32 (B, tokens), as the encoder's `decode`."""
         size = tf.shape(self._subtokens)[0]
         known = (ids.values >= 0) & (ids.values < size)
         subtokens = tf.gather(self._subtokens, tf.where(known, ids.values, 0))
@@ -122,11 +122,11 @@ class GraphSubwords(tf.Module):
         return tf.strings.reduce_join(tokens.with_values(pieces), axis=1)
 
     def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
+        """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
         return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
 
     def _spelled(self, codes: tf.Tensor) -> tf.Tensor:
-        """Code points int32 (N,) spelled in the alphabet."""
+        """Returns code points int32 (N,) spelled in the alphabet."""
         place = tf.searchsorted(self._alphabet, codes)
         known = tf.gather(self._alphabet, tf.minimum(place, tf.size(self._alphabet) - 1)) == codes
         number = tf.strings.join(["\\", tf.strings.as_string(codes), ";"])
@@ -146,7 +146,7 @@ class GraphSubwords(tf.Module):
 
 @functools.cache
 def _word_bounds() -> np.ndarray:
-    """The code points at which letters and digits begin and end, in turn: this Python's Unicode."""
+    """Returns where letters and digits begin and end, in turn, in this Python's Unicode."""
     points = range(sys.maxunicode + 2)
     words = [False, *(chr(i).isalnum() for i in points[:-1]), False]
     return np.array([i for i in points if words[i] != words[i + 1]], "int32")
@@ -158,12 +158,12 @@ def _is_word(codes: tf.Tensor) -> tf.Tensor:
 
 
 def _characters(codes: tf.Tensor) -> tf.Tensor:
-    """The characters (N,) with the code points int32 (N,)."""
+    """Returns the characters (N,) with the code points int32 (N,)."""
     return tf.strings.unicode_encode(codes[:, None], "UTF-8")
 
 
 def _numbered(escapes: tf.Tensor) -> tf.Tensor:
-    r"""The characters of strings (N,) such as `\8364;`; what other strings give has no meaning."""
+    r"""Returns the characters of strings (N,) such as `\8364;`; of others it has no meaning."""
     digits = tf.strings.regex_replace(escapes, r"^\\0*([0-9]{1,7});$", r"\1")
     is_number = tf.strings.regex_full_match(digits, "[0-9]{1,7}")
     codes = tf.strings.to_number(tf.where(is_number, digits, "0"), tf.int32)

@@ -33,14 +33,14 @@ class SubwordTextEncoder(TextEncoder):
     """Text to subtoken ids and back. The first two subtokens spell the reserved <pad> and <EOS>."""
 
     def __init__(self, filename: str | os.PathLike[str]):
-        """Read a vocabulary file: one subtoken on each line, in quotes or without."""
+        """Reads a vocabulary file: one subtoken on each line, in quotes or without."""
         super().__init__()
         lines = read_vocabulary(filename)
         self._set_subtokens([_unquote(line) for line in lines], os.fspath(filename))
 
     @classmethod
     def from_subtokens(cls, subtokens: Iterable[str]) -> "SubwordTextEncoder":
-        """The encoder of a vocabulary in memory. An empty subtoken takes up an id, nothing more."""
+        """Returns the encoder of a vocabulary in memory. An empty subtoken only takes up an id."""
         encoder = cls.__new__(cls)
         TextEncoder.__init__(encoder)
         subtokens = list(subtokens)
@@ -73,19 +73,19 @@ class SubwordTextEncoder(TextEncoder):
 
     @property
     def all_subtoken_strings(self) -> tuple[str, ...]:
-        """The vocabulary in the order of its ids."""
+        """Returns the vocabulary in the order of its ids."""
         return tuple(self._subtokens)
 
     @property
     def alphabet(self) -> frozenset[str]:
-        """The characters that need no escape (but for the newline, which always has one)."""
+        """Returns the characters that need no escape; the newline always has one."""
         return self._alphabet
 
     def encode(self, text: str) -> list[int]:
         return self._encode_tokens(tokenizer.encode(text))
 
     def encode_without_tokenizing(self, token: str) -> list[int]:
-        """The ids of `token` as one token, whatever characters it has.
+        """Returns the ids of `token` as one token, whatever characters it has.
 
         For text that the caller has cut into tokens. `decode` of several of them puts a blank
         between two that begin with letters or digits, and nothing elsewhere.
@@ -93,7 +93,7 @@ class SubwordTextEncoder(TextEncoder):
         return self._encode_tokens([token])
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
-        """The text of `ids`. Ids outside the vocabulary decode to nothing."""
+        """Returns the text of `ids`. Ids outside the vocabulary decode to nothing."""
         spelled = "".join(self.decode_list(self._strip(ids, strip_extraneous)))
         tokens = [unescape_token(part) for part in spelled.split("_") if part]
         return tokenizer.decode([token for token in tokens if token])
@@ -105,7 +105,7 @@ class SubwordTextEncoder(TextEncoder):
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True
     ) -> None:
-        """Write a vocabulary file, complete or not at all.
+        """Writes a vocabulary file, complete or not at all.
 
         Without quotes, blanks at the end of a subtoken are lost when the file is read. It still
         encodes every text, but not always to the same ids.
@@ -122,7 +122,7 @@ class SubwordTextEncoder(TextEncoder):
         reserved_tokens: Sequence[str] | None = None,
         count: Callable[[Iterable[str]], Mapping[str, int]] = count_tokens,
     ) -> "SubwordTextEncoder":
-        """Build a vocabulary of about `target_size` subtokens from lines of text.
+        """Returns a vocabulary of about `target_size` subtokens, built from lines of text.
 
         `count` counts the tokens of the lines.
         """
@@ -146,7 +146,7 @@ class SubwordTextEncoder(TextEncoder):
         reserved_tokens: Sequence[str] | None = None,
         num_iterations: int = 4,
     ) -> "SubwordTextEncoder":
-        """Build a vocabulary of about `target_size` subtokens from the counts of tokens.
+        """Returns a vocabulary of about `target_size` subtokens, built from the counts of tokens.
 
         A subtoken is kept when it occurs often enough; how often is found by bisection.
 
@@ -179,7 +179,7 @@ class SubwordTextEncoder(TextEncoder):
         return [i for token in tokens for i in cache[token]]
 
     def _match(self, escaped: str) -> list[int]:
-        """Cut an escaped token into the longest subtokens, from left to right."""
+        """Cuts an escaped token into the longest subtokens, from left to right."""
         ids_of, longest = self._ids, self._longest
         ids: list[int] = []
         start, length = 0, len(escaped)
@@ -214,7 +214,7 @@ class _Cache(dict[str, list[int]]):
 
 
 def _unquote(line: str) -> str:
-    """The subtoken on a line of a vocabulary file. Some files put them in quotes, others do not."""
+    """Returns the subtoken on a line of a vocabulary file; some files put them in quotes."""
     line = line.rstrip()
     if line[:1] == line[-1:] and line[:1] in ("'", '"'):
         return line[1:-1]

@@ -14,7 +14,7 @@ _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 
 
 def encode(text: str) -> list[str]:
-    """The tokens of `text`. `decode` undoes it exactly, for every string."""
+    """Returns the tokens of `text`. `decode` undoes it exactly, for every string."""
     runs = _RUNS.findall(text)
     if len(runs) < 3:
         return runs
@@ -22,7 +22,7 @@ def encode(text: str) -> list[str]:
 
 
 def decode(tokens: Sequence[str]) -> str:
-    """The text of tokens, none of which may be empty: a space goes between two words."""
+    """Returns the text of tokens, none of which may be empty: a space goes between two words."""
     pieces = []
     after_word = False
     for token in tokens:

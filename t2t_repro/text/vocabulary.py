@@ -29,7 +29,7 @@ def _unchanged(kind, path: str, size: int, modified: int, **options) -> TextEnco
 
 
 def count_tokens(lines: Iterable[str]) -> dict[str, int]:
-    """How often each token occurs, in the order of first occurrence."""
+    """Returns how often each token occurs, in the order of first occurrence."""
     counts: dict[str, int] = {}
     for line in lines:
         for token in tokenizer.encode(line):
@@ -40,7 +40,7 @@ def count_tokens(lines: Iterable[str]) -> dict[str, int]:
 def sample_lines(
     paths: Iterable[str | os.PathLike[str]], file_byte_budget: float = FILE_BYTE_BUDGET
 ) -> Iterator[str]:
-    """Stripped lines from each file, evenly spread, of about `file_byte_budget` characters a file.
+    """Yields stripped lines of each file, evenly spread, of about `file_byte_budget` characters.
 
     These are the lines that tensor2tensor takes: all of a file below twice the budget until the
     budget is spent, else one and then `size / budget / 2` left out, and so on.
@@ -60,7 +60,7 @@ def sample_lines(
 
 
 def _text_size(path: str | os.PathLike[str]) -> int:
-    """The size of the text in bytes, which for a gzipped file is known only after reading it."""
+    """Returns the size of the text in bytes; a gzipped file is read for it."""
     if not os.fspath(path).endswith(".gz"):
         return os.path.getsize(path)
     return sum(len(line) for line in raw.raw_lines(path))
