@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from absl import flags
 
 from t2t_repro.errors import Interrupted, UserError, suggest
+from t2t_repro.requests import flags_of
 
 Request = TypeVar("Request")
 
@@ -174,6 +175,20 @@ def define_run_flags(f: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+
+
+def define_request_flags(f: flags.FlagValues, request: type) -> None:
+    """Defines the fields of a request that are flags: each says its type, default and help."""
+    for name, flag in flags_of(request).items():
+        start, bounds = (name, flag.default), {"lower_bound": flag.least, "upper_bound": flag.most}
+        if flag.choices:
+            flags.DEFINE_enum(*start, flag.choices, flag.text, flag_values=f)
+        elif flag.kind in (int, float):
+            number: Any = flags.DEFINE_integer if flag.kind is int else flags.DEFINE_float
+            number(*start, flag.text, flag_values=f, **bounds)
+        else:
+            define = flags.DEFINE_bool if flag.kind is bool else flags.DEFINE_string
+            define(*start, flag.text, flag_values=f)
 
 
 def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]) -> None:

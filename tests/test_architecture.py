@@ -17,7 +17,8 @@ PACKAGE = "t2t_repro"
 FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
-        *("progress", "waiting", "processes", "memory", "schema", "page_policy", "fields"),
+        *("progress", "processes", "memory", "schema", "page_policy", "fields"),
+        *("waiting", "requests"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

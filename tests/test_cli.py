@@ -1,5 +1,7 @@
 """What every program shares."""
 
+import contextlib
+import dataclasses
 import errno
 import os
 import subprocess
@@ -8,7 +10,7 @@ import sys
 import pytest
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, requests
 from t2t_repro.errors import UserError
 
 
@@ -177,3 +179,36 @@ def test_a_flag_that_nothing_reads_is_refused(capsys):
         assert message in capsys.readouterr().err
     assert run("--steps=3", "--fast", "--data_dir=a", main=check) == 0
     assert run("--data_dir=a", "--output_dir=b", main=check) == 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trip:
+    """A request that is made of flags."""
+
+    where: str = requests.flag(dataclasses.MISSING, "The place.")
+    days: int | None = requests.flag(None, "How long.", least=2, most=9)
+    speed: float = requests.flag(1.5, "How fast.", least=0)
+    by: str = requests.flag("train", "With what.", choices=("train", "ship"))
+    alone: bool = requests.flag(False, "With nobody.")
+    given: frozenset[str] = frozenset()
+
+
+def test_a_request_says_its_flags_once(capsys):
+    seen = []
+
+    def go(*argv):
+        with contextlib.suppress(SystemExit):
+            main = lambda args: seen.append(cli.request(args, Trip))  # noqa: E731
+            cli.run("t2t-trip", "", lambda f: cli.define_request_flags(f, Trip), main, list(argv))
+
+    go("--where=Bonn", "--days=3", "--by=ship")
+    given = frozenset({"where", "days", "by"})
+    assert seen == [Trip(where="Bonn", days=3, by="ship", given=given)]
+    for wrong in ("--days=1", "--days=10", "--speed=-1", "--by=foot", "--given=a"):
+        go(wrong)
+        assert "error: " in capsys.readouterr().err
+    assert len(seen) == 1
+    go("--help")
+    said = capsys.readouterr().out
+    assert "--days=INT\n      How long." in said and "--by=STRING ENUM" in said
+    assert "--[no]alone\n      With nobody. (default: False)" in said

@@ -16,22 +16,26 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.requests import flag
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.waiting import appearing
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AverageRequest:
+    """The flags of t2t-avg-all, which are T2T's."""
+
+    model_dir: str = flag("", "The run whose checkpoints to average.")
+    output_dir: str = flag("avg/", "The folder of the averages.")
+    n: int = flag(8, "How many checkpoints to average.", least=1)
+    min_steps: int = flag(0, "Ignore checkpoints of fewer steps.", least=0)
+    wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
+    last_only: bool = flag(False, "Write only the average of the last n.")
+
+
 def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-avg-all's flags, as T2T's."""
-    flags.DEFINE_string("model_dir", "", "The run whose checkpoints to average.", flag_values=f)
-    flags.DEFINE_string("output_dir", "avg/", "The folder of the averages.", flag_values=f)
-    text = "How many checkpoints to average."
-    flags.DEFINE_integer("n", 8, text, lower_bound=1, flag_values=f)
-    text = "Ignore checkpoints of fewer steps."
-    flags.DEFINE_integer("min_steps", 0, text, lower_bound=0, flag_values=f)
-    text = "Wait up to this many minutes for another checkpoint."
-    flags.DEFINE_integer("wait_minutes", 0, text, lower_bound=0, flag_values=f)
-    text = "Write only the average of the last n."
-    flags.DEFINE_bool("last_only", False, text, flag_values=f)
+    """Defines t2t-avg-all's flags."""
+    cli.define_request_flags(f, AverageRequest)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -44,27 +48,6 @@ def main(args: flags.FlagValues) -> None:
             f"Received: --wait_minutes={args.wait_minutes}."
         )
     average_all(cli.request(args, AverageRequest))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AverageRequest:
-    """The flags of t2t-avg-all, by their names.
-
-    Attributes:
-        model_dir: the run; it keeps its checkpoints.
-        output_dir: gets the averages, and the run's files but for its metrics and checkpoints.
-        n: how many checkpoints to average.
-        min_steps: ignore checkpoints of fewer steps.
-        wait_minutes: wait this long for another checkpoint before the end.
-        last_only: write the average of the last `n` alone.
-    """
-
-    model_dir: str
-    output_dir: str
-    n: int = 8
-    min_steps: int = 0
-    wait_minutes: float = 0
-    last_only: bool = False
 
 
 def average_all(

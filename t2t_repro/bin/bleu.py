@@ -29,40 +29,13 @@ _NEEDS = {
 
 
 def define_flags(f: flags.FlagValues) -> None:
-    def string(name: str, default: str | None, text: str) -> None:
-        flags.DEFINE_string(name, default, text, flag_values=f)
-
-    string("translation", None, "The translated file.")
-    string("reference", None, "The reference translation.")
-    string("translations_dir", None, 'A directory of translated files named "...-STEPS".')
-    string("event_dir", None, "Where to write events for TensorBoard (with --translations_dir).")
-    string("json_file", None, "Where to write every score and signature.")
-    string("tag_suffix", "", "Follows BLEU_cased and BLEU_uncased in TensorBoard's tags.")
-    string("source", None, "T2T's program never read it: leave it out.")
-    flags.DEFINE_enum(
-        "bleu_variant",
-        "both",
-        list(view.VARIANTS),
-        "Which of T2T's two BLEU lines and TensorBoard tags to write.",
-        flag_values=f,
-    )
-    flags.DEFINE_integer(
-        "min_steps",
-        -1,
-        f"Pass over earlier steps; -1: go on after the step in EVENT_DIR/{view.LAST_STEP_FILE}.",
-        lower_bound=-1,
-        flag_values=f,
-    )
-    flags.DEFINE_float(
-        "wait_minutes", 0, "Wait that long for a next file.", lower_bound=0, flag_values=f
-    )
-    flags.DEFINE_bool(
-        "report_zero",
-        None,
-        "Begin TensorBoard's curve with 0 at the time of the oldest file, so that relative times "
-        "are right; by default done when no step is passed over.",
-        flag_values=f,
-    )
+    cli.define_request_flags(f, view.DirectoryRequest)
+    for name, text in {
+        "translation": "The translated file.",
+        "json_file": "Where to write every score and signature.",
+        "source": "T2T's program never read it: leave it out.",
+    }.items():
+        flags.DEFINE_string(name, None, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:

@@ -20,30 +20,16 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.interop.form import FORMS, ExportRequest
+from t2t_repro.interop.form import ExportRequest
 from t2t_repro.runs import trained_run
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-exporter's flags, as T2T's."""
     cli.define_run_flags(f)
-    text = "The checkpoint; default: the newest of --output_dir."
-    flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
-    text = "The folder of the SavedModel; default: export/STEP in --output_dir."
-    flags.DEFINE_string("export_dir", None, text, flag_values=f)
-    text = 'How to decode: "name=value,name=value".'
-    flags.DEFINE_string("decode_hparams", None, text, flag_values=f)
+    cli.define_request_flags(f, ExportRequest)
     text = "T2T's; a SavedModel is written, so it must be off."
     flags.DEFINE_bool("export_as_tfhub", False, text, flag_values=f)
-    flags.DEFINE_enum("format", "saved_model", list(FORMS), "What to write.", flag_values=f)
-    text = "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16,"
-    flags.DEFINE_string("quantize", "float32", f"{text} int8 or int8_float32.", flag_values=f)
-    text = "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients."
-    flags.DEFINE_bool("t2t_serving", False, text, flag_values=f)
-    text = "Refuse a quantized model whose translations lose more BLEU than this on the dev split."
-    flags.DEFINE_float("max_bleu_drop", None, text, lower_bound=0.0, flag_values=f)
-    text = "How many sentences of the dev split say how much BLEU is lost."
-    flags.DEFINE_integer("gate_samples", 500, text, lower_bound=1, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:

@@ -27,6 +27,7 @@ from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import OutputType, Problem
+from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.views import scores as view
@@ -39,22 +40,49 @@ _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TranslateAllRequest:
+    """The flags of t2t-translate-all, but for those that name the run."""
+
+    source: str = flag(
+        dataclasses.MISSING, "The sentences to translate, one a line; UTF-8, plain or .gz."
+    )
+    reference: str | None = flag(None, "The right translations: score and draw the curve.")
+    translations_dir: str = flag("translations", "Where the translations go.")
+    min_steps: int = flag(0, "Pass over checkpoints of fewer steps.", least=0)
+    wait_minutes: float = flag(0, "Wait up to this many minutes for a next checkpoint.", least=0)
+    beam_size: int | None = flag(None, "Beams; 1 is greedy search. Default: 4.")
+    alpha: float | None = flag(None, "Exponent of the length penalty. Default: 0.6.")
+    decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
+
+    def settings(self, problem: Problem) -> "DecodeHParams":
+        """Returns how to decode.
+
+        Raises:
+            UserError: on what has no effect on whole files of text.
+        """
+        from t2t_repro.decoding.settings import DecodeHParams
+
+        beams = {"beam_size": self.beam_size, "alpha": self.alpha}
+        given = [f"{name}={value}" for name, value in beams.items() if value is not None]
+        text = ",".join([*given, *filter(None, [self.decode_hparams])])
+        settings = DecodeHParams.parse(text, problem.decode_hparams)
+        for name in ("shards", "return_token_scores"):
+            if getattr(settings, name) != getattr(DecodeHParams(), name):
+                raise UserError(
+                    f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
+                    f"{name}={getattr(settings, name)}. Leave it out."
+                )
+        return settings
+
+
 def define_flags(f: flags.FlagValues) -> None:
+    cli.define_request_flags(f, TranslateAllRequest)
+
     def string(name: str, default: str | None, text: str) -> None:
         flags.DEFINE_string(name, default, text, flag_values=f)
 
     string("model_dir", None, "The run whose checkpoints translate.")
-    string("source", None, "The sentences to translate, one a line; UTF-8, plain or .gz.")
-    string("reference", None, "The right translations: score and draw the curve.")
-    string("translations_dir", "translations", "Where the translations go.")
-    text = "Pass over checkpoints of fewer steps."
-    flags.DEFINE_integer("min_steps", 0, text, lower_bound=0, flag_values=f)
-    text = "Wait up to this many minutes for a next checkpoint."
-    flags.DEFINE_float("wait_minutes", 0, text, lower_bound=0, flag_values=f)
-    flags.DEFINE_integer("beam_size", None, "Beams; 1 is greedy search. Default: 4.", flag_values=f)
-    text = "Exponent of the length penalty. Default: 0.6."
-    flags.DEFINE_float("alpha", None, text, flag_values=f)
-    string("decode_hparams", "", 'More of how to decode: "name=value,name=value".')
     string("data_dir", None, "The folder of the vocabulary; default: the run's own.")
     string("problem", None, "The run's; it need not be given.")
     string("hparams_set", None, "The run's; it need not be given.")
@@ -86,50 +114,6 @@ def main(args: flags.FlagValues) -> None:
     if results:
         view.print_step_table(results)
         print(f"Written to {request.translations_dir}: scores.json, scores.csv, scores.png")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TranslateAllRequest:
-    """The flags of t2t-translate-all, by their names.
-
-    Attributes:
-        source: the file to translate.
-        reference: the right translations; None: there are none.
-        translations_dir: gets PROBLEM-STEP of each checkpoint.
-        min_steps: checkpoints of fewer steps are passed over.
-        wait_minutes: for how long to wait for a next checkpoint.
-        beam_size: None: that of `decode_hparams`; so `alpha`.
-        decode_hparams: how to decode.
-    """
-
-    source: str
-    reference: str | None = None
-    translations_dir: str = "translations"
-    min_steps: int = 0
-    wait_minutes: float = 0
-    beam_size: int | None = None
-    alpha: float | None = None
-    decode_hparams: str = ""
-
-    def settings(self, problem: Problem) -> "DecodeHParams":
-        """Returns how to decode.
-
-        Raises:
-            UserError: on what has no effect on whole files of text.
-        """
-        from t2t_repro.decoding.settings import DecodeHParams
-
-        beams = {"beam_size": self.beam_size, "alpha": self.alpha}
-        given = [f"{name}={value}" for name, value in beams.items() if value is not None]
-        text = ",".join([*given, *filter(None, [self.decode_hparams])])
-        settings = DecodeHParams.parse(text, problem.decode_hparams)
-        for name in ("shards", "return_token_scores"):
-            if getattr(settings, name) != getattr(DecodeHParams(), name):
-                raise UserError(
-                    f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
-                    f"{name}={getattr(settings, name)}. Leave it out."
-                )
-        return settings
 
 
 def translate_all(

@@ -23,6 +23,7 @@ from absl import flags
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
+from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 
 _NEEDS = {
@@ -31,44 +32,6 @@ _NEEDS = {
     "length": "positions",
     "last_step": "schedules",
 }
-
-
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-visualize's flags."""
-    cli.define_run_flags(f)
-
-    def string(name: str, text: str) -> None:
-        flags.DEFINE_string(name, None, text, flag_values=f)
-
-    def whole(name: str, most: int, text: str) -> None:
-        flags.DEFINE_integer(name, None, text, lower_bound=2, upper_bound=most, flag_values=f)
-
-    string("source", "A sentence, to draw the attention of.")
-    string("target", "Its translation; default: the model's own.")
-    string("decode_hparams", 'How to translate: "beam_size=4,alpha=0.6".')
-    string("checkpoint_path", "The checkpoint; default: the newest of --output_dir.")
-    flags.DEFINE_bool("positions", False, "Draw what tells words' positions.", flag_values=f)
-    whole("length", 10_000, "How many positions; default: 100, or all that the model has learned.")
-    string("schedules", "Draw the learning rate of these hparam sets, with commas between.")
-    text = "The last step of --schedules; default: five times the longest warm-up."
-    whole("last_step", 10**9, text)
-    text = "Where the files go; default: RUN/visualization, or visualization without a run."
-    string("visualization_dir", text)
-
-
-def main(args: flags.FlagValues) -> None:
-    """Draws what the flags name."""
-    cli.check_needs(args, _NEEDS)
-    request = cli.request(args, Request)
-    written: list[Path] = []
-    if request.source is not None:
-        written += attention(request, request.source)
-    if request.positions:
-        written += positions(request)
-    if request.schedules is not None:
-        written += schedules(request, request.schedules)
-    for path in written:
-        print(f"Written to {path}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +47,29 @@ class Request:
     problem: str | None
     hparams_set: str | None
     hparams: str
-    source: str | None
-    target: str | None
-    decode_hparams: str | None
-    checkpoint_path: str | None
-    positions: bool
-    length: int | None
-    schedules: str | None
-    last_step: int | None
-    visualization_dir: str | None
+    source: str | None = flag(None, "A sentence, to draw the attention of.")
+    target: str | None = flag(None, "Its translation; default: the model's own.")
+    decode_hparams: str | None = flag(None, 'How to translate: "beam_size=4,alpha=0.6".')
+    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    positions: bool = flag(False, "Draw what tells words' positions.")
+    length: int | None = flag(
+        None,
+        "How many positions; default: 100, or all that the model has learned.",
+        least=2,
+        most=10_000,
+    )
+    schedules: str | None = flag(
+        None, "Draw the learning rate of these hparam sets, with commas between."
+    )
+    last_step: int | None = flag(
+        None,
+        "The last step of --schedules; default: five times the longest warm-up.",
+        least=2,
+        most=10**9,
+    )
+    visualization_dir: str | None = flag(
+        None, "Where the files go; default: RUN/visualization, or visualization without a run."
+    )
 
     def __post_init__(self):
         if self.source is None and self.schedules is None and not self.positions:
@@ -131,6 +108,27 @@ class Request:
             hparams_set=self.hparams_set,
             hparams=self.hparams,
         )
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-visualize's flags."""
+    cli.define_run_flags(f)
+    cli.define_request_flags(f, Request)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Draws what the flags name."""
+    cli.check_needs(args, _NEEDS)
+    request = cli.request(args, Request)
+    written: list[Path] = []
+    if request.source is not None:
+        written += attention(request, request.source)
+    if request.positions:
+        written += positions(request)
+    if request.schedules is not None:
+        written += schedules(request, request.schedules)
+    for path in written:
+        print(f"Written to {path}.")
 
 
 def attention(request: Request, source: str) -> list[Path]:

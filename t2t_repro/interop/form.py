@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun
 
 if TYPE_CHECKING:  # they load Keras, and --help reads FORMS
@@ -21,28 +22,35 @@ FORMS = {"saved_model": "saved_model", "ctranslate2": "ctranslate2_engine"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """The flags of t2t-exporter, by their names.
+    """The flags of t2t-exporter, but for those that name the run.
 
-    Attributes:
-        format: in which form, one of FORMS.
-        export_dir: the folder to write; None: RUN/export/STEP, with the form's own name before the
-            step, and with -QUANTIZE behind it where that is not float32.
-        checkpoint_path: a checkpoint or a run; None: the newest of the run.
-        decode_hparams: how to decode, "name=value,name=value"; None: as the problem does.
-        quantize: how the weights are stored.
-        max_bleu_drop: refuse a form that loses more BLEU than this; None: whatever is lost.
-        gate_samples: how many examples of the dev split say what is lost.
-        t2t_serving: make tensor2tensor's signature the default one of a SavedModel.
+    A folder's default name has the form's own before the step, and -QUANTIZE behind it where that
+    is not float32.
     """
 
-    format: str = "saved_model"
-    export_dir: str | None = None
-    checkpoint_path: str | None = None
-    decode_hparams: str | None = None
-    quantize: str = "float32"
-    max_bleu_drop: float | None = None
-    gate_samples: int = 500
-    t2t_serving: bool = False
+    format: str = flag("saved_model", "What to write.", choices=tuple(FORMS))
+    export_dir: str | None = flag(
+        None, "The folder of the SavedModel; default: export/STEP in --output_dir."
+    )
+    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    quantize: str = flag(
+        "float32",
+        "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16, "
+        "int8 or int8_float32.",
+    )
+    max_bleu_drop: float | None = flag(
+        None,
+        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
+        least=0.0,
+    )
+    gate_samples: int = flag(
+        500, "How many sentences of the dev split say how much BLEU is lost.", least=1
+    )
+    t2t_serving: bool = flag(
+        False,
+        "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
+    )
 
     def __post_init__(self):
         if self.max_bleu_drop is not None and math.isnan(self.max_bleu_drop):

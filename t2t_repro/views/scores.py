@@ -8,6 +8,7 @@ from pathlib import Path
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic
+from t2t_repro.requests import flag
 from t2t_repro.scoring.bleu import BleuScores
 from t2t_repro.scoring.files import StepFile, score_files, step_files
 
@@ -25,27 +26,32 @@ LAST_STEP_FILE = "last_evaluated_step.txt"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DirectoryRequest:
-    """The flags of t2t-bleu for a directory of translations, by their names.
+    """The flags of t2t-bleu for a directory of translations."""
 
-    Attributes:
-        translations_dir: the directory.
-        reference: the right translations.
-        event_dir: where to write events for TensorBoard; None: nowhere.
-        bleu_variant: which of T2T's two scores are written there, a name of VARIANTS.
-        tag_suffix: follows their names.
-        min_steps: files of earlier steps are passed over; -1: those of LAST_STEP_FILE.
-        wait_minutes: for how long to wait for the next file.
-        report_zero: begin with 0 at the time of the oldest file; None: if no step is passed over.
-    """
-
-    translations_dir: str
-    reference: str
-    event_dir: str | None = None
-    bleu_variant: str = "both"
-    tag_suffix: str = ""
-    min_steps: int = -1
-    wait_minutes: float = 0
-    report_zero: bool | None = None
+    translations_dir: str = flag(
+        dataclasses.MISSING, 'A directory of translated files named "...-STEPS".'
+    )
+    reference: str = flag(dataclasses.MISSING, "The reference translation.")
+    event_dir: str | None = flag(
+        None, "Where to write events for TensorBoard (with --translations_dir)."
+    )
+    bleu_variant: str = flag(
+        "both",
+        "Which of T2T's two BLEU lines and TensorBoard tags to write.",
+        choices=tuple(VARIANTS),
+    )
+    tag_suffix: str = flag("", "Follows BLEU_cased and BLEU_uncased in TensorBoard's tags.")
+    min_steps: int = flag(
+        -1,
+        f"Pass over earlier steps; -1: go on after the step in EVENT_DIR/{LAST_STEP_FILE}.",
+        least=-1,
+    )
+    wait_minutes: float = flag(0, "Wait that long for a next file.", least=0)
+    report_zero: bool | None = flag(
+        None,
+        "Begin TensorBoard's curve with 0 at the time of the oldest file, so that relative "
+        "times are right; by default done when no step is passed over.",
+    )
 
     def first_step(self) -> int:
         """Returns from which step on files are scored.
