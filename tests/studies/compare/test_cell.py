@@ -170,7 +170,7 @@ def test_other_errors_of_a_run_are_errors(plan, tmp_path):
     run = grid.run_of(tmp_path, cell)
     run.path.mkdir(parents=True)
     (run.path / "run.json").write_text(json.dumps({"problem": PROBLEM}))
-    with pytest.raises(UserError, match="Expected a run directory"):
+    with pytest.raises(UserError, match="Expected hparams_set in .*run.json. Received: none"):
         comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
     assert not (run.path / grid.RESULT_FILE).exists()
 
