@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from t2t_repro.config import HParams
-from t2t_repro.data import example, packing, plan, records
+from t2t_repro.data import buckets, example, packing, records
 from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.errors import UserError
@@ -75,7 +75,7 @@ def make_dataset(
     scheme = hparams_to_batching_scheme(
         hparams, shard_multiplier=multiplier, length_multiplier=problem.batch_size_multiplier
     )
-    buckets = plan.bucket_of(source.length, scheme["boundaries"])
+    places = buckets.bucket_of(source.length, scheme["boundaries"])
     sizes = scheme["batch_sizes"]
     read = record_index.Reader(source.index)
 
@@ -83,12 +83,12 @@ def make_dataset(
 
         def batches() -> Iterator[np.ndarray]:
             shuffle = hparams.batch_shuffle_size
-            for rows in plan.endless(source.kept, buckets, sizes, seed, shuffle, start):
+            for rows in buckets.endless(source.kept, places, sizes, seed, shuffle, start):
                 yield read(rows[shard_index::num_shards])
 
         count = _INFINITE
     else:
-        planned = plan.one_pass(source.kept[shard_index::num_shards], buckets, sizes)[start:]
+        planned = buckets.one_pass(source.kept[shard_index::num_shards], places, sizes)[start:]
 
         def batches() -> Iterator[np.ndarray]:
             return map(read, planned)
@@ -172,8 +172,8 @@ def describe(
     scheme = hparams_to_batching_scheme(
         hparams, shard_multiplier=replicas, length_multiplier=problem.batch_size_multiplier
     )
-    buckets = plan.bucket_of(source.length, scheme["boundaries"])
-    planned = plan.one_pass(source.kept, buckets, scheme["batch_sizes"])
+    places = buckets.bucket_of(source.length, scheme["boundaries"])
+    planned = buckets.one_pass(source.kept, places, scheme["batch_sizes"])
     real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
     return SplitStatistics(

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.data import plan
+from t2t_repro.data.buckets import bucket_of, endless, one_pass
 
 BOUNDARIES, SIZES = [4, 7, 9], [6, 4, 3, 2]
 LENGTHS = np.random.default_rng(3).integers(1, 12, size=200)
@@ -23,8 +23,8 @@ def as_lists(batches) -> list[list[int]]:
 
 def test_one_pass_equals_t2ts_pipeline():
     stream = np.random.default_rng(4).permutation(len(LENGTHS))
-    buckets = plan.bucket_of(LENGTHS, BOUNDARIES)
-    planned = as_lists(plan.one_pass(stream, buckets, SIZES))
+    buckets = bucket_of(LENGTHS, BOUNDARIES)
+    planned = as_lists(one_pass(stream, buckets, SIZES))
     assert planned == tf_data(stream)
     assert sorted(itertools.chain(*planned)) == list(range(200))
 
@@ -32,18 +32,18 @@ def test_one_pass_equals_t2ts_pipeline():
 def test_endless_equals_t2ts_pipeline_over_repeated_epochs():
     """Without batch shuffling: what is left in a bucket goes on into the next epoch."""
     examples = np.arange(len(LENGTHS))
-    buckets = plan.bucket_of(LENGTHS, BOUNDARIES)
+    buckets = bucket_of(LENGTHS, BOUNDARIES)
     orders = [np.random.default_rng((7, epoch, 0)).permutation(examples) for epoch in range(3)]
     expected = [b for b in tf_data(np.concatenate(orders)) if len(b) == SIZES[buckets[b[0]]]]
-    batches = as_lists(itertools.islice(plan.endless(examples, buckets, SIZES, 7), len(expected)))
+    batches = as_lists(itertools.islice(endless(examples, buckets, SIZES, 7), len(expected)))
     assert batches == expected
 
 
 def test_endless_batches_are_full_and_hold_every_example_equally():
     examples = np.flatnonzero(LENGTHS > 2)
-    buckets = plan.bucket_of(LENGTHS, BOUNDARIES)
+    buckets = bucket_of(LENGTHS, BOUNDARIES)
     seen = np.zeros(len(LENGTHS), int)
-    for batch in itertools.islice(plan.endless(examples, buckets, SIZES, 1, 16), 2000):
+    for batch in itertools.islice(endless(examples, buckets, SIZES, 1, 16), 2000):
         bucket = set(buckets[batch])
         assert len(bucket) == 1 and len(batch) == SIZES[bucket.pop()]
         seen[batch] += 1
@@ -52,10 +52,10 @@ def test_endless_batches_are_full_and_hold_every_example_equally():
 
 
 def test_endless_is_repeatable_and_starts_anywhere():
-    examples, buckets = np.arange(200), plan.bucket_of(LENGTHS, BOUNDARIES)
+    examples, buckets = np.arange(200), bucket_of(LENGTHS, BOUNDARIES)
 
     def run(seed, start=0, count=150):
-        stream = plan.endless(examples, buckets, SIZES, seed, batch_shuffle_size=8, start=start)
+        stream = endless(examples, buckets, SIZES, seed, batch_shuffle_size=8, start=start)
         return as_lists(itertools.islice(stream, count))
 
     assert run(1) == run(1) != run(2)
@@ -64,15 +64,15 @@ def test_endless_is_repeatable_and_starts_anywhere():
 
 
 def test_batch_shuffle_stays_within_its_blocks():
-    examples, buckets = np.arange(200), plan.bucket_of(LENGTHS, BOUNDARIES)
-    plain = as_lists(itertools.islice(plan.endless(examples, buckets, SIZES, 1), 40))
-    mixed = as_lists(itertools.islice(plan.endless(examples, buckets, SIZES, 1, 10), 40))
+    examples, buckets = np.arange(200), bucket_of(LENGTHS, BOUNDARIES)
+    plain = as_lists(itertools.islice(endless(examples, buckets, SIZES, 1), 40))
+    mixed = as_lists(itertools.islice(endless(examples, buckets, SIZES, 1, 10), 40))
     assert plain != mixed
     for first in range(0, 40, 10):
         assert sorted(plain[first : first + 10]) == sorted(mixed[first : first + 10])
 
 
 def test_few_examples_wait_until_a_bucket_is_full():
-    stream = plan.endless(np.arange(2), np.zeros(2, int), [5], seed=0)
+    stream = endless(np.arange(2), np.zeros(2, int), [5], seed=0)
     batch = next(stream)
     assert len(batch) == 5 and set(batch) == {0, 1}
