@@ -20,6 +20,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
+from t2t_repro.requests import flag
 from t2t_repro.studies.paper import hardware as machines
 from t2t_repro.studies.paper import run_scores, scaling, training_plan
 from t2t_repro.studies.paper import tables as paper_tables
@@ -34,33 +35,7 @@ _READ_BY = {  # of flags that not all tables read
 }
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-paper's flags."""
-    flags.DEFINE_string(
-        "tables", ",".join(TABLES), "Which to make, with commas between.", flag_values=f
-    )
-    text = "Where to write paper.json and paper.md."
-    flags.DEFINE_string("output_dir", "paper", text, flag_values=f)
-    text = (
-        "Runs to put beside the paper's, with commas between: DIR, which holds bleu.json or "
-        "f1.json, or DIR=FILE. t2t-bleu and t2t-score-trees write them (--json_file)."
-    )
-    flags.DEFINE_string("runs", "", text, flag_values=f)
-    names = ", ".join(machines.DEVICES)
-    text = f"Where training is to run: COUNTxNAME ({names}), or this, which is measured."
-    flags.DEFINE_string("hardware", "8xP100", text, flag_values=f)
-    text = "The share of the hardware's rate that a training step reaches on one device."
-    flags.DEFINE_float("efficiency", machines.EFFICIENCY, text, flag_values=f)
-    text = "GB/s of the links between devices, instead of the hardware's usual ones."
-    flags.DEFINE_float("bandwidth", None, text, flag_values=f)
-
-
-def main(args: flags.FlagValues) -> None:
-    """Makes the tables that the flags name, prints and writes them."""
-    report(cli.request(args, Request))
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
     """What t2t-paper is asked for: its flags, and which of them were `given`.
 
@@ -69,12 +44,25 @@ class Request:
             none of the tables reads.
     """
 
-    tables: str
-    output_dir: str
-    runs: str
-    hardware: str
-    efficiency: float
-    bandwidth: float | None
+    tables: str = flag(",".join(TABLES), "Which to make, with commas between.")
+    output_dir: str = flag("paper", "Where to write paper.json and paper.md.")
+    runs: str = flag(
+        "",
+        "Runs to put beside the paper's, with commas between: DIR, which holds bleu.json or "
+        "f1.json, or DIR=FILE. t2t-bleu and t2t-score-trees write them (--json_file).",
+    )
+    hardware: str = flag(
+        "8xP100",
+        f"Where training is to run: COUNTxNAME ({', '.join(machines.DEVICES)}), or this, which is "
+        "measured.",
+    )
+    efficiency: float = flag(
+        machines.EFFICIENCY,
+        "The share of the hardware's rate that a training step reaches on one device.",
+    )
+    bandwidth: float | None = flag(
+        None, "GB/s of the links between devices, instead of the hardware's usual ones."
+    )
     given: frozenset[str]
 
     def __post_init__(self):
@@ -87,10 +75,10 @@ class Request:
             raise UserError(f"Expected 0 < --efficiency <= 1. Received: {self.efficiency}.")
         if self.bandwidth is not None and self.bandwidth <= 0:
             raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {self.bandwidth}.")
-        for flag, readers in _READ_BY.items():
-            if flag in self.given and getattr(self, flag) and not readers & set(self.names):
+        for name, readers in _READ_BY.items():
+            if name in self.given and getattr(self, name) and not readers & set(self.names):
                 raise UserError(
-                    f"--{flag} has no effect on --tables={self.tables}: "
+                    f"--{name} has no effect on --tables={self.tables}: "
                     f"{', '.join(sorted(readers))} read it. Leave it out."
                 )
 
@@ -98,6 +86,16 @@ class Request:
     def names(self) -> list[str]:
         """The tables."""
         return [name.strip() for name in self.tables.split(",") if name.strip()]
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-paper's flags."""
+    cli.define_request_flags(f, Request)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Makes the tables that the flags name, prints and writes them."""
+    report(cli.request(args, Request))
 
 
 def report(request: Request) -> None:
