@@ -87,11 +87,7 @@ def machine_of(args: flags.FlagValues) -> "Machine":
     Raises:
         UserError: if they do not.
     """
-    if args.pipeline_options and not args.runner:
-        raise UserError(
-            "Expected --runner beside --pipeline_options, such as --runner=DirectRunner. Received: "
-            "none."
-        )
+    cli.check_needs(args, {"pipeline_options": "runner"})
     try:
         options = shlex.split(args.pipeline_options)
     except ValueError as error:

@@ -226,13 +226,8 @@ def early_stopping(args: flags.FlagValues, split: str) -> "EarlyStopping | None"
     """
     start = "eval_early_stopping_"
     names = ("metric", "metric_delta", "metric_minimize")
+    cli.check_needs(args, {start + name: f"{start}steps" for name in names})
     if args.eval_early_stopping_steps is None:
-        given = [f"--{start}{name}" for name in names if args[start + name].present]
-        if given:
-            raise UserError(
-                f"Expected --{start}steps with {', '.join(given)}. Received: none, and without it "
-                "nothing stops early."
-            )
         return None
     from t2t_repro.training.early_stopping import EarlyStopping
 

@@ -65,7 +65,7 @@ def test_own_problems_are_loaded(tmp_path, capsys):
 def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
     problem = ["--problem=algorithmic_reverse_binary40_test", f"--data_dir={tmp_path}/data"]
     for flags, message in (
-        (["--pipeline_options=--x=1"], "Expected --runner beside --pipeline_options"),
+        (["--pipeline_options=--x=1"], "--pipeline_options has no effect without --runner"),
         (["--runner=DirectRunner", "--pipeline_options=--x='1"], "Received: No closing quotation"),
         (["--runner=Flink"], "Expected --runner to be one of DirectRunner, FlinkRunner"),
         (["--num_concurrent_processes=0"], "num_concurrent_processes"),

@@ -90,7 +90,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ),
         (
             "--eval_early_stopping_metric_delta=0.2",
-            "Expected --eval_early_stopping_steps with --eval_early_stopping_metric_delta. Rec",
+            "--eval_early_stopping_metric_delta has no effect without --eval_early_stopping_st",
         ),
         ("--max_nonfinite_steps=-1", "max_nonfinite_steps"),
         ("--evalsteps=3", "Unknown flag. Received: '--evalsteps'. Did you mean 'eval_steps'"),
