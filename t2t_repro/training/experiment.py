@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import time
@@ -58,6 +59,7 @@ class Experiment:
     def __init__(self, request: TrainRequest, where: Devices = ONE):
         self._request, self._devices = request, where
         self._config, self._problem = request.config, request.problem
+        self._results: dict[str, float] = {}  # of the last evaluation
 
     def run(self) -> dict[str, Any]:
         """Runs the schedule of the request; returns the last evaluation, {} if there was none."""
@@ -79,7 +81,8 @@ class Experiment:
         model = build_model(self._config, self._problem)
         state = checkpoints.load_weights(model, request.run.path)
         log = make_log(request.run, request.plan, make_writer(request.run))
-        return self._evaluation(self._evaluator(model), log)(state.step)
+        evaluator = Evaluator(model, self._problem.eval_metrics())
+        return self._evaluate(evaluator, log, state.step)
 
     def try_batch_size(self) -> dict[str, Any]:
         """Makes two steps on the largest batches that the hparams allow, on one device.
@@ -112,16 +115,9 @@ class Experiment:
         self._check(with_evaluation)
         if is_chief:
             self._warm_start(model, log)
-        evaluator = self._evaluator(model)
+        evaluator = Evaluator(model, self._problem.eval_metrics())
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
-        evaluation = self._evaluation(evaluator, log)
-        results: dict[str, float] = {}
-
-        def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
-            results.clear()
-            results.update(evaluation(step, wait))
-            return results
-
+        evaluate = functools.partial(self._evaluate, evaluator, log)
         with run.locked() if is_chief else contextlib.nullcontext():
             self._begin(log, writer)
             trainer = Trainer(
@@ -136,10 +132,10 @@ class Experiment:
                 summaries=summaries,
             )
             trainer.train()
-            if with_evaluation and not results and is_chief:
+            if with_evaluation and not self._results and is_chief:
                 evaluate(checkpoints.load_weights(model, run.path).step)
             where.all_reduce([0])  # the others wait for the chief's last evaluation
-        return results
+        return self._results
 
     def _check(self, with_evaluation: bool) -> None:
         """Raises a UserError for what would stop the run later, before its directory is made."""
@@ -267,23 +263,21 @@ class Experiment:
             samples_every=request.samples_every,
         )
 
-    def _evaluator(self, model: keras.Model) -> Evaluator:
-        return Evaluator(model, self._problem.eval_metrics())
-
-    def _evaluation(self, evaluator: Evaluator, log: TrainingLog):
-        """Returns a function that evaluates the model as it is at a step, waits, and reports."""
-        request = self._request
-
-        def evaluate(step: int, wait: Callable[[], None] = lambda: None) -> dict[str, float]:
-            started = time.monotonic()
-            dataset = evaluation_data(self._problem, request.eval_split, self._config)
-            values = evaluator.evaluate(dataset, request.eval_steps)
-            seconds = time.monotonic() - started
-            wait()
-            log.evaluation(step, values, request.eval_split, seconds)
-            return values
-
-        return evaluate
+    def _evaluate(
+        self,
+        evaluator: Evaluator,
+        log: TrainingLog,
+        step: int,
+        wait: Callable[[], None] = lambda: None,
+    ) -> dict[str, float]:
+        """Evaluates the model as it is at a step, waits, and reports."""
+        request, started = self._request, time.monotonic()
+        dataset = evaluation_data(self._problem, request.eval_split, self._config)
+        self._results = evaluator.evaluate(dataset, request.eval_steps)
+        seconds = time.monotonic() - started
+        wait()
+        log.evaluation(step, self._results, request.eval_split, seconds)
+        return self._results
 
 
 def evaluation_data(problem: Problem, split: str, config: RunConfig):
