@@ -227,11 +227,11 @@ class Translator:
             for row in zip(ids.tolist(), scores, strict=True)
         ]
         hypotheses = self._with_details(sentences, hypotheses)
-        if self.reader is None:
+        if (reader := self.reader) is None:
             return hypotheses
         return [
-            [self._read(source, h, count=n == 0) for n, h in enumerate(beams)]
-            for source, beams in zip(self._sources(sentences), hypotheses, strict=True)
+            [h._replace(text=reader.read(text, h.text, count=n == 0)) for n, h in enumerate(beams)]
+            for text, beams in zip(self._sources(sentences), hypotheses, strict=True)
         ]
 
     def _sources(self, sentences: list[list[int]]) -> list[str]:
@@ -289,21 +289,12 @@ class Translator:
         each = iter(rows)
         return [list(islice(each, len(row))) for row in hypotheses]
 
-    def _read(self, source: str, hypothesis: Hypothesis, count: bool) -> Hypothesis:
-        assert self.reader is not None
-        text = self.reader.read(source, hypothesis.text, count=count)
-        return hypothesis._replace(text=text)
-
     def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
-        finished = EOS_ID in ids
+        finished, to_the_limit = EOS_ID in ids, self.settings.skip_eos_postprocess
         length = ids.index(EOS_ID) if finished else len(ids)
-        kept, log_prob = ids[:length], score
-        if self.settings.skip_eos_postprocess:
-            kept = list(ids)
-        if (
-            not finished or self.settings.skip_eos_postprocess
-        ):  # 0 pads behind the tokens of a beam that met its own limit
-            while kept and kept[-1] == 0:
+        kept, log_prob = list(ids) if to_the_limit else ids[:length], score
+        if not finished or to_the_limit:
+            while kept and kept[-1] == 0:  # it pads behind a beam that met its own limit
                 kept.pop()
         elif self.settings.beam_size > 1:
             log_prob = score * ((5 + length + 1) / 6) ** self.settings.alpha

@@ -1,0 +1,40 @@
+"""The engines that t2t-decoder knows."""
+
+import numpy as np
+import pytest
+from absl import flags
+
+from t2t_repro.bin import decoder
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.errors import UserError
+from t2t_repro.interop import engines, saved_model
+
+
+def test_the_flag_has_the_names_of_the_table():
+    args = flags.FlagValues()
+    decoder.define_flags(args)
+    assert args["engine"].parser.enum_values == list(engines.ENGINES)
+
+
+def test_the_model_itself_can_do_all_and_ctranslate2_search_alone():
+    abilities = {name: kind.abilities for name, (kind, _) in engines.ENGINES.items()}
+    assert abilities == {"tensorflow": set(Ability), "ctranslate2": set()}
+
+
+def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
+    model, encoders, folder = small
+    texts = [encoders["inputs"].encode(text) for text in ("abba", "ab")]
+    inputs = np.array([ids + [1] + [0] * (5 - len(ids)) for ids in texts])
+    lengths = (inputs != 0).sum(axis=1)
+    sentences, search = Sentences(inputs, lengths + 9), Search(2, 0.6, top_beams=2)
+    ids, scores = ModelEngine(model).decode(sentences, search)
+    engine = saved_model.SavedModelEngine(folder)
+    its_ids, its_scores = engine.decode(sentences, search)
+    length = min(ids.shape[2], its_ids.shape[2])
+    np.testing.assert_array_equal(its_ids[:, :, :length], ids[:, :, :length])
+    assert not ids[:, :, length:].any() and not its_ids[:, :, length:].any()
+    np.testing.assert_allclose(its_scores, scores, atol=1e-4)
+    assert engine.fingerprint == saved_model.SavedModelEngine(folder).fingerprint
+    with pytest.raises(UserError, match="an engine can follow. Received: --t2t_exact. Leave it"):
+        engine.decode(sentences, Search(2, per_sentence=False))
