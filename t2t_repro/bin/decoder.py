@@ -22,49 +22,17 @@ a target token, the end of the sentence included, and behind a tab the sum.
 from absl import flags
 
 from t2t_repro import cli, progress, runs
+from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.scoring import files
 from t2t_repro.views import scores
 
 
 def define_flags(f: flags.FlagValues) -> None:
     cli.define_run_flags(f)
-
-    def string(name: str, text: str) -> None:
-        flags.DEFINE_string(name, None, text, flag_values=f)
-
-    def boolean(name: str, text: str) -> None:
-        flags.DEFINE_bool(name, False, text, flag_values=f)
-
-    string("decode_from_file", "The sentences to translate, one a line; UTF-8, plain or .gz.")
-    string("decode_to_file", "Where they go; default: a name made of source, model and beams.")
-    string("score_file", "Pairs to score, one a line, with a tab between source and target.")
-    string("decode_json_file", "With one of these two files: JSON lines with the exact scores.")
-    text = "What --decode_to_file gets of --decode_from_file: text, or JSON lines."
-    flags.DEFINE_enum("output_format", "text", ["text", "jsonl"], text, flag_values=f)
-    string("partial_targets_file", "What each translation of a file begins with, a line for each.")
-    string("ensemble", "RUN2,RUN3: runs that decode together with that of --output_dir.")
-    string("decode_reference", "The right translations: print BLEU.")
-    string("decode_hparams", 'How to decode: "name=value,name=value".')
-    string("checkpoint_path", "The checkpoint; default: the newest of --output_dir.")
-    boolean("decode_interactive", "Translate what is typed.")
-    boolean("eval_use_test_set", "Without --decode_from_file: the test split, not dev.")
-    boolean("t2t_exact", "Batches, length limits and score files exactly as tensor2tensor's.")
-    engines = ["tensorflow", "ctranslate2"]
-    text = "What computes; tensorflow stands for Keras's backend, whichever that is."
-    flags.DEFINE_enum("engine", "tensorflow", engines, text, flag_values=f)
-    text = "With --engine=ctranslate2: float32, int8, ... as it names them; default: as stored."
-    flags.DEFINE_string("compute_type", "default", text, flag_values=f)
-    string("engine_dir", "What t2t-exporter --format=ctranslate2 wrote; default: made when needed.")
-
-    def whole(name: str, default: int, least: int, text: str) -> None:
-        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
-
-    whole("decode_shards", 1, 1, "As the decode hparam shards: of so many files, decode one:")
-    whole("worker_id", 0, 0, "that of this number (the decode hparam shard_id), from 0 on.")
+    cli.define_request_flags(f, DecodeRequest)
 
 
 def main(args: flags.FlagValues) -> None:
-    from t2t_repro.decoding.request import DecodeRequest
     from t2t_repro.interop import engines
 
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))

@@ -3,11 +3,15 @@
 import dataclasses
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from t2t_repro.decoding.engine import Ability
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Problem, Split
+from t2t_repro.requests import flag
+
+if TYPE_CHECKING:  # they load Keras, and --help does not
+    from t2t_repro.decoding.engine import Ability
+    from t2t_repro.decoding.settings import DecodeHParams
 
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
 
@@ -19,28 +23,61 @@ class DecodeRequest:
     The files of a shard have its number behind their names: see `of_shard`.
     """
 
-    decode_from_file: str | None = None
-    decode_to_file: str | None = None
-    score_file: str | None = None
-    decode_json_file: str | None = None
-    output_format: str = "text"
-    partial_targets_file: str | None = None
-    ensemble: str | None = None
-    checkpoint_path: str | None = None
-    decode_reference: str | None = None
-    decode_hparams: str | None = None
-    decode_interactive: bool = False
-    eval_use_test_set: bool = False
-    t2t_exact: bool = False
-    engine: str = "tensorflow"
-    compute_type: str = "default"
-    engine_dir: str | None = None
-    decode_shards: int = 1
-    worker_id: int = 0
+    decode_from_file: str | None = flag(
+        None, "The sentences to translate, one a line; UTF-8, plain or .gz."
+    )
+    decode_to_file: str | None = flag(
+        None, "Where they go; default: a name made of source, model and beams."
+    )
+    score_file: str | None = flag(
+        None, "Pairs to score, one a line, with a tab between source and target."
+    )
+    decode_json_file: str | None = flag(
+        None, "With one of these two files: JSON lines with the exact scores."
+    )
+    output_format: str = flag(
+        "text",
+        "What --decode_to_file gets of --decode_from_file: text, or JSON lines.",
+        choices=("text", "jsonl"),
+    )
+    partial_targets_file: str | None = flag(
+        None, "What each translation of a file begins with, a line for each."
+    )
+    ensemble: str | None = flag(
+        None, "RUN2,RUN3: runs that decode together with that of --output_dir."
+    )
+    decode_reference: str | None = flag(None, "The right translations: print BLEU.")
+    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    decode_interactive: bool = flag(False, "Translate what is typed.")
+    eval_use_test_set: bool = flag(False, "Without --decode_from_file: the test split, not dev.")
+    t2t_exact: bool = flag(
+        False, "Batches, length limits and score files exactly as tensor2tensor's."
+    )
+    engine: str = flag(
+        "tensorflow",
+        "What computes; tensorflow stands for Keras's backend, whichever that is.",
+        choices=("tensorflow", "ctranslate2"),
+    )
+    compute_type: str = flag(
+        "default",
+        "With --engine=ctranslate2: float32, int8, ... as it names them; default: as stored.",
+    )
+    engine_dir: str | None = flag(
+        None, "What t2t-exporter --format=ctranslate2 wrote; default: made when needed."
+    )
+    decode_shards: int = flag(
+        1, "As the decode hparam shards: of so many files, decode one:", least=1
+    )
+    worker_id: int = flag(
+        0, "that of this number (the decode hparam shard_id), from 0 on.", least=0
+    )
     given: frozenset[str] = frozenset()
 
-    def settings(self, problem: Problem) -> DecodeHParams:
+    def settings(self, problem: Problem) -> "DecodeHParams":
         """Returns the decode hparams: the problem's own, less what was asked for instead."""
+        from t2t_repro.decoding.settings import DecodeHParams
+
         settings = DecodeHParams.parse(self.decode_hparams or "", problem.decode_hparams)
         named = {"shards": "decode_shards", "shard_id": "worker_id"}
         given = {name: getattr(self, flag) for name, flag in named.items() if flag in self.given}
@@ -68,13 +105,15 @@ class DecodeRequest:
                 raise FileNotFoundError(2, "No such file", paths[name])
         return dataclasses.replace(self, **paths)
 
-    def asks_for(self, settings: DecodeHParams) -> set[Ability]:
+    def asks_for(self, settings: "DecodeHParams") -> "list[Ability]":
         """Returns what an engine must be able to do besides search."""
-        flags = [ability for ability in Ability if ability.startswith("--")]
-        return {a for a in flags if getattr(self, a[2:])} | Ability.asked_by(settings)
+        from t2t_repro.decoding.engine import Ability
+
+        flags = {a for a in Ability if a.startswith("--") and getattr(self, a[2:])}
+        return sorted(flags | Ability.asked_by(settings), key=list(Ability).index)
 
     def check(
-        self, settings: DecodeHParams, problem: Problem, abilities: frozenset[Ability]
+        self, settings: "DecodeHParams", problem: Problem, abilities: "frozenset[Ability]"
     ) -> None:
         """Refuses flags and decode hparams that contradict each other or do nothing.
 
@@ -115,7 +154,7 @@ def _of_sources(r: DecodeRequest) -> Refusals:
     )
 
 
-def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
+def _of_json(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
     """Of --output_format, --decode_json_file and what only JSON can hold."""
     jsonl = r.output_format == "jsonl"
     yield (
@@ -152,9 +191,8 @@ def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
     )
 
 
-def _of_engine(r: DecodeRequest, s: DecodeHParams, abilities: frozenset[Ability]) -> Refusals:
-    asked = r.asks_for(s)
-    beyond = [ability for ability in Ability if ability in asked - abilities]
+def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Ability]") -> Refusals:
+    beyond = [ability for ability in r.asks_for(s) if ability not in abilities]
     yield (
         beyond,
         f"Expected what CTranslate2 can do. Received: {', '.join(beyond)} with "
@@ -175,7 +213,7 @@ def _of_engine(r: DecodeRequest, s: DecodeHParams, abilities: frozenset[Ability]
     )
 
 
-def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
+def _of_output(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusals:
     """What has no effect on the output of this problem."""
     trees = problem.output_type == OutputType.TREE
     for name in ("raw_output", "well_formed"):
@@ -201,7 +239,7 @@ def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals
     )
 
 
-def _of_scoring(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
+def _of_scoring(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusals:
     if not r.score_file:
         return
     yield (
@@ -210,7 +248,7 @@ def _of_scoring(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusal
     )
     yield r.decode_reference, "--score_file does not read --decode_reference. Leave it out."
     read = {name: getattr(s, name) for name in _READ_BY_SCORING}
-    plain = DecodeHParams.parse("", problem.decode_hparams)
+    plain = type(s).parse("", problem.decode_hparams)
     yield (
         dataclasses.replace(plain, **read) != s,
         f"--score_file reads the decode hparams {', '.join(_READ_BY_SCORING)} only. Received: "
