@@ -70,7 +70,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("eval_early_stopping_steps", None, text, 1)
     text = "That metric: loss, or another of the evaluation."
     flags.DEFINE_string("eval_early_stopping_metric", "loss", text, flag_values=f)
-    number("eval_early_stopping_metric_delta", 0.1, "A change of less than this is none.")
+    text = "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1)."
+    number("eval_early_stopping_metric_delta", 0, text)
     text = "Whether less is better; default: as it is for the metric."
     flags.DEFINE_bool("eval_early_stopping_metric_minimize", None, text, flag_values=f)
     text = "Evaluate no sooner than this after the last time (T2T's default is 600)."

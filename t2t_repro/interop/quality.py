@@ -30,9 +30,11 @@ class Comparison:
         return self.before - self.after
 
     def __str__(self) -> str:
+        change = "gain" if round(self.drop, 2) < 0 else "drop"
         return (
-            f"BLEU {self.after:.2f}, of the model itself {self.before:.2f}: a drop of "
-            f"{self.drop:.2f} on {self.sentences} sentences, {self.identical} of them identical"
+            f"BLEU {self.after:.2f}, of the model itself {self.before:.2f}: a {change} of "
+            f"{abs(self.drop):.2f} on {self.sentences} sentences, {self.identical} of them "
+            "identical"
         )
 
 

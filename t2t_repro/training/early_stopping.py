@@ -13,6 +13,8 @@ from typing import Any
 from t2t_repro.errors import UserError
 from t2t_repro.training.metrics import LESS_IS_BETTER
 
+_SHOWN = 5  # values in the reason
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EarlyStopping:
@@ -21,14 +23,16 @@ class EarlyStopping:
     Attributes:
         steps: over how many steps the metric has to have stood still.
         metric: one of those that the evaluation reports.
-        metric_delta: a change of less than this, from the first of these steps on, is none.
+        metric_delta: a gain of less than this, from the first of these steps on, is none; 0: any
+            gain counts, whatever the metric's scale (T2T's default is 0.1, which no step of a BLEU
+            between 0 and 1 reaches).
         metric_minimize: whether less is better; None: as it is for the metric.
         split: which evaluations count.
     """
 
     steps: int
     metric: str = "loss"
-    metric_delta: float = 0.1
+    metric_delta: float = 0.0
     metric_minimize: bool | None = None
     split: str = "dev"
 
@@ -43,23 +47,31 @@ class EarlyStopping:
                 f"Received: {self.metric_minimize}. Leave the flag out."
             )
 
-    def reached(self, rows: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether the rows of metrics.jsonl say that the run should stop."""
-        evaluations = {
+    def reason(self, rows: Iterable[Mapping[str, Any]]) -> str:
+        """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not."""
+        values = {
             row["step"]: float(row[self.metric])
             for row in rows
             if row.get("kind") == "eval" and row.get("split") == self.split and self.metric in row
         }
-        return plateaued(
-            evaluations,
-            self.steps,
-            self.metric_delta,
-            minimize=self.metric in LESS_IS_BETTER,
+        minimize = self.metric in LESS_IS_BETTER
+        start = plateau(values, self.steps, self.metric_delta, minimize=minimize)
+        if start is None:
+            return ""
+        since = sorted(step for step in values if step > start)
+        best = (min if minimize else max)(since, key=values.__getitem__)
+        shown = ", ".join(f"{values[step]:.4f} at {step}" for step in since[-_SHOWN:])
+        delta = self.metric_delta
+        return (
+            f"{self.metric} has not got better{f' by {delta:g}' if delta else ''} for {self.steps} "
+            f"steps: it was {values[start]:.4f} at step {start}, the best since is "
+            f"{values[best]:.4f} at step {best} ({'..., ' * (len(since) > _SHOWN)}{shown}; "
+            f"--eval_early_stopping_metric_delta={delta:g})"
         )
 
 
-def plateaued(values: Mapping[int, float], steps: int, delta: float, *, minimize: bool) -> bool:
-    """Whether a metric has not got better by `delta` for at least `steps`.
+def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: bool) -> int | None:
+    """Returns the step since which a metric has not got better, for at least `steps`; None: it has.
 
     T2T `has_metric_plateaued`: all values since the last that is at least `steps` old are compared
     with that one.
@@ -67,13 +79,13 @@ def plateaued(values: Mapping[int, float], steps: int, delta: float, *, minimize
     Args:
         values: {step: value}.
         steps: how long it has to have stood still.
-        delta: how much better counts.
+        delta: how much better counts; 0: anything better.
         minimize: whether less is better.
     """
     ordered = sorted(values.items())
     old = [step for step, _ in ordered if step <= ordered[-1][0] - steps]
     if not old:
-        return False
+        return None
     start = values[old[-1]]
-    recent = [value for step, value in ordered if step >= old[-1]]
-    return all((start - value if minimize else value - start) < delta for value in recent)
+    gains = [start - value if minimize else value - start for s, value in ordered if s >= old[-1]]
+    return old[-1] if all(gain < delta or gain <= 0 for gain in gains) else None

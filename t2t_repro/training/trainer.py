@@ -91,11 +91,13 @@ class Trainer:
         # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
         with contextlib.closing(log), signals.deferred(), contextlib.closing(saver):
             self._finish_evaluation()
-            (stop,) = self._devices.all_reduce([self._is_chief and self._is_time_to_stop()])
+            reason = self._reason_to_stop() if self._is_chief else ""
+            (stop,) = self._devices.all_reduce([bool(reason)])
             done = self._step >= plan.train_steps
             if done or stop:
                 ended = "the run is at" if done else "it stopped early at"
-                log.say(f"Nothing to train: {ended} step {self._step} of {plan.train_steps}.")
+                why = f": {reason}" if reason and not done else ""
+                log.say(f"Nothing to train: {ended} step {self._step} of {plan.train_steps}{why}.")
                 return self._state
             with signals.immediate():
                 dataset = self._make_dataset(self._batches)
@@ -179,14 +181,10 @@ class Trainer:
             self._saver.wait()
             self._devices.all_reduce([0])  # no worker leaves before the chief has saved
             raise Interrupted(signum, self._where())
-        early = self._plan.early_stopping
-        stop = self._finish_evaluation() and self._is_time_to_stop()
-        if early is None or not self._devices.all_reduce([stop])[0]:
+        reason = self._reason_to_stop() if self._finish_evaluation() else ""
+        if self._plan.early_stopping is None or not self._devices.all_reduce([bool(reason)])[0]:
             return False
-        self._log.say(
-            f"Stopping early at step {step}: {early.metric} has not got better by "
-            f"{early.metric_delta} for {early.steps} steps."
-        )
+        self._log.say(f"Stopping early at step {step}: {reason}.")
         return True
 
     def _is_due(self) -> bool:
@@ -237,10 +235,10 @@ class Trainer:
             self._log.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
         return True
 
-    def _is_time_to_stop(self) -> bool:
-        """Whether the evaluations so far end the run."""
+    def _reason_to_stop(self) -> str:
+        """Returns why the evaluations so far end the run; "": they do not."""
         early = self._plan.early_stopping
-        return early is not None and early.reached(self._run.read_metrics())
+        return early.reason(self._run.read_metrics()) if early else ""
 
     def _where(self) -> str:
         """Returns where the run stands, for the message of a signal."""

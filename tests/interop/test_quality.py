@@ -30,6 +30,10 @@ def test_the_quality_of_another_form(make_model, encoders):
     assert quality.compare(model, Nothing(), encoders, examples, settings).after == 0
     worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
     assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
+    better = quality.Comparison(before=30.0, after=31.48, identical=7, sentences=11)
+    assert "of the model itself 30.00: a gain of 1.48 on 11 sentences" in str(better)
+    same = quality.Comparison(before=0.1 + 0.2, after=0.3 + 1e-15, identical=11, sentences=11)
+    assert "a drop of 0.00 on 11" in str(same)
     quality.check(worse, 0.7)
     quality.check(worse, None)
     with pytest.raises(UserError, match="Expected a drop of at most 0.5 BLEU. Received: BLEU 29.4"):

@@ -184,14 +184,17 @@ def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model,
         return Trainer(model, batches.skip, run, plan, log=log, evaluate=evaluate).train()
 
     assert go().step == 8
-    said = "Stopping early at step 8: loss has not got better by 0.1 for 4 steps.\n"
-    assert said in stream.getvalue()
+    why = (
+        "loss has not got better by 0.1 for 4 steps: it was 2.0000 at step 4, the best since is "
+        "1.9800 at step 8 (1.9900 at 6, 1.9800 at 8; --eval_early_stopping_metric_delta=0.1)"
+    )
+    assert f"Stopping early at step 8: {why}.\n" in stream.getvalue()
     assert f"Among the best by loss: {run.path / 'best'}\n" in stream.getvalue()
     names = [path.name for path in checkpoints.list_checkpoints(run.path / "best")]
     assert names == ["ckpt-6", "ckpt-8"] and len(checkpoints.list_checkpoints(run.path)) == 1
     assert checkpoints.find(run.path / "best").name == "ckpt-8"
     assert go().step == 8
-    assert "Nothing to train: it stopped early at step 8 of 20." in stream.getvalue()
+    assert f"Nothing to train: it stopped early at step 8 of 20: {why}.\n" in stream.getvalue()
 
 
 def test_scaled_gradients_that_overflow_are_no_fault_until_the_scale_is_zero(
