@@ -61,7 +61,8 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
         features: what every record must have; those of a packed problem are as long as their side.
 
     Raises:
-        UserError: if a file is corrupt, holds other records or none, or a record lacks a feature.
+        UserError: if a file is corrupt, holds other records or none, or a record lacks a feature or
+            has an id below 0.
     """
     workers = min(8, len(paths), os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
@@ -108,6 +109,7 @@ def _read_unchanged_file(
         for name, kind in kinds.items()
     }
     rows = {name: row.astype(kinds[name]) for name, row in rows.items()}
+    _check_ids(path, parts, features)
     _check_packing(path, parts)
     ends = np.cumsum(rows["size"].astype(np.int64) + _HEADER + _FOOTER)
     rows["offset"] = ends - rows["size"] - _FOOTER
@@ -122,7 +124,9 @@ def _by_tensorflow(path: str, features: Sequence[str]) -> list[dict[str, np.ndar
         measures = {"size": tf.strings.length(serialized)}
         for name, ids in parse(serialized, features).items():
             measures[f"{name}_length"] = ids.row_lengths()
-            measures[f"{name}_largest"] = tf.reduce_max(tf.concat([ids.values, [0]], 0))
+            values = tf.concat([ids.values, [0]], 0)
+            measures[f"{name}_largest"] = tf.reduce_max(values)
+            measures[f"{name}_smallest"] = tf.reduce_min(values)
         return measures
 
     dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024).map(measure)
@@ -143,19 +147,42 @@ def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]
         ) from error
     measures = {"size": np.array([len(record) for record in serialized], np.int32)}
     for name, (ids, lengths) in parsed.items():
-        measures |= {f"{name}_length": lengths, f"{name}_largest": ids.max(initial=0)}
+        measures[f"{name}_length"] = lengths
+        measures[f"{name}_largest"] = ids.max(initial=0)
+        measures[f"{name}_smallest"] = ids.min(initial=0)
     return [measures]
 
 
+def _check_ids(path: str, parts: list[dict[str, np.ndarray]], features: Sequence[str]) -> None:
+    """Raises a UserError that names the record if an id is below 0."""
+    for name in features:
+        smallest = min((int(part[f"{name}_smallest"]) for part in parts), default=0)
+        if smallest < 0:
+            values = (example.lists(record).get(name, []) for record in tfrecord.read(path))
+            number = next(number for number, ids in enumerate(values) if smallest in ids)
+            raise UserError(
+                f"Expected no id below 0 in the feature {name!r} of {path}. Received: {smallest} "
+                f"in record {number}. Make it again by t2t-datagen --overwrite."
+            )
+
+
 def _check_packing(path: str, parts: list[dict[str, np.ndarray]]) -> None:
-    """Raises a UserError unless segments and positions, where read, are as many as their ids."""
+    """Raises a UserError unless segments and positions, where read, are those of their ids."""
     for part in parts:
         for name in filter(lambda name: name.endswith("_length"), part):
             side, _, kind = name.removesuffix("_length").partition("_")
-            if kind and (part[name] != part[f"{side}_length"]).any():
+            if not kind:
+                continue
+            lengths, largest = part[f"{side}_length"], int(part[f"{side}_{kind}_largest"])
+            received = ""
+            if (part[name] != lengths).any():
+                received = "a record without"
+            elif largest > lengths.max(initial=0):
+                received = f"{largest} in a record of {lengths.max(initial=0)} ids at most"
+            if received:
                 raise UserError(
                     f"Expected every record of {path} to have {side}_{kind} for each id of the "
-                    f"{side}, for the problem is packed. Received: a record without. Make the "
+                    f"{side}, for the problem is packed. Received: {received}. Make the "
                     "files again by t2t-datagen --overwrite."
                 )
 

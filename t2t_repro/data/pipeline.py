@@ -1,4 +1,4 @@
-"""Files to batches: T2T's length filter, buckets and batch sizes over an index of the records."""
+"""Files to batches by T2T's length filter, buckets and batch sizes, or to examples one by one."""
 
 import collections
 import concurrent.futures
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
 _AHEAD = 8  # batches that wait for who takes them
+_BLOCK = 1024  # records that are read at once where one after another is asked for
 
 
 def make_dataset(
@@ -100,6 +101,39 @@ def make_dataset(
     tops = [boundary - 1 for boundary in scheme["boundaries"]]
     tops.append(int(source.length[source.kept].max(initial=0)))
     return NumpyBatches(batches, _numpy_parser(problem, hparams, tops if training else []))
+
+
+def read_split(
+    problem: Problem, split: str, data_dir: str | os.PathLike, shard: int | None = None
+) -> Iterator[dict[str, list[int]]]:
+    """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
+
+    A reversed problem's sides change places. A packed problem's examples are unpacked.
+
+    Args:
+        problem: the problem.
+        split: the split.
+        data_dir: the folder of the files.
+        shard: the number of the only file to yield; None: all.
+
+    Raises:
+        UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
+            or there is no file of that number.
+    """
+    paths = records.find_shards(problem, split, data_dir)
+    if shard is not None and shard >= len(paths):
+        raise UserError(
+            f"Expected the number of one of the {len(paths)} files of {problem.name}'s {split} "
+            f"split. Received: shard {shard}."
+        )
+    index = record_index.read(paths, packing.features(problem))
+    _check_ids(index, problem, data_dir)
+    read = record_index.Reader(index)
+    rows = np.arange(len(index)) if shard is None else np.flatnonzero(index.file == shard)
+    for start in range(0, len(rows), _BLOCK):
+        for stored in map(example.lists, read(rows[start : start + _BLOCK])):
+            for sample in packing.unpack(stored) if problem.packed_length else (stored,):
+                yield {name: sample[problem.stored_feature(name)] for name in records.FEATURES}
 
 
 def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count: int):
@@ -233,19 +267,23 @@ class _Source:
                 f"Their lengths run from {self.length.min()} to {self.length.max()} (the longer "
                 "side, with its end of sentence). Change these hparams."
             )
-        encoders = self.problem.feature_encoders(self.data_dir)
-        for name in records.FEATURES:
-            size = encoders[name].vocab_size
-            largest = self.index.largest_ids[self.problem.stored_feature(name)]
-            if max(largest) >= size:
-                path = self.index.paths[largest.index(max(largest))]
-                vocabulary = ", ".join(self.problem.vocab_filenames) or "fixed"
-                raise UserError(
-                    f"Expected ids below {size} (vocabulary: {vocabulary}) in the {name}. "
-                    f"Received: id {max(largest)} in {path}. The files were made with another "
-                    "vocabulary; make them again: "
-                    f"{self.problem.datagen_command(self.data_dir)} --overwrite"
-                )
+        _check_ids(self.index, self.problem, self.data_dir)
+
+
+def _check_ids(index: record_index.Index, problem: Problem, data_dir: str | os.PathLike) -> None:
+    """Raises a UserError if an id is not in the vocabulary."""
+    encoders = problem.feature_encoders(os.fspath(data_dir))
+    for name in records.FEATURES:
+        size = encoders[name].vocab_size
+        largest = index.largest_ids[problem.stored_feature(name)]
+        if max(largest) >= size:
+            path = index.paths[largest.index(max(largest))]
+            vocabulary = ", ".join(problem.vocab_filenames) or "fixed"
+            raise UserError(
+                f"Expected ids below {size} (vocabulary: {vocabulary}) in the {name}. "
+                f"Received: id {max(largest)} in {path}. The files were made with another "
+                f"vocabulary; make them again: {problem.datagen_command(data_dir)} --overwrite"
+            )
 
 
 def _limited(hparams: HParams, problem: Problem) -> HParams:

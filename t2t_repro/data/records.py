@@ -9,34 +9,21 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from t2t_repro.data import example, packing
+from t2t_repro.data import packing, tfrecord
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 
 FEATURES = packing.SIDES
 
 
-def read_records(path: str | os.PathLike) -> Iterator[bytes]:
-    """Yields a file's records. A truncated or corrupt file is a UserError that names it."""
-    import tensorflow as tf
-
-    with reading(path):
-        blocks = tf.data.TFRecordDataset(os.fspath(path), buffer_size=1 << 20).batch(1024)
-        for block in blocks.as_numpy_iterator():
-            yield from block.tolist()
-
-
-def read_examples(path: str | os.PathLike) -> Iterator[dict[str, list[int]]]:
-    """Yields a file's examples as {feature: ids}."""
-    return map(example.lists, read_records(path))
-
-
 @contextlib.contextmanager
 def reading(path: str | os.PathLike) -> Iterator[None]:
-    """Turns TensorFlow's errors about a broken record file into UserErrors that name the file."""
+    """Checks a file's frames; turns TensorFlow's errors about its records into UserErrors."""
     import tensorflow as tf
 
     try:
+        if os.path.isfile(path):  # TensorFlow says what is wrong with others
+            tfrecord.check(path)
         yield
     except tf.errors.DataLossError as error:
         raise UserError(
@@ -70,34 +57,6 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
         if match := re.fullmatch(base + r"-\d{5}-of-(\d{5})", path.name):
             sets.setdefault(int(match[1]), []).append(str(path))
     return sets
-
-
-def read_split(
-    problem: Problem, split: str, data_dir: str | os.PathLike, shard: int | None = None
-) -> Iterator[dict[str, list[int]]]:
-    """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
-
-    A reversed problem's sides change places. A packed problem's examples are unpacked.
-
-    Args:
-        problem: the problem.
-        split: the split.
-        data_dir: the folder of the files.
-        shard: the number of the only file to read; None: all.
-
-    Raises:
-        UserError: as `find_shards`, or if a file is broken or there is none of that number.
-    """
-    paths = find_shards(problem, split, data_dir)
-    if shard is not None and shard >= len(paths):
-        raise UserError(
-            f"Expected the number of one of the {len(paths)} files of {problem.name}'s {split} "
-            f"split. Received: shard {shard}."
-        )
-    for path in paths if shard is None else paths[shard : shard + 1]:
-        for stored in read_examples(path):
-            for sample in packing.unpack(stored) if problem.packed_length else (stored,):
-                yield {name: sample[problem.stored_feature(name)] for name in FEATURES}
 
 
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:

@@ -5,6 +5,9 @@
 and a checksum is the record's CRC-32C, rotated and shifted (tensorflow/core/lib/hash/crc32c.h).
 """
 
+import collections
+import contextlib
+import mmap
 import os
 import pathlib
 import struct
@@ -23,7 +26,7 @@ def frames(records: Iterable[bytes]) -> list[bytes]:
     return list(map(_frame, records))
 
 
-def bounds(file: bytes) -> Iterator[int]:
+def bounds(file: bytes | mmap.mmap) -> Iterator[int]:
     """Yields where each frame of a TFRecord file's bytes begins, and where the last one ends."""
     start = 0
     yield start
@@ -38,6 +41,25 @@ def content(frame: bytes) -> bytes:
     return frame[_HEADER : -_CHECKSUM.size]
 
 
+def check(path: str | os.PathLike) -> None:
+    """Checks that the frames of a file, by their lengths alone, end where the file does.
+
+    TensorFlow's reader believes a length, and ends by a signal where it is enormous; a rest that is
+    shorter than a header is the end for it.
+
+    Raises:
+        UserError: if they do not; see `read`.
+    """
+    size, end = os.path.getsize(path), 0
+    if not size:
+        return  # it cannot be mapped
+    with open(path, "rb") as stream, contextlib.suppress(struct.error):
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as file:
+            (end,) = collections.deque(bounds(file), maxlen=1)
+    if end != size:
+        read(path)  # it says where
+
+
 def read(path: str | os.PathLike) -> list[bytes]:
     """Returns a file's records.
 
@@ -48,15 +70,17 @@ def read(path: str | os.PathLike) -> list[bytes]:
     records: list[bytes] = []
     start = 0
     while start < len(file):
-        if start + _HEADER > len(file):
-            raise _broken(path, f"it ends in the frame that begins at byte {start}")
+        ends = f"it ends in the frame that begins at byte {start}, of record {len(records)}"
+        left = len(file) - start
+        if left < _HEADER:
+            raise _broken(path, f"{ends}, after {left} of the {_HEADER} bytes of its header")
         length = file[start : start + _LENGTH.size]
         if _CHECKSUM.unpack_from(file, start + _LENGTH.size) != (_crc(length),):
             raise _broken(path, f"the length at byte {start} is not what was written")
         begin = start + _HEADER
         end = begin + _LENGTH.unpack(length)[0]
         if end + _CHECKSUM.size > len(file):
-            raise _broken(path, f"it ends in the frame that begins at byte {start}")
+            raise _broken(path, f"{ends}, after {left} of its {end - start + _CHECKSUM.size} bytes")
         records.append(file[begin:end])
         if _CHECKSUM.unpack_from(file, end) != (_crc(records[-1]),):
             number = len(records) - 1

@@ -5,7 +5,6 @@ import math
 import os
 from typing import Any
 
-from t2t_repro.data import records
 from t2t_repro.decoding.engine import Ability, Engine
 from t2t_repro.decoding.files import output_name, translate_examples, translate_file
 from t2t_repro.decoding.program import share_cores
@@ -97,8 +96,10 @@ class DecodeJob:
                 as_json=self.request.output_format == "jsonl",
             )
         else:
+            from t2t_repro.data import pipeline
+
             shard = settings.shard_id if settings.shards > 1 else None
-            examples = records.read_split(run.problem, self.request.split, run.data_dir, shard)
+            examples = pipeline.read_split(run.problem, self.request.split, run.data_dir, shard)
             translate_examples(translator, examples, self.target, report=say)
         print(f"Wrote {self.target}")
         if reader:

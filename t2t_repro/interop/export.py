@@ -64,12 +64,12 @@ def _examples(
 
     Where there is no dev split, and no limit, there are none, and `say` gets the reason.
     """
-    from t2t_repro.data import records
+    from t2t_repro.data import pipeline
 
     if not request.is_measured:
         return []
     try:
-        found = records.read_split(run.problem, Split.EVAL, run.data_dir)
+        found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
         return list(itertools.islice(found, request.gate_samples))
     except UserError as error:
         if request.max_bleu_drop is not None:

@@ -1,4 +1,4 @@
-"""Small TFRecord files for tests."""
+"""Small TFRecord files for tests, written and read."""
 
 import pathlib
 
@@ -9,3 +9,8 @@ def write_examples(path, examples):
     """Writes a file of {"inputs": ids, "targets": ids}."""
     frames = tfrecord.frames(map(example.serialize, examples))
     pathlib.Path(path).write_bytes(b"".join(frames))
+
+
+def read_examples(path):
+    """Returns a file's examples as {feature: ids}."""
+    return list(map(example.lists, tfrecord.read(path)))

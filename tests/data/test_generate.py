@@ -4,10 +4,11 @@ import os
 import pytest
 
 from t2t_repro import problem as problems
-from t2t_repro.data import generate, packing, records
+from t2t_repro.data import generate, packing
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
+from tests.data.record_files import read_examples
 
 TEXT = {
     Split.TRAIN: [f"train {number}" for number in range(30)],
@@ -45,7 +46,7 @@ def run(tmp_path, problem=None, **kwargs):
     encoder = problem.feature_encoders(str(tmp_path))["inputs"]
     read = {}
     for path in sorted(tmp_path.glob("toy-*")):
-        examples = records.read_examples(path)
+        examples = read_examples(path)
         read[path.name] = [encoder.decode(example["inputs"][:-1]) for example in examples]
     return said, read
 
@@ -61,7 +62,7 @@ def test_writes_files_vocabulary_and_summary(tmp_path):
     assert summary["splits"]["train"]["examples"] == 30
     assert summary["splits"]["train"]["files"] == 2
     assert summary["splits"]["dev"]["empty"] == {"inputs": 1, "targets": 1}
-    sizes = [len(e["inputs"]) for e in records.read_examples(tmp_path / FILES[0])]
+    sizes = [len(e["inputs"]) for e in read_examples(tmp_path / FILES[0])]
     assert summary["splits"]["dev"]["tokens"]["inputs"] == sum(sizes)
     assert summary["splits"]["dev"]["longest"]["inputs"] == max(sizes)
     assert summary["vocab_size"]["inputs"] == Toy().inputs_vocab_size(str(tmp_path))
@@ -176,9 +177,9 @@ def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
     for folder, problem in ((plain, Toy()), (packed, PackedToy())):
         generate.generate_data(Job(problem, folder, "", seed=8))
     for name in FILES:
-        samples = list(records.read_examples(plain / name))
+        samples = read_examples(plain / name)
         expected = list(packing.pack(samples, 31, 2))
-        assert list(records.read_examples(packed / name)) == expected
+        assert read_examples(packed / name) == expected
         assert len(expected) < len(samples)
     summary = json.loads((packed / SUMMARY).read_text())
     assert summary["splits"]["train"]["examples"] == 30  # sentences

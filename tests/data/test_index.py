@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data import index, records
+from t2t_repro.data import index, records, tfrecord
 from t2t_repro.errors import UserError
 
 
@@ -25,7 +25,7 @@ def test_index_and_reader_find_every_record(problem, write_split, tmp_path):
     in_file_order = [lengths[n] for shard in range(3) for n in range(shard, 31, 3)]
     assert found.lengths["inputs"].tolist() == [source for source, _ in in_file_order]
     assert found.lengths["targets"].tolist() == [target for _, target in in_file_order]
-    expected = [record for path in paths for record in records.read_records(path)]
+    expected = [record for path in paths for record in tfrecord.read(path)]
     read = index.Reader(found)
     assert read(np.arange(31)).tolist() == expected
     assert read(np.array([30, 0, 17])).tolist() == [expected[30], expected[0], expected[17]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.config import HParams
-from t2t_repro.data import packing, pipeline, records
+from t2t_repro.data import packing, pipeline
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.text.encoders import ByteTextEncoder
@@ -112,7 +112,7 @@ def test_files_that_are_not_packed_are_refused(samples, tmp_path):
 
 def test_reading_a_split_gives_its_sentences(samples, tmp_path):
     write(tmp_path, samples, split="dev", shards=1)
-    found = list(records.read_split(Packed(), "dev", tmp_path))
+    found = list(pipeline.read_split(Packed(), "dev", tmp_path))
     assert sorted(map(key, found)) == sorted(map(key, samples))
-    backward = list(records.read_split(Packed(was_reversed=True), "dev", tmp_path))
+    backward = list(pipeline.read_split(Packed(was_reversed=True), "dev", tmp_path))
     assert backward[0] == {"inputs": found[0]["targets"], "targets": found[0]["inputs"]}

@@ -10,7 +10,7 @@ from t2t_repro.data import pipeline, records
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Text2TextProblem
-from tests.data.record_files import write_examples
+from tests.data.record_files import read_examples, write_examples
 
 HPARAMS = HParams(batch_size=60, max_length=16, min_length_bucket=4, length_bucket_step=1.3)
 LENGTHS = [(2 + n % 17, 2 + n * 7 % 15) for n in range(400)]  # up to 18 and 16
@@ -90,7 +90,7 @@ def test_evaluation_gives_every_example_once_in_t2ts_batches(problem, write_spli
     assert len(rows(found)) == 400
 
     paths = records.find_shards(problem, "dev", data_dir)
-    examples = [example for path in paths for example in records.read_examples(path)]
+    examples = [example for path in paths for example in read_examples(path)]
     scheme = hparams_to_batching_scheme(HPARAMS)
     dataset = tf.data.Dataset.from_generator(
         lambda: examples, output_signature=dict.fromkeys(records.FEATURES, tf.TensorSpec([None]))

@@ -54,3 +54,21 @@ def test_a_changed_byte_is_found(path, byte, how):
 def test_its_frames_are_those_that_are_written(tmp_path):
     (tmp_path / "y").write_bytes(b"".join(tfrecord.frames([b"one", b"three"])))
     assert tfrecord.read(tmp_path / "y") == [b"one", b"three"]
+
+
+@pytest.mark.parametrize("damage", [b"\0", b"garbage", b"more than a header of garbage"])
+def test_frames_are_checked_by_their_lengths(path, damage):
+    tfrecord.check(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + damage)
+    with pytest.raises(UserError, match=f"at byte {len(whole)}"):
+        tfrecord.check(path)
+    path.write_bytes(b"")
+    tfrecord.check(path)
+
+
+def test_an_enormous_length_is_not_believed(path):
+    length = (1 << 60).to_bytes(8, "little")
+    path.write_bytes(path.read_bytes() + length + tfrecord._CHECKSUM.pack(tfrecord._crc(length)))
+    with pytest.raises(UserError, match=f"after 12 of its {(1 << 60) + 16} bytes"):
+        tfrecord.check(path)

@@ -13,7 +13,7 @@ from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import distribution, optimizers
 from t2t_repro.training.evaluation import Evaluator
-from tests.data.record_files import write_examples
+from tests.data.record_files import read_examples, write_examples
 
 HPARAMS = HParams(
     hidden_size=16,
@@ -51,8 +51,8 @@ def data_dir(tmp_path_factory):
 def test_the_files_hold_packed_examples(data_dir):
     (path,) = records.find_shards(Packed(), Split.EVAL, data_dir)
     samples = list(Packed().generate_encoded_samples("", "", Split.EVAL))
-    assert list(records.read_examples(path)) == list(packing.pack(samples, 40))
-    train = list(records.read_split(Packed(), Split.TRAIN, data_dir))
+    assert read_examples(path) == list(packing.pack(samples, 40))
+    train = list(pipeline.read_split(Packed(), Split.TRAIN, data_dir))
     assert sorted(map(str, train)) == sorted(map(str, samples))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro import __version__, registry
-from t2t_repro.data import pipeline, records
+from t2t_repro.data import pipeline
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
@@ -205,7 +205,7 @@ def _unigram_loss(
 def _translate(model, grid: Grid, problem: Problem) -> dict[str, list[str]]:
     """Returns greedy translations of the first dev sentences, and their references."""
     examples = itertools.islice(
-        records.read_split(problem, Split.EVAL, grid.data_dir), grid.bleu_sentences
+        pipeline.read_split(problem, Split.EVAL, grid.data_dir), grid.bleu_sentences
     )
     sides = [(example["inputs"], example["targets"]) for example in examples]
     encoders = problem.feature_encoders(grid.data_dir)
