@@ -38,7 +38,8 @@ def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     job = engines.carry_out(request, run, progress.on_stderr)
     if job.request.decode_reference and not job.request.decode_interactive:
-        scores.print_table(files.score_files(job.target, job.request.decode_reference))
+        reference = job.request.decode_reference
+        scores.print_table(files.score_files(job.target, reference, job.translations))
 
 
 console = cli.program(__name__, "t2t-decoder", __doc__, define_flags, main)

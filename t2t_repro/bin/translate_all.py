@@ -13,6 +13,7 @@ the trainer has removed in the meantime, or that is not whole, is named and pass
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -136,7 +137,7 @@ def translate_all(
             holds translations of something else.
     """
     from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.files import translate_file
+    from t2t_repro.decoding.files import best_translations, translate_file
     from t2t_repro.decoding.translate import Translator
     from t2t_repro.training import checkpoints
 
@@ -152,6 +153,8 @@ def translate_all(
     )
     model = run.new_model()
     translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
+
+    translations = functools.partial(best_translations, settings=settings)
 
     def name_of(step: int) -> str:
         return f"{run.config.problem}-{step}"
@@ -180,8 +183,8 @@ def translate_all(
             say(f"Translating with {path}")
             translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))
-        scores = score_files(target, request.reference) if request.reference else None
-        yield StepFile(target, step), scores
+        scores = request.reference and score_files(target, request.reference, translations)
+        yield StepFile(target, step), scores or None
     if not seen:
         raise UserError(
             f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"

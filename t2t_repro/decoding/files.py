@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -161,7 +161,9 @@ def translate_examples(
         writing(f"{base}.targets") as targets,
     ):
         for example, hypotheses in zip(examples, results, strict=True):
-            for hypothesis in hypotheses:
+            # An empty example has a single hypothesis; its lines are there all the same.
+            missing = translator.settings.top_beams - len(hypotheses)
+            for hypothesis in hypotheses + hypotheses[:1] * missing:
                 score = ""
                 if translator.settings.write_beam_scores:
                     score = f"\t{hypothesis.score:.2f}"
@@ -170,6 +172,25 @@ def translate_examples(
                     ids = [i for i in example[name] if i != EOS_ID]
                     file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
     return len(examples)
+
+
+def best_translations(
+    target: str | os.PathLike, settings: DecodeHParams, *, of_examples: bool = False
+) -> Iterator[str]:
+    """Yields the best translation of each sentence: no other beams, no scores, no alignments.
+
+    Args:
+        target: what `translate_file` has written as text.
+        settings: how.
+        of_examples: `translate_examples` has written it.
+    """
+    if of_examples:
+        for line in islice(raw.lines(target), 0, None, settings.top_beams):
+            yield line.rpartition("\t")[0] if settings.write_beam_scores else line
+        return
+    columns = settings.top_beams > 1 or settings.write_beam_scores or settings.return_alignments
+    for line in raw.lines(target):
+        yield line.partition("\t")[0] if columns else line
 
 
 def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:

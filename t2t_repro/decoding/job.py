@@ -3,10 +3,16 @@
 import dataclasses
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from t2t_repro.decoding.engine import Ability, Engine
-from t2t_repro.decoding.files import output_name, translate_examples, translate_file
+from t2t_repro.decoding.files import (
+    best_translations,
+    output_name,
+    translate_examples,
+    translate_file,
+)
 from t2t_repro.decoding.program import share_cores
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.score import score_file
@@ -117,6 +123,11 @@ class DecodeJob:
             split = self.run.path / "decode" / f"{config.problem}.{self.request.split}"
             source = named or f"{split}{settings.shard_suffix}"
         return output_name(source, config.hparams_set, config.problem, settings)
+
+    def translations(self, path: str | os.PathLike) -> Iterator[str]:
+        """Yields the best translation of each sentence in a file that this job has written."""
+        of_examples = not self.request.decode_from_file
+        return best_translations(path, self.settings, of_examples=of_examples)
 
     def _score(self, engine: Engine, say: Report) -> None:
         source, target = self.request.score_file, self.request.decode_to_file

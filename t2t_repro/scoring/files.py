@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,19 @@ class StepFile:
     step: int
 
 
-def score_files(translation: str | os.PathLike, reference: str | os.PathLike) -> bleu.BleuScores:
-    """Returns the scores of a translated file by a reference file of equally many lines."""
-    pairs = list(raw.parallel_lines(translation, reference, may_be_blank=True))
+def score_files(
+    translation: str | os.PathLike,
+    reference: str | os.PathLike,
+    read: Callable[[str | os.PathLike], Iterable[str]] = raw.lines,
+) -> bleu.BleuScores:
+    """Returns the scores of a translated file by a reference file.
+
+    Args:
+        translation: the translations.
+        reference: the right ones, equally many.
+        read: yields the translations of the file, one a line of `reference`.
+    """
+    pairs = list(raw.parallel_lines(translation, reference, may_be_blank=True, read_inputs=read))
     return bleu.score([pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs])
 
 

@@ -4,7 +4,7 @@ import gzip
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from t2t_repro.errors import UserError
 
@@ -64,18 +64,24 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
         yield text.removesuffix("\n").removesuffix("\r")
 
 
-def stripped_lines(path: str | os.PathLike, *, may_be_blank: bool = False) -> Iterator[str]:
+def stripped_lines(
+    path: str | os.PathLike,
+    *,
+    may_be_blank: bool = False,
+    read: Callable[[str | os.PathLike], Iterable[str]] = lines,
+) -> Iterator[str]:
     """Yields a file's lines as T2T reads samples: stripped. Empty lines are kept.
 
     Args:
         path: the file.
         may_be_blank: accept empty lines alone, which is what a model writes that has not learned.
+        read: yields the samples of the file.
 
     Raises:
         UserError: as `lines` does, or if the file has no line, or empty ones alone.
     """
     count, any_text = 0, False
-    for line in lines(path):
+    for line in read(path):
         text = line.strip()
         count, any_text = count + 1, any_text or bool(text)
         yield text
@@ -85,7 +91,11 @@ def stripped_lines(path: str | os.PathLike, *, may_be_blank: bool = False) -> It
 
 
 def parallel_lines(
-    inputs_path: str | os.PathLike, targets_path: str | os.PathLike, *, may_be_blank: bool = False
+    inputs_path: str | os.PathLike,
+    targets_path: str | os.PathLike,
+    *,
+    may_be_blank: bool = False,
+    read_inputs: Callable[[str | os.PathLike], Iterable[str]] = lines,
 ) -> Iterator[dict[str, str]]:
     """Yields {"inputs": line, "targets": line} of two files of equally many lines.
 
@@ -94,12 +104,13 @@ def parallel_lines(
     Args:
         inputs_path, targets_path: the files.
         may_be_blank: see `stripped_lines`.
+        read_inputs: yields the samples of `inputs_path`.
 
     Raises:
         UserError: if the counts differ: both counts, and the first line without a partner; or as
             `stripped_lines` does.
     """
-    sources = stripped_lines(inputs_path, may_be_blank=may_be_blank)
+    sources = stripped_lines(inputs_path, may_be_blank=may_be_blank, read=read_inputs)
     targets = stripped_lines(targets_path, may_be_blank=may_be_blank)
     count = 0
     while True:

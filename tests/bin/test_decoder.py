@@ -83,6 +83,38 @@ def test_from_file(run, source, tmp_path, capsys):
     assert "Decoding with step 7" in said.err and "3 sentences in" in said.err
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "return_alignments=True",
+        "return_beams=True",
+        "return_beams=True,write_beam_scores=True",
+        "return_beams=True,write_beam_scores=True,return_alignments=True",
+        "",
+    ],
+)
+@pytest.mark.parametrize("dataset", [False, True])
+def test_the_translations_alone_are_scored(run, source, tmp_path, capsys, dataset, columns):
+    """Whatever else the file holds, its BLEU is that of the best translations."""
+    if dataset and "alignments" in columns:
+        return  # refused
+    name = tmp_path / "out.decodes"
+    flags = [f"--output_dir={run}", f"--decode_to_file={name}"]
+    flags += [] if dataset else [f"--decode_from_file={source}"]
+    beams = "--decode_hparams=beam_size=2,extra_length=9"
+    decode(*flags, beams)
+    (out,) = (path for path in tmp_path.iterdir() if path.name.endswith(".decodes"))
+    (tmp_path / "right").write_text(out.read_text().replace("4", "5"))
+    flags.append(f"--decode_reference={tmp_path / 'right'}")
+    tables = []
+    for more in ("", columns):
+        capsys.readouterr()
+        decode(*flags, f"{beams},{more}" if more else beams)
+        tables.append(capsys.readouterr().out.partition("sentences")[2])
+    assert tables[0] == tables[1] and "sacreBLEU" in tables[0]
+    assert columns == "" or "\t" in out.read_text() or dataset
+
+
 def test_the_default_name_and_the_exact_mode(run, source):
     decode(f"--output_dir={run}", f"--decode_from_file={source}", "--t2t_exact")
     name = f"in.txt.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"

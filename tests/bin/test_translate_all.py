@@ -66,6 +66,13 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     assert [float(row["sacrebleu"]) for row in table] == [r["sacrebleu"]["score"] for r in rows]
     assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")
 
+    for folder, more in (("plain", ""), ("beams", ",return_beams=True")):
+        where = f"--translations_dir={tmp_path / folder}"
+        program(run, where, *flags[1:2], f"--decode_hparams=beam_size=2,extra_length=3{more}")
+    tables = [(tmp_path / folder / "scores.csv").read_text() for folder in ("plain", "beams")]
+    assert tables[0] == tables[1]
+    capsys.readouterr()
+
     checkpoints.delete(checkpoints.list_checkpoints(run.path)[0])  # as a trainer does
     program(run, *flags, "--decode_hparams=extra_length=3")
     said = capsys.readouterr()

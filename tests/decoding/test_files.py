@@ -245,6 +245,31 @@ def test_examples(translator, tmp_path):
     assert (tmp_path / "a.b.inputs").read_text() == "w5 w7\nw5 w7\n"
 
 
+@pytest.mark.parametrize("more", ["", ",write_beam_scores=1"])
+def test_the_best_translations_of_examples(translator, tmp_path, more):
+    """An empty one has as many lines as the others."""
+    examples = [{"inputs": [*ids, 1], "targets": [9, 1]} for ids in ([5, 7], [], [11])]
+    target = tmp_path / "decodes"
+    best = [beams[0] for beams in translator().translate_ids([e["inputs"] for e in examples])]
+    beams = translator(f"return_beams=1{more}")
+    files.translate_examples(beams, examples, target, lambda text: None)
+    assert len(target.read_text().split("\n")) == 3 * 4 + 1
+    lines = list(files.best_translations(target, beams.settings, of_examples=True))
+    assert lines == [translate.one_line(hypothesis.text) for hypothesis in best]
+
+
+def test_the_best_translations_of_a_file(tmp_path):
+    (tmp_path / "out").write_text("a\tb\n\t\n")
+    for settings, lines in (
+        ({}, ["a\tb", "\t"]),
+        ({"return_beams": True}, ["a", ""]),
+        ({"return_beams": True, "beam_size": 1}, ["a\tb", "\t"]),
+        ({"return_alignments": True}, ["a", ""]),
+    ):
+        of = DecodeHParams(**settings)
+        assert list(files.best_translations(tmp_path / "out", of)) == lines
+
+
 def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("w5 w7\nw9\nw11 w3\n")
