@@ -17,8 +17,45 @@ from t2t_repro.fields import Count, CountOrZero, Positive, Rate, ReadIf, least, 
 from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adn"
+_EXPONENTIAL_DECAY = (
+    "learning_rate_decay_steps",
+    "learning_rate_decay_rate",
+    "learning_rate_decay_staircase",
+)
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
-DOT_PRODUCTS = ("scaled_dot_product", "dot_product")  # attention_score without variables
+# The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
+DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
+# The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of
+# its scheme too.
+FACTORS: dict[str, tuple[str, ...]] = {
+    "constant": ("learning_rate_constant",),
+    "linear_warmup": ("learning_rate_warmup_steps",),
+    "linear_decay": ("train_steps", "learning_rate_decay_steps"),
+    "cosdecay": ("learning_rate_warmup_steps", "learning_rate_decay_steps"),
+    "single_cycle_cos_decay": ("train_steps", "learning_rate_warmup_steps"),
+    "multi_cycle_cos_decay": ("learning_rate_warmup_steps", "learning_rate_decay_steps"),
+    "rsqrt_decay": ("learning_rate_warmup_steps",),
+    "rsqrt_normalized_decay": ("learning_rate_warmup_steps",),
+    "exp_decay": ("learning_rate_warmup_steps", *_EXPONENTIAL_DECAY),
+    "rsqrt_hidden_size": ("hidden_size",),
+    "legacy": ("learning_rate", "learning_rate_decay_scheme", "learning_rate_warmup_steps"),
+}
+SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
+    "noam": ("hidden_size",),
+    "none": (),
+    "exp": _EXPONENTIAL_DECAY,
+    "cosine": ("learning_rate_cosine_cycle_steps",),
+    "cyclelinear10x": (),
+    "sqrt": (),
+}
+# The optimizers, and how the names of the settings begin that each reads.
+OPTIMIZERS = {
+    "adam": "optimizer_adam_",
+    "true_adam": "optimizer_adam_",
+    "multistep_adam": "optimizer_adam_",
+    "adam_w": "optimizer_adam_",
+    "adafactor": "optimizer_adafactor_",
+}
 
 
 def _sequence(name: str, sequence: str) -> None:
@@ -52,25 +89,17 @@ def _above_zero(rate: str) -> ReadIf:
     return ReadIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
 
 
-def _has_factor(hp: "HParams", *names: str) -> bool:
-    return any(name.strip() in names for name in hp.learning_rate_schedule.split("*"))
+def _by_schedule(name: str, otherwise: str) -> ReadIf:
+    """Of a setting that only some factors of the schedule read."""
+    return ReadIf(lambda hp: name in hp.read_by_schedule, otherwise)
 
 
-def _has_scheme(hp: "HParams", name: str) -> bool:
-    return _has_factor(hp, "legacy") and hp.learning_rate_decay_scheme == name
-
-
-def _decays_exponentially(hp: "HParams") -> bool:
-    return _has_factor(hp, "exp_decay") or _has_scheme(hp, "exp")
-
-
-def _decays_by_steps(hp: "HParams") -> bool:
-    by_steps = ("linear_decay", "cosdecay", "multi_cycle_cos_decay")
-    return _has_factor(hp, *by_steps) or _decays_exponentially(hp)
-
-
-def _is_adafactor(hp: "HParams") -> bool:
-    return snake_case(hp.optimizer) == "adafactor"
+def _by_optimizer(prefix: str, otherwise: str) -> ReadIf:
+    """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
+    return ReadIf(
+        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
+        f"optimizer={{hp.optimizer}} {otherwise}.",
+    )
 
 
 def _normalizes(hp: "HParams") -> bool:
@@ -79,16 +108,16 @@ def _normalizes(hp: "HParams") -> bool:
 
 
 _NAMED = "learning_rate_schedule={hp.learning_rate_schedule} does not read it"
-_LEGACY = ReadIf(lambda hp: _has_factor(hp, "legacy"), f"{_NAMED}; set learning_rate_constant.")
+_LEGACY = _by_schedule("learning_rate", f"{_NAMED}; set learning_rate_constant.")
 _LEGACY_DECAY = _LEGACY._replace(otherwise=f"{_NAMED}; name the decay in learning_rate_schedule.")
-_CONSTANT = ReadIf(lambda hp: _has_factor(hp, "constant"), f"{_NAMED}; set learning_rate.")
-_BY_STEPS = ReadIf(_decays_by_steps, f"{_NAMED}.")
-_EXPONENTIAL = ReadIf(_decays_exponentially, f"{_NAMED}.")
-_COSINE = ReadIf(
-    lambda hp: _has_scheme(hp, "cosine"), "only learning_rate_decay_scheme=cosine reads it."
+_CONSTANT = _by_schedule("learning_rate_constant", f"{_NAMED}; set learning_rate.")
+_BY_STEPS = _by_schedule("learning_rate_decay_steps", f"{_NAMED}.")
+_EXPONENTIAL = _by_schedule("learning_rate_decay_rate", f"{_NAMED}.")
+_COSINE = _by_schedule(
+    "learning_rate_cosine_cycle_steps", "only learning_rate_decay_scheme=cosine reads it."
 )
-_ADAM = ReadIf(lambda hp: not _is_adafactor(hp), "optimizer=adafactor does not read it.")
-_ADAFACTOR = ReadIf(_is_adafactor, "optimizer={hp.optimizer} is not adafactor.")
+_ADAM = _by_optimizer("optimizer_adam_", "does not read it")
+_ADAFACTOR = _by_optimizer("optimizer_adafactor_", "is not adafactor")
 _RELATIVE = ReadIf(
     lambda hp: hp.self_attention_type == "dot_product_relative",
     "only self_attention_type=dot_product_relative reads it.",
@@ -265,6 +294,15 @@ class HParams:
     def decoder_layers(self) -> int:
         """The number of decoder layers."""
         return self.num_decoder_layers or self.num_hidden_layers
+
+    @property
+    def read_by_schedule(self) -> frozenset[str]:
+        """The settings that the factors of `learning_rate_schedule` read."""
+        factors = {name.strip() for name in self.learning_rate_schedule.split("*")}
+        names = {name for factor in factors for name in FACTORS.get(factor, ())}
+        if "legacy" in factors:
+            names.update(SCHEMES.get(self.learning_rate_decay_scheme or "none", ()))
+        return frozenset(names)
 
     def override(self, text: str) -> "HParams":
         """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.

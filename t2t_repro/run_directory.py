@@ -227,8 +227,7 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
     old["random_seed"], new["random_seed"] = before.random_seed, now.random_seed
     # A longer run continues a shorter one; the schedules that read its end are the exception.
-    schedule = now.hparams.learning_rate_schedule
-    if not any(name in schedule for name in ("linear_decay", "single_cycle_cos_decay")):
+    if "train_steps" not in now.hparams.read_by_schedule:
         del old["train_steps"], new["train_steps"]
     return [f"{k} was {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
 

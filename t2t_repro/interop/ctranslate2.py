@@ -114,6 +114,7 @@ def check(model: keras.Model) -> None:
         "unidirectional_encoder": hp.unidirectional_encoder,
         "self_attention_type": kind not in ("dot_product", "dot_product_relative"),
         "attention_score": hp.attention_score not in DOT_PRODUCTS,
+        "pos": hp.pos not in ("timing", "emb", "none", None),
         "self_attention_type, pos": kind == "dot_product_relative" and hp.pos in ("timing", "emb"),
     }
     names = [name for name, wrong in refused.items() if wrong]

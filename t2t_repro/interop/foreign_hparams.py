@@ -7,7 +7,7 @@ then means nothing here. Any other value would change what T2T computes, or woul
 import dataclasses
 from typing import Any
 
-from t2t_repro.config import HParams
+from t2t_repro.config import OPTIMIZERS, HParams
 from t2t_repro.errors import UserError, suggest
 
 OWN = frozenset(field.name for field in dataclasses.fields(HParams))
@@ -117,7 +117,7 @@ _FOREIGN: dict[str, dict[str, Any]] = {
     _ATTENTION: {"hard_attention_k": 0, "gumbel_noise_weight": 0.0, "proximity_bias": False},
     'pos is "timing", "emb" or "none"': {"position_features": ""},
     "padding is left out of the work by itself": {"use_pad_remover": True, "pad_batch": False},
-    "set optimizer to adam, true_adam, adam_w, multistep_adam or adafactor": {
+    f"set optimizer to one of {', '.join(OPTIMIZERS)}": {
         "optimizer_momentum_momentum": 0.9,
         "optimizer_momentum_nesterov": False,
         "optimizer_zero_grads": False,

@@ -12,10 +12,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.registry import snake_case
-from t2t_repro.training.optimizers import Adafactor
+from t2t_repro.names import snake_case
+from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 
-_KINDS = {"adam_w": "AdamW", "adafactor": "Adafactor"}  # all others are called "Adam"
 _WITHOUT = "Or give --nooptimizer_state: the optimizer then begins anew."
 
 
@@ -47,7 +46,7 @@ def export(model: Transformer) -> dict[str, np.ndarray]:
     """Returns the slots of a compiled model's optimizer, and its counters, under T2T's names."""
     hp, step = model.hparams, int(model.optimizer.iterations)
     arrays: dict[str, np.ndarray] = arrays_of(_slot_entries(model))
-    if _kind(model) != "Adafactor":
+    if isinstance(model.optimizer, Adam):
         powers = _updates(model, step) + 1
         for number, beta in ((1, hp.optimizer_adam_beta1), (2, hp.optimizer_adam_beta2)):
             arrays[f"training/beta{number}_power"] = _power(beta, powers)
@@ -91,7 +90,16 @@ def _slot(owner: str, kind: str, number: int) -> str:
 
 
 def _kind(model: Transformer) -> str:
-    return _KINDS.get(snake_case(model.hparams.optimizer), "Adam")
+    """Returns how T2T calls the optimizer's slots; raises a UserError where it has no such one."""
+    name = model.hparams.optimizer
+    slots = KINDS[snake_case(name)].t2t_slots
+    if not slots:
+        known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
+        raise UserError(
+            f"Expected an optimizer that tensor2tensor's files have: {known}. Received: "
+            f"optimizer={name}. {_WITHOUT}"
+        )
+    return slots
 
 
 def _updates(model: Transformer, step: int) -> int:
@@ -112,7 +120,7 @@ def _power(beta: float, exponent: int) -> np.ndarray:
 def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
     """Raises a UserError if Adam's own count of updates is not the checkpoint's step."""
     names = [name for name in checkpoint.shapes if name.endswith("beta2_power")]
-    if not names or _kind(model) == "Adafactor":
+    if not names or not isinstance(model.optimizer, Adam):
         return
     step, beta2 = checkpoint.step(), model.hparams.optimizer_adam_beta2
     expected = beta2 ** (_updates(model, step) + 1)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from t2t_repro.config import DOT_PRODUCTS, HParams
+from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
@@ -20,6 +20,12 @@ from t2t_repro.models.transformer import Transformer
 
 __all__ = ["load_variables", "export_variables", "read_checkpoint"]
 _BODY = "transformer/body"
+# What T2T's Transformer has, of the settings that have more here.
+_KNOWN: dict[str, tuple[str | None, ...]] = {
+    "attention_score": DOT_PRODUCTS,
+    "norm_type": ("layer", "none"),
+    "pos": ("timing", "emb", "none", None),
+}
 
 
 class Entry(NamedTuple):
@@ -43,7 +49,7 @@ def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
             the model stays as it was.
     """
     advice = "Make the model with the hparams and vocabularies of the checkpoint."
-    assign(list(entries(model)), arrays, "variables", advice)
+    assign(entries(model), arrays, "variables", advice)
 
 
 def export_variables(model: Transformer) -> dict[str, np.ndarray]:
@@ -99,14 +105,32 @@ def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]
     return (*shape[:axis], size // others, *shape[axis + 1 :])
 
 
-def entries(model: Transformer) -> Iterator[Entry]:
-    """Yields every variable of the model with T2T's names, each once.
+def entries(model: Transformer) -> list[Entry]:
+    """Returns every variable of the model with T2T's names, each once.
 
     Raises:
         UserError: if T2T has no such model.
     """
+    for name, known in _KNOWN.items():
+        value = getattr(model.hparams, name)
+        if value not in known:
+            raise UserError(
+                f"Expected {name}={' or '.join(map(str, known))}: tensor2tensor has no others. "
+                f"Received: {name}={value}. Checkpoints of t2t_repro hold it."
+            )
+    found = list(_entries(model))
+    named = {id(entry.variable) for entry in found}
+    nameless = [v.path for v in model.trainable_variables if id(v) not in named]
+    if nameless:
+        raise UserError(
+            "Expected variables that tensor2tensor has names for. Received: "
+            f"{', '.join(nameless)}. Checkpoints of t2t_repro hold them."
+        )
+    return found
+
+
+def _entries(model: Transformer) -> Iterator[Entry]:
     hp = model.hparams
-    _check(hp)
     for scope, table in _tables(model):
         axis, sizes = table.embeddings.axis, table.embeddings.sizes
         names = tuple(f"transformer/{scope}/weights_{i}" for i in range(len(sizes)))
@@ -124,16 +148,6 @@ def entries(model: Transformer) -> Iterator[Entry]:
                 if hasattr(layer, name):
                     yield from _sublayer(getattr(layer, name), f"{scope}/layer_{i}/{name}", hp)
         yield from _norms(stack.preprocess, scope)
-
-
-def _check(hp: HParams) -> None:
-    """Refuses a model with variables that T2T has no names for."""
-    if hp.attention_score not in DOT_PRODUCTS:
-        raise UserError(
-            "Expected attention_score=scaled_dot_product or dot_product: tensor2tensor has no "
-            f"others. Received: attention_score={hp.attention_score}. "
-            "Checkpoints of t2t_repro hold it."
-        )
 
 
 def _tables(model: Transformer) -> Iterator[tuple[str, SymbolEmbedding]]:

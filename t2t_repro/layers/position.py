@@ -1,10 +1,12 @@
 """Positions: sinusoids or learned vectors added to the embeddings (paper, section 3.5)."""
 
 import math
+from typing import Any
 
 import numpy as np
 from keras import initializers, ops
 
+from t2t_repro.errors import unknown
 from t2t_repro.layers.layer import Layer
 
 
@@ -102,3 +104,21 @@ class NoPositions(Layer):
     def call(self, x, start=0, positions=None):
         """Returns x."""
         return x
+
+
+def positions(pos: str | None, max_length: int, initializer: Any, **kwargs) -> Layer:
+    """Returns the layer that the hparam `pos` names.
+
+    Args:
+        pos: "timing", "emb", "none" or None.
+        max_length: how many positions "emb" learns.
+        initializer: of those, which gets a clone: a seeded one draws the same at every call.
+    """
+    match pos:
+        case "timing":
+            return SinusoidalPositions(**kwargs)
+        case "emb":
+            return LearnedPositions(max_length, initializer.clone(), **kwargs)
+        case "none" | None:
+            return NoPositions(**kwargs)
+    raise unknown("pos", pos, ("timing", "emb", "none"))

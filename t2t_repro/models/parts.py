@@ -1,4 +1,4 @@
-"""The Transformer's parts: the one place where hparams become constructor arguments."""
+"""The Transformer's parts: here hparams become the constructor arguments of its layers."""
 
 import keras
 
@@ -15,7 +15,7 @@ from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import kernel_initializer
 from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
+from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Sublayer
 
@@ -64,14 +64,8 @@ class Parts:
         return TargetSpaceEmbedding(target_space_id, initializer, name=name, dtype=self.dtype)
 
     def positions(self, name: str) -> keras.layers.Layer:
-        arguments: dict = {"name": name, "dtype": self.dtype}
-        match self.hp.pos:
-            case "timing":
-                return SinusoidalPositions(**arguments)
-            case "emb":
-                initializer = self.initializer.clone()
-                return LearnedPositions(self.hp.max_length, initializer, **arguments)
-        return NoPositions(**arguments)
+        hp = self.hp
+        return positions(hp.pos, hp.max_length, self.initializer, name=name, dtype=self.dtype)
 
     def process(self, sequence: str, name: str) -> PrePostProcess:
         hp = self.hp

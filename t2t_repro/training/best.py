@@ -14,8 +14,8 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
-from t2t_repro.training.metrics import LESS_IS_BETTER, METRICS
-from t2t_repro.training.state import RANKING, Ranked, Ranking, read_ranking
+from t2t_repro.training.metrics import METRICS
+from t2t_repro.training.state import LESS_IS_BETTER, RANKING, Ranked, Ranking, read_ranking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,7 @@ class KeepBest:
 
     Attributes:
         count: this many.
-        metric: one of those that the evaluation reports; less is better of the loss, and more of
-            all others.
+        metric: one of those that the evaluation reports; of LESS_IS_BETTER less is better.
     """
 
     count: int = 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.metrics import LESS_IS_BETTER
+from t2t_repro.training.state import LESS_IS_BETTER
 
 _SHOWN = 5  # values in the reason
 

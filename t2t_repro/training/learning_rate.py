@@ -124,10 +124,16 @@ def _legacy(hp, step):
     if hp.learning_rate_decay_scheme == "noam":
         rate = _noam(hp, step)
     else:
-        decay = _SCHEMES[hp.learning_rate_decay_scheme or "none"](hp, step)
+        decay = _SCHEMES[hp.learning_rate_decay_scheme or "none"][0](hp, step)
         rate = ops.where(step < hp.learning_rate_warmup_steps, _exponential_warmup(hp, step), decay)
-    correction = 0.002 if "adam" in hp.optimizer else 1.0  # T2T's; "Adafactor" and "Adam" get none
-    return rate * correction * hp.learning_rate
+    return rate * correction(hp) * hp.learning_rate
+
+
+def correction(hparams: HParams) -> float:
+    """Returns the factor that T2T gives every optimizer with "adam" in its name as it is written,
+    in the legacy schedule alone; "Adam" and "Adafactor" get none.
+    """
+    return 0.002 if "adam" in hparams.optimizer else 1.0
 
 
 def _exponential_warmup(hp, step):
@@ -177,36 +183,27 @@ def _sqrt(hp, step):
     return 500.0 / ops.sqrt(ops.maximum(step - hp.learning_rate_warmup_steps, 1.0))
 
 
-_FACTORS: dict[str, Factor] = {
-    "constant": _constant,
-    "linear_warmup": _linear_warmup,
-    "linear_decay": _linear_decay,
-    "cosdecay": _cosdecay,
-    "single_cycle_cos_decay": _single_cycle_cos_decay,
-    "multi_cycle_cos_decay": _multi_cycle_cos_decay,
-    "rsqrt_decay": _rsqrt_decay,
-    "rsqrt_normalized_decay": _rsqrt_normalized_decay,
-    "exp_decay": _exp_decay,
-    "rsqrt_hidden_size": _rsqrt_hidden_size,
-    "legacy": _legacy,
+# {name: (the function, the setting that must not be 0)}
+_FACTORS: dict[str, tuple[Factor, str | None]] = {
+    "constant": (_constant, None),
+    "linear_warmup": (_linear_warmup, None),
+    "linear_decay": (_linear_decay, "learning_rate_decay_steps"),
+    "cosdecay": (_cosdecay, "learning_rate_decay_steps"),
+    "single_cycle_cos_decay": (_single_cycle_cos_decay, None),
+    "multi_cycle_cos_decay": (_multi_cycle_cos_decay, "learning_rate_decay_steps"),
+    "rsqrt_decay": (_rsqrt_decay, None),
+    "rsqrt_normalized_decay": (_rsqrt_normalized_decay, "learning_rate_warmup_steps"),
+    "exp_decay": (_exp_decay, "learning_rate_decay_steps"),
+    "rsqrt_hidden_size": (_rsqrt_hidden_size, None),
+    "legacy": (_legacy, None),
 }
-_SCHEMES: dict[str, Factor] = {
-    "noam": _noam,
-    "none": _none,
-    "exp": _exp,
-    "cosine": _cosine,
-    "cyclelinear10x": _cyclelinear10x,
-    "sqrt": _sqrt,
-}
-_DIVIDES_BY = {  # factor or scheme: the setting that must not be 0
-    "linear_decay": "learning_rate_decay_steps",
-    "cosdecay": "learning_rate_decay_steps",
-    "multi_cycle_cos_decay": "learning_rate_decay_steps",
-    "exp_decay": "learning_rate_decay_steps",
-    "rsqrt_normalized_decay": "learning_rate_warmup_steps",
-    "exp": "learning_rate_decay_steps",
-    "cosine": "learning_rate_cosine_cycle_steps",
-    "cyclelinear10x": "learning_rate_warmup_steps",
+_SCHEMES: dict[str, tuple[Factor, str | None]] = {
+    "noam": (_noam, None),
+    "none": (_none, None),
+    "exp": (_exp, "learning_rate_decay_steps"),
+    "cosine": (_cosine, "learning_rate_cosine_cycle_steps"),
+    "cyclelinear10x": (_cyclelinear10x, "learning_rate_warmup_steps"),
+    "sqrt": (_sqrt, None),
 }
 
 
@@ -214,25 +211,24 @@ def _find_factor(hp: HParams, name: str) -> Factor:
     """Returns the factor called `name`, having checked that `hp` defines it everywhere."""
     if name not in _FACTORS:
         raise unknown("factor in learning_rate_schedule", name, _FACTORS)
-    used = {name}
+    factor, field = _FACTORS[name]
+    part = name
     if name == "legacy":
-        scheme = hp.learning_rate_decay_scheme or "none"
-        if scheme not in _SCHEMES:
-            raise unknown("learning_rate_decay_scheme", scheme, _SCHEMES)
-        used = {scheme}
-    for part in used & _DIVIDES_BY.keys():
-        field = _DIVIDES_BY[part]
-        if getattr(hp, field) <= 0:
-            raise UserError(
-                f"The learning rate's {part} needs {field} > 0. Received: {getattr(hp, field)}."
-            )
+        part = hp.learning_rate_decay_scheme or "none"
+        if part not in _SCHEMES:
+            raise unknown("learning_rate_decay_scheme", part, _SCHEMES)
+        _, field = _SCHEMES[part]
+    if field and getattr(hp, field) <= 0:
+        raise UserError(
+            f"The learning rate's {part} needs {field} > 0. Received: {getattr(hp, field)}."
+        )
     if name == "single_cycle_cos_decay" and hp.train_steps <= hp.learning_rate_warmup_steps:
         raise UserError(
             "single_cycle_cos_decay falls from the end of the warmup to the last step: it needs "
             f"train_steps > learning_rate_warmup_steps. Received: train_steps={hp.train_steps}, "
             f"learning_rate_warmup_steps={hp.learning_rate_warmup_steps}."
         )
-    return _FACTORS[name]
+    return factor
 
 
 def _float32(value: float):

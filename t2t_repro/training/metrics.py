@@ -126,7 +126,6 @@ METRICS: dict[str, Metric] = {
     "rouge_L_fscore": rouge_l_fscore,
     "edit_distance": edit_distance,
 }
-LESS_IS_BETTER = frozenset({"loss", "edit_distance"})  # of all others more is better
 # What T2T's Text2TextProblem reports.
 TEXT_METRICS = tuple(name for name in METRICS if name != "edit_distance")
 

@@ -6,7 +6,8 @@ norm, accumulate, update. `iterations` counts batches, as T2T's global step.
 """
 
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -17,8 +18,6 @@ from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
-
-OPTIMIZERS = ("adam", "true_adam", "multistep_adam", "adam_w", "adafactor")
 
 
 def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
@@ -33,32 +32,58 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
     name = snake_case(hparams.optimizer)
-    if name not in OPTIMIZERS:
-        raise unknown("optimizer", hparams.optimizer, OPTIMIZERS)
+    if name not in KINDS:
+        raise unknown("optimizer", hparams.optimizer, KINDS)
     common: dict[str, Any] = {
         "learning_rate": learning_rates.schedule(hparams),
         "l2": hparams.weight_decay,
         "clip_norm": hparams.clip_grad_norm,
     }
-    if name == "adafactor":
-        return Adafactor(
-            beta1=hparams.optimizer_adafactor_beta1,
-            beta2=hparams.optimizer_adafactor_beta2,
-            clipping_threshold=hparams.optimizer_adafactor_clipping_threshold,
-            decay_type=hparams.optimizer_adafactor_decay_type,
-            factored=hparams.optimizer_adafactor_factored,
-            memory_exponent=hparams.optimizer_adafactor_memory_exponent,
-            multiply_by_parameter_scale=hparams.optimizer_adafactor_multiply_by_parameter_scale,
-            **common,
-        )
+    return KINDS[name].make(hparams, **common)
+
+
+def _adam(hp: HParams, **common: Any) -> "Adam":
     return Adam(
-        beta1=hparams.optimizer_adam_beta1,
-        beta2=hparams.optimizer_adam_beta2,
-        epsilon=hparams.optimizer_adam_epsilon,
-        accumulate_steps=hparams.optimizer_multistep_accumulate_steps or 1,
-        decoupled_decay=hparams.weight_decay if name == "adam_w" else 0.0,
+        beta1=hp.optimizer_adam_beta1,
+        beta2=hp.optimizer_adam_beta2,
+        epsilon=hp.optimizer_adam_epsilon,
+        accumulate_steps=hp.optimizer_multistep_accumulate_steps or 1,
+        decoupled_decay=hp.weight_decay if snake_case(hp.optimizer) == "adam_w" else 0.0,
         **common,
     )
+
+
+def _adafactor(hp: HParams, **common: Any) -> "Adafactor":
+    return Adafactor(
+        beta1=hp.optimizer_adafactor_beta1,
+        beta2=hp.optimizer_adafactor_beta2,
+        clipping_threshold=hp.optimizer_adafactor_clipping_threshold,
+        decay_type=hp.optimizer_adafactor_decay_type,
+        factored=hp.optimizer_adafactor_factored,
+        memory_exponent=hp.optimizer_adafactor_memory_exponent,
+        multiply_by_parameter_scale=hp.optimizer_adafactor_multiply_by_parameter_scale,
+        **common,
+    )
+
+
+class Kind(NamedTuple):
+    """What makes an optimizer of config.py's OPTIMIZERS.
+
+    make: its class with its settings; it is given those that all optimizers share.
+    t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
+    """
+
+    make: Callable[..., "_Optimizer"]
+    t2t_slots: str | None = None
+
+
+KINDS = {
+    "adam": Kind(_adam, "Adam"),
+    "true_adam": Kind(_adam, "Adam"),
+    "multistep_adam": Kind(_adam, "Adam"),
+    "adam_w": Kind(_adam, "AdamW"),
+    "adafactor": Kind(_adafactor, "Adafactor"),
+}
 
 
 class _Optimizer(keras.optimizers.Optimizer):

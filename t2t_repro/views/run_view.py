@@ -18,14 +18,13 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.state import (
+    LESS_IS_BETTER,
     WEIGHTS,
     CorruptCheckpoint,
     read_ranking,
     read_state_file,
 )
 
-# As training/metrics.py, which loads Keras, has them.
-LESS_IS_BETTER = ("loss", "edit_distance")
 _CHECKPOINT = re.compile(r"ckpt-(\d+)")
 _LAYER = re.compile(r"((?:encoder|decoder)/)layer_\d+/([^/]+)/")
 _STACKS = ("encoder", "decoder")

@@ -176,12 +176,6 @@ def test_sparkline():
     assert show.sparkline(range(100), width=4, bars="0123") == "0123"
 
 
-def test_names_are_those_of_training():
-    from t2t_repro.training import metrics
-
-    assert set(run_view.LESS_IS_BETTER) == set(metrics.LESS_IS_BETTER)
-
-
 def test_it_is_quick_and_takes_a_folder_alone(run):
     ask = [sys.executable, "-X", "importtime", "-m", "t2t_repro.bin.show", str(run.path)]
     seconds = []

@@ -88,6 +88,15 @@ def test_another_optimizer_is_named(t2t_run, golden_case):
         t2t_optimizer.load(compiled(golden_case("base_v1").hparams), checkpoint)
 
 
+def test_an_optimizer_that_tensor2tensor_lacks_is_refused(golden_case, monkeypatch):
+    kind = optimizers.KINDS["true_adam"]._replace(t2t_slots=None)
+    monkeypatch.setitem(optimizers.KINDS, "true_adam", kind)
+    hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer="TrueAdam")
+    expected = "files have: adam, multistep_adam, adam_w, adafactor. Received: optimizer=TrueAdam."
+    with pytest.raises(UserError, match=f"{expected} Or give --nooptimizer_state"):
+        t2t_optimizer.export(compiled(hparams))
+
+
 def test_another_step_or_beta_is_named(t2t_run, golden_case):
     hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer_adam_beta2=0.5)
     checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())

@@ -1,11 +1,14 @@
 """tensor2tensor's variables, in and out."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from t2t_repro import Transformer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
+from t2t_repro.layers.prepostprocess import NORMS, LayerNorm
 
 
 def test_export_gives_back_what_was_loaded(golden):
@@ -43,6 +46,30 @@ def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
     with pytest.raises(UserError, match=f"has no others. Received: {overrides}"):
         tensor2tensor.load_variables(model, case.group("var"))
     with pytest.raises(UserError, match=f"has no others. Received: {overrides}"):
+        tensor2tensor.export_variables(model)
+
+
+class GainedNorm(LayerNorm):
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.gain = self.add_weight(name="gain", shape=(3,))
+
+
+def test_a_variable_that_tensor2tensor_has_no_name_for_is_refused(golden_case, monkeypatch):
+    monkeypatch.setitem(NORMS, "layer", GainedNorm)
+    model = Transformer.from_hparams(
+        golden_case("base_v1").hparams, inputs_vocab_size=37, targets_vocab_size=37
+    )
+    with pytest.raises(UserError, match="has names for. Received: .*/gain, .*/gain. Checkpoints"):
+        tensor2tensor.export_variables(model)
+
+
+@pytest.mark.parametrize("name", ["norm_type", "pos"])
+def test_a_choice_that_tensor2tensor_lacks_is_refused(golden_case, name):
+    model = golden_case("base_v1").model()
+    model.hparams = copy.copy(model.hparams)
+    object.__setattr__(model.hparams, name, "new")
+    with pytest.raises(UserError, match=f"Expected {name}=.*has no others. Received: {name}=new"):
         tensor2tensor.export_variables(model)
 
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro import config
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.training import learning_rate
@@ -163,3 +164,14 @@ def test_survives_serialization():
 def test_refuses_what_is_not_defined(hparams, message):
     with pytest.raises(UserError, match=message):
         learning_rate.schedule(hparams)
+
+
+def test_the_configuration_says_what_each_factor_and_scheme_reads():
+    assert list(config.FACTORS) == list(learning_rate._FACTORS)
+    assert list(config.SCHEMES) == list(learning_rate._SCHEMES)
+    names = {field.name for field in dataclasses.fields(config.HParams)}
+    assert names.issuperset(set().union(*config.FACTORS.values(), *config.SCHEMES.values()))
+    for table, rows in (("FACTORS", learning_rate._FACTORS), ("SCHEMES", learning_rate._SCHEMES)):
+        for name, (_, divides_by) in rows.items():
+            reads = {*getattr(config, table)[name], *(config.FACTORS["legacy"])}
+            assert divides_by is None or divides_by in reads

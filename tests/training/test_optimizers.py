@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_repro import config
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers import kernels
@@ -275,3 +276,7 @@ def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
 def test_refuses_an_unknown_optimizer():
     with pytest.raises(UserError, match="Unknown optimizer. Received: 'adamm'.*Did you mean 'adam"):
         optimizers.from_hparams(make_hparams(optimizer="adamm"))
+
+
+def test_the_configuration_says_which_settings_each_optimizer_reads():
+    assert config.OPTIMIZERS.keys() == optimizers.KINDS.keys()

@@ -213,7 +213,9 @@ def _with_named_schedule(hparams: HParams) -> HParams:
     noam = hparams.learning_rate_decay_scheme == "noam"
     if hparams.learning_rate_schedule != "legacy" or not noam:
         return hparams
-    scale = 5000.0 * (0.002 if "adam" in hparams.optimizer else 1.0)  # both T2T's
+    from t2t_repro.training import learning_rate
+
+    scale = 5000.0 * learning_rate.correction(hparams)  # both T2T's
     return dataclasses.replace(
         hparams,
         learning_rate_schedule=NAMED_SCHEDULE,

@@ -4,8 +4,10 @@ Tests hold the counts equal to those of the models that `Transformer.from_hparam
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from t2t_repro.config import HParams
+from t2t_repro.config import DOT_PRODUCTS, HParams
+from t2t_repro.errors import UserError
 
 TARGET_SPACES = 32  # rows of T2T's table of kinds of target
 
@@ -45,11 +47,12 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
     sublayers = 2 * encoder + 3 * decoder
     norms = sublayers * (before + after) + 2 * before  # the stacks preprocess their last sum too
     others = TARGET_SPACES * depth * hparams.use_target_space_embedding
-    others += 2 * hparams.max_length * depth * (hparams.pos == "emb")
+    learned = 2 * hparams.max_length * depth
+    others += _of(hparams, "pos", {"timing": 0, "emb": learned, "none": 0, None: 0})
     heads = hparams.num_heads
     size = keys // heads
     of_score = {"multiplicative": heads * size**2, "additive": heads * (2 * size**2 + size)}
-    score = of_score.get(hparams.attention_score, 0)
+    score = _of(hparams, "attention_score", dict.fromkeys(DOT_PRODUCTS, 0) | of_score)
     if hparams.self_attention_type == "dot_product_relative":
         distances = 2 * hparams.max_relative_position + 1
         others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
@@ -57,7 +60,7 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
         embeddings=tables * rows * depth,
         attention=attentions(hparams) * (2 * depth * (keys + values) + score),
         feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
-        norms=norms * 2 * depth * (hparams.norm_type == "layer"),
+        norms=norms * _of(hparams, "norm_type", {"layer": 2 * depth, "none": 0}),
         others=others,
     )
 
@@ -71,6 +74,17 @@ def attention_biases(hparams: HParams) -> int:
     """Returns the biases of the attention's projections, which T2T had in 2017 and then dropped."""
     keys, values = _widths(hparams)
     return attentions(hparams) * (2 * keys + values + hparams.hidden_size)
+
+
+def _of(hparams: HParams, name: str, counts: dict[Any, int]) -> int:
+    """Returns what stands in `counts` for the value of a setting."""
+    value = getattr(hparams, name)
+    if value not in counts:
+        raise UserError(
+            f"Expected {name} to be one of {', '.join(map(str, counts))}, whose parameters can be "
+            f"counted. Received: {value}. Say here how many it has: {__name__}."
+        )
+    return counts[value]
 
 
 def _norms(sequence: str) -> int:

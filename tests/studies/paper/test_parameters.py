@@ -4,6 +4,7 @@ import math
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.studies.paper import parameters, published
 from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
@@ -54,6 +55,14 @@ def test_the_count_is_that_of_the_built_model(name):
 def test_the_count_of_other_models(changes):
     hparams = small("transformer_base", **({"num_hidden_layers": 1} | changes))
     assert parameters.count(hparams, VOCABULARY).total == built(hparams, VOCABULARY)
+
+
+@pytest.mark.parametrize("name", ["norm_type", "pos", "attention_score"])
+def test_what_is_not_counted_is_refused(name):
+    hparams = small("transformer_base")
+    object.__setattr__(hparams, name, "new")
+    with pytest.raises(UserError, match=f"Expected {name} to be one of .*Received: new. Say"):
+        parameters.count(hparams, VOCABULARY)
 
 
 def test_the_base_model_in_full_size():
