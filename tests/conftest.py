@@ -17,6 +17,9 @@ from t2t_repro.config import HParams
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in (GOLDEN / "models").glob("*.npz"))
+# One of each kind, for what takes seconds a case: the others are slow, and .ci/run runs them too.
+OF_EACH_KIND = {"base", "base_v1", "big", "parsing_base", "relative", "key_and_value_channels"}
+OF_EACH_KIND |= {"adafactor", "multistep", "clip_and_decay", "norm_before_add", "no_positions"}
 GOLDEN_VOCAB_SIZE = 37
 GOLDEN_TARGET_SPACE_ID = 4
 DROPOUT_OFF = {
@@ -84,6 +87,18 @@ def golden_path() -> pathlib.Path:
 @pytest.fixture(scope="session", params=CASES)
 def golden(request) -> GoldenCase:
     """Each of tensor2tensor's models in turn."""
+    return GoldenCase(request.param)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        case if case in OF_EACH_KIND else pytest.param(case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
+)
+def costly_golden(request) -> GoldenCase:
+    """Each of tensor2tensor's models in turn, for a test that takes seconds."""
     return GoldenCase(request.param)
 
 
