@@ -13,6 +13,12 @@ if TYPE_CHECKING:  # they load Keras, and --help does not
     from t2t_repro.decoding.engine import Ability
     from t2t_repro.decoding.settings import DecodeHParams
 
+# What --engine names: the module that has it, as interop/engines.py says, and the flags that not
+# every engine reads.
+ENGINES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "tensorflow": ("model_engine", ()),
+    "ctranslate2": ("ctranslate2_engine", ("compute_type", "engine_dir")),
+}
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
 
 
@@ -57,7 +63,7 @@ class DecodeRequest:
     engine: str = flag(
         "tensorflow",
         "What computes; tensorflow stands for Keras's backend, whichever that is.",
-        choices=("tensorflow", "ctranslate2"),
+        choices=tuple(ENGINES),
     )
     compute_type: str = flag(
         "default",
@@ -195,15 +201,17 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
     beyond = [ability for ability in r.asks_for(s) if ability not in abilities]
     yield (
         beyond,
-        f"Expected what CTranslate2 can do. Received: {', '.join(beyond)} with "
+        f"Expected what --engine={r.engine} can do. Received: {', '.join(beyond)} with "
         f"--engine={r.engine}. Leave one of them out.",
     )
-    its_own = [f"--{name}" for name in ("compute_type", "engine_dir") if name in r.given]
-    yield (
-        its_own and r.engine != "ctranslate2",
-        f"Expected {' and '.join(its_own)} with --engine=ctranslate2. Received: "
-        f"--engine={r.engine}. Leave it out, or choose that engine.",
-    )
+    read = ENGINES[r.engine][1]
+    for engine, (_, flags) in ENGINES.items():
+        its_own = [f"--{name}" for name in flags if name in r.given and name not in read]
+        yield (
+            its_own,
+            f"Expected {' and '.join(its_own)} with --engine={engine}. Received: "
+            f"--engine={r.engine}. Leave it out, or choose that engine.",
+        )
     unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
     unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
     yield (

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2
+from t2t_repro.interop import ctranslate2, export
 from t2t_repro.interop.ctranslate2 import DETAILS, library, tokens_of
 from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.training import checkpoints
 
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
 # sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
@@ -130,6 +133,27 @@ class CTranslate2Engine(Engine):
         log_prob = score * len(ids) ** alpha
         penalty = ((5 + len(ids)) / 6) ** alpha if ids[-1:] == [EOS_ID] else 1.0
         return ids, log_prob / penalty
+
+
+KIND = CTranslate2Engine
+
+
+def load(job: DecodeJob, say: Report) -> Engine:
+    """CTranslate2 with the model of the run, which is written if need be."""
+    library()
+    path = job.request.engine_dir
+    if not path:
+        source = job.run.checkpoint(job.request.checkpoint_path)
+        path = os.fspath(job.run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}")
+        if not os.path.exists(path):
+            request = ExportRequest(
+                format="ctranslate2", export_dir=path, checkpoint_path=os.fspath(source)
+            )
+            export.export(job.run, request, say)
+    engine = CTranslate2Engine(path, job.request.compute_type)
+    say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
+    engine.check_vocabularies(job.run.encoders)
+    return engine
 
 
 class _CTranslate2:

@@ -2,23 +2,15 @@
 
 import numpy as np
 import pytest
-from absl import flags
 
-from t2t_repro.bin import decoder
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Ability, Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.interop import engines, saved_model
 
 
-def test_the_flag_has_the_names_of_the_table():
-    args = flags.FlagValues()
-    decoder.define_flags(args)
-    assert args["engine"].parser.enum_values == list(engines.ENGINES)
-
-
 def test_the_model_itself_can_do_all_and_ctranslate2_search_alone():
-    abilities = {name: kind.abilities for name, (kind, _) in engines.ENGINES.items()}
+    abilities = {name: engines.module_of(name).KIND.abilities for name in engines.ENGINES}
     assert abilities == {"tensorflow": set(Ability), "ctranslate2": set()}
 
 

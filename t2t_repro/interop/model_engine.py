@@ -1,0 +1,19 @@
+"""The model itself as an engine of t2t-decoder, on Keras's backend."""
+
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.job import DecodeJob
+from t2t_repro.decoding.translate import Report
+from t2t_repro.runs import trained_run
+
+KIND = ModelEngine
+
+
+def load(job: DecodeJob, say: Report) -> Engine:
+    """The model of the run, or an ensemble of it and others."""
+    searches = job.searches()
+    others = [trained_run(path) for path in (job.request.ensemble or "").split(",") if path]
+    model = job.run.ensemble(
+        others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
+    )
+    return ModelEngine(model, searches)
