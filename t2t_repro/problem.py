@@ -1,13 +1,8 @@
 """A problem: what a task must say about its data, under tensor2tensor's names.
 
 A subclass says where its samples come from and what vocabulary they need; `data/generate.py` writes
-them, `data/pipeline.py` reads them. The smallest useful problem has six lines:
-
-    @registry.register_problem
-    class TranslateEndeMine(problem.Text2TextProblem):
-        def generate_samples(self, data_dir, tmp_dir, dataset_split):
-            name = "train" if dataset_split == problem.Split.TRAIN else "dev"
-            return raw.parallel_lines(f"{tmp_dir}/{name}.en", f"{tmp_dir}/{name}.de")
+them, `data/pipeline.py` reads them. README.md has the smallest useful problem, under "I have my own
+text".
 """
 
 import itertools

@@ -51,16 +51,13 @@ TENSORFLOW_FILES = {
     "t2t_repro/training/devices.py",
     "t2t_repro/training/distribution.py",
 }
-# Only inside functions: one asks for the replica it runs in, one compiles for all shapes at once,
-# one asks tensorflow-datasets for its lists of files, two have kernels that take half the time, one
-# calls what t2t-exporter wrote.
-TENSORFLOW_WHEN_IT_RUNS = {
-    "t2t_repro/layers/replicas.py",
-    "t2t_repro/layers/kernels.py",
-    "t2t_repro/decoding/program.py",
-    "t2t_repro/serving/exported.py",
-    "t2t_repro/training/optimizers.py",
-    "problems/translate_wmt14.py",
+TENSORFLOW_WHEN_IT_RUNS = {  # only inside functions
+    "t2t_repro/layers/replicas.py",  # asks for the replica that it runs in
+    "t2t_repro/layers/kernels.py",  # has a kernel that takes half the time
+    "t2t_repro/decoding/program.py",  # compiles for all shapes at once
+    "t2t_repro/serving/exported.py",  # calls what t2t-exporter wrote
+    "t2t_repro/training/optimizers.py",  # has a kernel that takes half the time
+    "problems/translate_wmt14.py",  # asks tensorflow-datasets for its lists of files
 }
 BEAM_SEARCH = "t2t_repro/decoding/beam_search.py"
 LINES = 400

@@ -1,3 +1,9 @@
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
 import pytest
 
 from t2t_repro import problem
@@ -116,3 +122,24 @@ def test_a_problem_must_say_its_samples():
             call("", "", Split.TRAIN)
     with pytest.raises(NotImplementedError):
         problem.Problem().feature_encoders("")
+
+
+def test_a_problem_of_ones_own_as_the_readme_has_it(tmp_path):
+    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(from [^`]*register_problem[^`]*)```", readme)
+    (command,) = re.findall(r"^t2t-datagen (--t2t_usr_dir=.*)$", readme, re.M)
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text(example)
+    (tmp_path / "my_text").mkdir()
+    for file in ("train.en", "train.de", "dev.en", "dev.de"):
+        (tmp_path / "my_text" / file).write_text("the cat\na dog and a bird\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_repro.bin.datagen", *command.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "data" / "translate_ende_mine-dev-00000-of-00001").exists()

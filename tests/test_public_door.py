@@ -7,8 +7,7 @@ import tensorflow as tf
 import t2t_repro
 from t2t_repro.data.batching import batching_scheme
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.parsing import parseval
-from t2t_repro.scoring import bleu
+from t2t_repro.scoring import bleu, parseval
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.training import learning_rate, losses, optimizers
 

@@ -1,1 +1,1 @@
-"""The programs: each turns its flags into one request and makes one call."""
+"""The programs: each turns its flags into a request of what is to be done, and hands it on."""

@@ -1,1 +1,1 @@
-"""TFRecord files and the batches made of them. TensorFlow lives here."""
+"""TFRecord files, and the batches that TensorFlow makes of them."""

@@ -1,4 +1,4 @@
-"""The model as an engine: the one place where the search and the model meet.
+"""The model as an engine: here the search meets it, and for an export in interop/graph_search.py.
 
 `decode` is tensor2tensor's: one length limit for the batch. The programs take `ModelEngine` with a
 limit for each sentence, so that a translation does not depend on its neighbours.

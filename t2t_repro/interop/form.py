@@ -30,7 +30,7 @@ class ExportRequest:
 
     format: str = flag("saved_model", "What to write.", choices=tuple(FORMS))
     export_dir: str | None = flag(
-        None, "The folder of the SavedModel; default: export/STEP in --output_dir."
+        None, "The folder to write; default: export/STEP in --output_dir."
     )
     checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')

@@ -1,1 +1,1 @@
-"""Models, on keras.ops alone."""
+"""The Transformer, on keras.ops, and its training step under TensorFlow and under JAX."""

@@ -1,6 +1,7 @@
 """The training step, with a guard: what is not finite is never applied.
 
-t2t-trainer, `Model.fit` and `train_on_batch` make this step, under TensorFlow and under JAX.
+`Model.fit` and `train_on_batch` make it by `train_step`, t2t-trainer by training/distribution.py,
+of the same functions, those of tensorflow_step.py and jax_step.py.
 """
 
 import keras

@@ -1,3 +1,3 @@
-"""Scores of finished output."""
+"""Scores of finished output; the public door of two, `bleu` and `parseval`, which parsing/ has."""
 
 from t2t_repro.parsing import parseval as parseval

@@ -1,4 +1,7 @@
-"""Text to ids and back: tensor2tensor's subword, byte and token encoders, in pure Python."""
+"""Text to ids and back: tensor2tensor's subword, byte and token encoders.
+
+TensorFlow is in graph.py alone, for exports that take text.
+"""
 
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder

@@ -59,12 +59,12 @@ class TrainStep(Protocol):
 def step_function(model: GuardedModel, devices: Devices = ONE) -> TrainStep:
     """Returns a function that trains `model` on one batch and returns its loss.
 
-    It is the model's own step (models/guarded.py). The batch is that of a worker, {"inputs",
-    "targets"} of int32 (B, length). Its devices take consecutive shards of it; under JAX they must
-    divide its rows. Whoever wants the norms of the step's gradients, before they are clipped, gives
-    a function as `observe`: it receives the square of each trainable variable's, in order, as
-    float32. That costs a pass over the gradients, and changes nothing. Of several workers all ask
-    or none.
+    It is the step of models/tensorflow_step.py or jax_step.py, as in `Model.fit`. The batch is that
+    of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take consecutive shards of
+    it; under JAX they must divide its rows. Whoever wants the norms of the step's gradients, before
+    they are clipped, gives a function as `observe`: it receives the square of each trainable
+    variable's, in order, as float32. That costs a pass over the gradients, and changes nothing. Of
+    several workers all ask or none.
 
     The loss is that of this batch before the update. Where it or a gradient is not finite the
     function raises NotFinite, and there was no update.

@@ -1,9 +1,8 @@
 """Early stopping: the end of a run whose evaluations no longer get better.
 
-T2T: `EarlyStoppingHook` and `has_metric_plateaued` of utils/metrics_hook.py. There it works under
-no schedule that this package has: the local ones leave the hook out, and it reads a folder that
-nothing writes. Here it reads metrics.jsonl after each evaluation and before the first step, so that
-a run that was killed stops where it would have stopped.
+T2T: `EarlyStoppingHook` and `has_metric_plateaued` of utils/metrics_hook.py. metrics.jsonl is read
+after each evaluation and before the first step, so that a run that was killed stops where it would
+have stopped.
 """
 
 import dataclasses

@@ -1,4 +1,7 @@
-"""The loss that training minimizes; the model applies it itself, see Transformer.compute_loss."""
+"""The public door of the loss that training minimizes, `t2t_repro.training.losses`.
+
+The model applies it itself: see `Transformer.compute_loss`.
+"""
 
 from t2t_repro.layers.cross_entropy import padded_cross_entropy
 
