@@ -4,8 +4,8 @@
 
 A tiny run is made twice: straight through, and killed each time it trains, evaluates, writes a
 checkpoint or starts, in turn, at a random moment of that phase, and started again by the same
-command. The last checkpoint's weights, slots and seeds, and every loss and metric of
-metrics.jsonl, have to be equal bit by bit.
+command, once more when it has ended too. The last checkpoint's weights, slots and seeds, and every
+loss and metric of metrics.jsonl, have to be equal bit by bit.
 """
 
 import argparse
@@ -145,7 +145,8 @@ def measure(
         phase = trainer.kill_in(PHASES[number % len(PHASES)], rng)
         print(f"kill {number + 1}: while {phase}", file=sys.stderr, flush=True)
         hit[phase] += 1
-    Trainer(argv, folder / "killed", every, start).wait()
+    for _ in range(2):  # the second time there is nothing left to do
+        Trainer(argv, folder / "killed", every, start).wait()
     one, two = newest(folder / "straight"), newest(folder / "killed")
     differ = [name for name in one | two if one.get(name) is None or two.get(name) is None]
     differ += [n for n in one if n in two and one[n].tobytes() != two[n].tobytes()]

@@ -214,11 +214,10 @@ class RunDirectory:
         return rows
 
     def cut_metrics(self, step: int) -> None:
-        """Leaves out the lines of metrics.jsonl that are of later steps than `step`."""
-        rows = self.read_metrics()
-        kept = [row for row in rows if row.get("step", 0) <= step]
-        if len(kept) < len(rows):
-            text = "".join(json.dumps(row) + "\n" for row in kept)
+        """Leaves out the lines of metrics.jsonl that are of later steps, or that are cut short."""
+        kept = [row for row in self.read_metrics() if row.get("step", 0) <= step]
+        text = "".join(json.dumps(row) + "\n" for row in kept)
+        if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
 
 

@@ -4,7 +4,9 @@
 
 takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
 split, prints a table and writes eval-SPLIT-STEP.json into the run. The metrics are teacher-forced:
-each prediction sees the reference before it. For a BLEU to publish, decode and use t2t-bleu.
+each prediction sees the reference before it. approx_bleu_score and rouge are of ids, padding
+included, batch by batch, as T2T's: where there are few ids or short sentences, an untrained model
+has some. For a BLEU to publish, decode and use t2t-bleu.
 """
 
 import json
@@ -24,7 +26,7 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
     text = "Evaluate the test split instead of dev."
     flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)
-    text = "At most this many batches; 0: the whole split."
+    text = "At most this many batches, spread over all lengths; 0: the whole split."
     flags.DEFINE_integer("eval_steps", 0, text, lower_bound=0, flag_values=f)
 
 
@@ -39,8 +41,8 @@ def main(args: flags.FlagValues) -> None:
     )
     for name, value in result["metrics"].items():
         print(f"{name:24}{value:10.4f}")
-    batches = f"{args.eval_steps} batches" if args.eval_steps else "all"
-    print(f"{result['problem']}, {result['split']} ({batches}), {result['checkpoint']}")
+    what = f"{result['split']} ({result['sample']}; teacher-forced)"
+    print(f"{result['problem']}, {what}, {result['checkpoint']}")
     path = run.path / f"eval-{result['split']}-{result['step']}.json"
     write_text_atomic(path, json.dumps(result, indent=1) + "\n")
     print(f"Written to {path}.")
@@ -62,7 +64,7 @@ def evaluate(
         steps: at most this many batches; 0: all.
 
     Returns:
-        {"problem", "split", "step", "checkpoint", "metrics": {name: value}}.
+        {"problem", "split", "sample", "step", "checkpoint", "metrics": {name: value}}.
     """
     import dataclasses
 
@@ -71,11 +73,12 @@ def evaluate(
 
     config = dataclasses.replace(run.config, data_dir=run.data_dir)
     path = run.checkpoint(checkpoint)
-    dataset = experiment.evaluation_data(run.problem, split, config)
-    values = Evaluator(run.model(path), list(metrics.METRICS)).evaluate(dataset, steps)
+    dataset = experiment.evaluation_data(run.problem, split, config, steps)
+    values = Evaluator(run.model(path), list(metrics.METRICS)).evaluate(dataset)
     return {
         "problem": config.problem,
         "split": split,
+        "sample": experiment.evaluation_sample(run.problem, split, config, steps),
         "step": checkpoints.step_of(path),
         "checkpoint": str(path),
         "metrics": values,

@@ -55,7 +55,8 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
     flags.DEFINE_string("schedule", "continuous_train_and_eval", text, flag_values=f)
     whole("train_steps", None, "The step at which the run ends; default: that of the hparams.", 1)
-    whole("eval_steps", 100, "At most this many batches an evaluation; 0: the whole split.")
+    text = "At most this many batches an evaluation, spread over all lengths; 0: the whole split."
+    whole("eval_steps", 100, text)
     whole("local_eval_frequency", 1000, "Save and evaluate every this many steps.", 1)
     text = "Save and evaluate every this many seconds instead; 0: by steps."
     whole("save_checkpoints_secs", 0, text)

@@ -48,6 +48,19 @@ def one_pass(stream: np.ndarray, buckets: np.ndarray, batch_sizes: list[int]) ->
     return batches + [members for members in left if len(members)]
 
 
+def spread(batches: list[np.ndarray], buckets: np.ndarray, most: int) -> list[np.ndarray]:
+    """Returns at most `most` of the batches, a fair sample of them: evenly spaced over the buckets.
+
+    The same ones for the same arguments, in the order in which they came; 0: all. (The first
+    batches would be those of the shortest examples, which are the largest and the soonest full.)
+    """
+    if not 0 < most < len(batches):
+        return batches
+    by_length = np.argsort([buckets[members[0]] for members in batches], kind="stable")
+    middles = (2 * np.arange(most) + 1) * len(batches) // (2 * most)
+    return [batches[place] for place in sorted(by_length[middles])]
+
+
 def endless(
     examples: np.ndarray,
     buckets: np.ndarray,

@@ -37,6 +37,7 @@ def make_dataset(
     shard_index: int = 0,
     replicas: int = 1,
     start: int = 0,
+    most: int = 0,
 ) -> "tf.data.Dataset | NumpyBatches":
     """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
 
@@ -60,6 +61,7 @@ def make_dataset(
         shard_index: which of them this is.
         replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
         start: the number of batches to leave out, to go on where a run stopped.
+        most: of one pass, take this many batches at most, spread over all lengths; 0: all.
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
@@ -73,10 +75,7 @@ def make_dataset(
     source = _Source.open(problem, split, hparams, data_dir, training)
     source.check()
     multiplier = replicas * num_shards if training else replicas
-    scheme = hparams_to_batching_scheme(
-        hparams, shard_multiplier=multiplier, length_multiplier=problem.batch_size_multiplier
-    )
-    places = buckets.bucket_of(source.length, scheme["boundaries"])
+    scheme, places = source.batching(hparams, multiplier)
     sizes = scheme["batch_sizes"]
     read = record_index.Reader(source.index)
 
@@ -89,7 +88,8 @@ def make_dataset(
 
         count = _INFINITE
     else:
-        planned = buckets.one_pass(source.kept[shard_index::num_shards], places, sizes)[start:]
+        planned = buckets.one_pass(source.kept[shard_index::num_shards], places, sizes)
+        planned = buckets.spread(planned, places, most)[start:]
 
         def batches() -> Iterator[np.ndarray]:
             return map(read, planned)
@@ -203,10 +203,7 @@ def describe(
     """Returns how much a split holds, what the filter removes and what padding costs."""
     hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training)
-    scheme = hparams_to_batching_scheme(
-        hparams, shard_multiplier=replicas, length_multiplier=problem.batch_size_multiplier
-    )
-    places = buckets.bucket_of(source.length, scheme["boundaries"])
+    scheme, places = source.batching(hparams, replicas)
     planned = buckets.one_pass(source.kept, places, scheme["batch_sizes"])
     real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
@@ -219,6 +216,23 @@ def describe(
         longest=int(source.length.max()),
         batches=len(planned),
         padding=1 - sum(real.values()) / max(room, 1),
+    )
+
+
+def describe_sample(
+    problem: Problem, split: str, hparams: HParams, data_dir: str | os.PathLike, most: int
+) -> str:
+    """Returns in words which part of a split `make_dataset` takes for an evaluation."""
+    hparams = _limited(hparams, problem)
+    source = _Source.open(problem, split, hparams, data_dir, training=False)
+    scheme, places = source.batching(hparams, 1)
+    planned = buckets.one_pass(source.kept, places, scheme["batch_sizes"])
+    taken = buckets.spread(planned, places, most)
+    examples = sum(map(len, taken))
+    if len(taken) == len(planned):
+        return f"all {examples:,} examples"
+    return (
+        f"{examples:,} of {len(source.kept):,} examples, {len(taken)} of {len(planned):,} batches"
     )
 
 
@@ -248,6 +262,14 @@ class _Source:
         kept = np.flatnonzero((length >= hparams.min_length) & (length <= most))
         limits = (hparams.min_length, most)
         return cls(problem, split, os.fspath(data_dir), index, lengths, length, kept, limits)
+
+    def batching(self, hparams: HParams, shards: int) -> tuple[dict, np.ndarray]:
+        """Returns T2T's batching scheme, and the bucket of each record (R,)."""
+        multiplier = self.problem.batch_size_multiplier
+        scheme = hparams_to_batching_scheme(
+            hparams, shard_multiplier=shards, length_multiplier=multiplier
+        )
+        return scheme, buckets.bucket_of(self.length, scheme["boundaries"])
 
     @property
     def too_short(self) -> int:

@@ -1,7 +1,6 @@
 """Evaluation of a model on a dataset, teacher-forced, with tensor2tensor's metrics."""
 
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -25,25 +24,24 @@ class Evaluator:
         metrics.Accumulator(self._names)  # a wrong name fails now, not after an hour of training
         self._statistics = _Statistics(model)
 
-    def evaluate(self, dataset, steps: int = 0) -> dict[str, float]:
+    def evaluate(self, dataset) -> dict[str, float]:
         """Returns {metric: value} over a finite dataset.
 
         Args:
             dataset: batches of {"inputs": (B, S), "targets": (B, T)}.
-            steps: stop after this many batches; 0: the whole dataset.
 
         Raises:
             UserError: if there is no batch, or no memory for one.
         """
         accumulator = metrics.Accumulator(self._names)
-        for statistics, labels in self.statistics(dataset, steps):
+        for statistics, labels in self.statistics(dataset):
             accumulator.update(statistics, labels)
         return accumulator.result()
 
-    def statistics(self, dataset, steps: int = 0) -> Iterator[tuple[dict, np.ndarray]]:
+    def statistics(self, dataset) -> Iterator[tuple[dict, np.ndarray]]:
         """Yields `metrics.token_statistics` and the labels (B, T) of each batch; as `evaluate`."""
         batches = 0
-        for batch in itertools.islice(dataset.as_numpy_iterator(), steps or None):
+        for batch in dataset.as_numpy_iterator():
             with guards.naming_the_batch("an evaluation", batch):
                 statistics = self._statistics_of(batch)
             yield statistics, batch["targets"]

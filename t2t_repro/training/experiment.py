@@ -82,7 +82,7 @@ class Experiment:
         state = checkpoints.load_weights(model, request.run.path)
         log = make_log(request.run, request.plan, make_writer(request.run))
         evaluator = Evaluator(model, self._problem.eval_metrics())
-        return self._evaluate(evaluator, log, state.step)
+        return self._evaluate(evaluator, log, state.step, again=True)
 
     def try_batch_size(self) -> dict[str, Any]:
         """Makes two steps on the largest batches that the hparams allow, on one device.
@@ -127,6 +127,7 @@ class Experiment:
                 plan,
                 log=log,
                 evaluate=evaluate if with_evaluation and is_chief else None,
+                split=request.eval_split,
                 encoders=self._problem.feature_encoders(self._config.data_dir),
                 devices=where,
                 summaries=summaries,
@@ -269,19 +270,35 @@ class Experiment:
         log: TrainingLog,
         step: int,
         wait: Callable[[], None] = lambda: None,
+        again: bool = False,
     ) -> dict[str, float]:
-        """Evaluates the model as it is at a step, waits, and reports."""
+        """Evaluates the model as it is at a step, waits, and reports.
+
+        What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
+        """
         request, started = self._request, time.monotonic()
-        dataset = evaluation_data(self._problem, request.eval_split, self._config)
-        self._results = evaluator.evaluate(dataset, request.eval_steps)
+        split, steps = request.eval_split, request.eval_steps
+        sample = evaluation_sample(self._problem, split, self._config, steps)
+        known = log.recorded(step, split, sample)
+        self._results = known
+        if again or not known:
+            dataset = evaluation_data(self._problem, split, self._config, steps)
+            self._results = evaluator.evaluate(dataset)
         seconds = time.monotonic() - started
         wait()
-        log.evaluation(step, self._results, request.eval_split, seconds)
+        is_new = str(self._results) != str(known)  # as text nan is nan
+        log.evaluation(step, self._results, split, seconds, sample=sample, record=is_new)
         return self._results
 
 
-def evaluation_data(problem: Problem, split: str, config: RunConfig):
-    """Returns one pass over a split, as tf.data.Dataset.
+def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
+    """Returns one pass over a split, as tf.data.Dataset; see `make_dataset`.
+
+    Args:
+        problem: the problem.
+        split: one of its splits.
+        config: the hparams and the data_dir.
+        steps: at most this many batches, a fair sample of all; 0: all.
 
     Raises:
         UserError: if the problem has no such split.
@@ -294,7 +311,15 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig):
         )
     from t2t_repro.data.pipeline import make_dataset
 
-    return make_dataset(problem, split, config.hparams, config.data_dir, training=False)
+    where = (config.hparams, config.data_dir)
+    return make_dataset(problem, split, *where, training=False, most=steps)
+
+
+def evaluation_sample(problem: Problem, split: str, config: RunConfig, steps: int) -> str:
+    """Returns in words which part of a split `evaluation_data` takes."""
+    from t2t_repro.data.pipeline import describe_sample
+
+    return describe_sample(problem, split, config.hparams, config.data_dir, steps)
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:

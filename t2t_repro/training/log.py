@@ -89,11 +89,39 @@ class TrainingLog:
         self._tokens = self._steps = 0
         self._seconds = 0.0
 
-    def evaluation(self, step: int, values: dict[str, float], split: str, seconds: float) -> None:
-        """Reports what an evaluation found."""
+    def evaluation(
+        self,
+        step: int,
+        values: dict[str, float],
+        split: str,
+        seconds: float,
+        *,
+        sample: str = "all",
+        record: bool = True,
+    ) -> None:
+        """Reports what an evaluation found.
+
+        Args:
+            step: that of the weights.
+            values: {metric: value}.
+            split: what was evaluated.
+            seconds: how long it took.
+            sample: how much of the split that is, in words.
+            record: write it into metrics.jsonl and the events too.
+        """
         shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
-        self.say(f"step {step} | {split}: {shown} | {duration(seconds)}")
-        self._record("eval", step, values, split=split)
+        what = f"{split} ({sample}; teacher-forced)"
+        self.say(f"step {step} | {what}: {shown} | {duration(seconds)}")
+        if record:
+            self._record("eval", step, values, split=split, sample=sample)
+
+    def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
+        """Returns what `evaluation` has recorded of these before; {} if nothing."""
+        wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
+        for row in reversed(self._run.read_metrics()):
+            if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
+                return {n: float(row[n]) for n in row if n not in (*wanted, "time")}
+        return {}
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""

@@ -64,6 +64,9 @@ def neg_log_perplexity(statistics: dict, labels: np.ndarray) -> tuple[float, flo
 def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """BLEU of the ids of one batch, padding included, as T2T counts it; weighs batches alike.
 
+    It is no measure of translations: n-grams match by chance where the ids are few or the sentences
+    short, so that an untrained model may have 0.1, or 0.5 of binary digits.
+
     An n-gram order without a match counts as half a match, the next as a quarter, and so on.
     """
     hypotheses, references = statistics["predictions"].tolist(), labels.tolist()

@@ -75,7 +75,7 @@ class TrainRequest:
         problem: the problem itself.
         plan: how long, and when to save and evaluate.
         schedule: one of `SCHEDULES`, or `TRY_BATCH_SIZE`.
-        eval_steps: at most this many batches an evaluation; 0: all.
+        eval_steps: at most this many batches an evaluation, a fair sample of all; 0: all.
         eval_split: "dev" or "test".
         worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
         threads: TensorFlow's among operations, and in an operation; 0: its own.

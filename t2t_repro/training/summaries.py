@@ -5,7 +5,7 @@ nothing changes what is trained: no weight, no optimizer slot, no random seed.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -51,8 +51,18 @@ class Summaries:
         self._cells = self._tokens = 0
         self._squares = np.zeros(0)
 
-    def restart(self, step: int) -> None:
-        """Says that the run goes on from `step`: what was written of later ones is void."""
+    def counted(self) -> list[int]:
+        """Returns the places and the tokens of the batches since the last report."""
+        return [self._cells, self._tokens]
+
+    def restart(self, step: int, counted: Sequence[int]) -> None:
+        """Says that the run goes on from `step`: what was written of later ones is void.
+
+        Args:
+            step: that of the checkpoint.
+            counted: what `counted` said there.
+        """
+        self._cells, self._tokens = counted
         if self._writer is not None and step:
             self._writer.restart(step)
 

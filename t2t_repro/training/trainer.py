@@ -17,6 +17,7 @@ import numpy as np
 
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution, events, guards, signals
 from t2t_repro.training.devices import ONE, Devices
@@ -28,6 +29,7 @@ from t2t_repro.training.summaries import Summaries
 Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
 _EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
 _NOT_FINITE = "nonfinite_steps"  # how many steps were left out since the run began
+_PADDING = "padding"  # what `Summaries` has counted since the last report
 _SECONDS = "seconds"  # how long the run has trained, all its processes together
 
 
@@ -43,6 +45,7 @@ class Trainer:
         log: how to report; None: as `plan` says, to standard output.
         evaluate: called with the step, while its checkpoint is being written, and a function that
             waits until it is whole. Returns {metric: value}, and reports them by itself.
+        split: what `evaluate` evaluates.
         encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
         summaries: what to report beside the loss; None: norms and padding, to metrics.jsonl and
@@ -58,6 +61,7 @@ class Trainer:
         *,
         log: TrainingLog | None = None,
         evaluate: Evaluate | None = None,
+        split: str = Split.EVAL,
         encoders: Mapping[str, Any] | None = None,
         devices: Devices = ONE,
         summaries: Summaries | None = None,
@@ -68,6 +72,7 @@ class Trainer:
         self._log = log or make_log(run, plan, writer)
         self._evaluate, self._encoders, self._devices = evaluate, encoders, devices
         self._summaries = summaries or Summaries(model, every, last, writer=writer)
+        self._split = split
         self._is_chief = devices.cluster.is_chief
         self._saver = Saver(run.checkpoints_dir, plan.keep_checkpoint_max)
         if not self._is_chief:
@@ -119,7 +124,7 @@ class Trainer:
         if self._is_chief:
             damaged = self._plan.restart_damaged_run
             state = resume(self._model, self._run, self._log, restart_damaged=damaged)
-            self._summaries.restart(state.step)
+            self._summaries.restart(state.step, state.extra.get(_PADDING, (0, 0)))
         note = {"step": state.step, "batches": state.batches, "extra": state.extra}
         self._state = state = checkpoints.State(**self._devices.broadcast(self._model, note))
         self._step, self._batches = state.step, state.batches
@@ -205,6 +210,7 @@ class Trainer:
         extra = {
             **({_NOT_FINITE: self._left_out} if self._left_out else {}),
             _SECONDS: seconds,
+            _PADDING: self._summaries.counted(),
             _EVALUATE: evaluate and self._evaluate is not None and not throttled,
             PERMANENT: seconds // each > before // each,
         }
@@ -220,8 +226,8 @@ class Trainer:
         step = self._state.step
         if self._evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        rows = [row for row in self._run.read_metrics() if row.get("kind") == "eval"]
-        done = [row for row in rows if row["step"] == step]
+        wanted = {"kind": "eval", "step": step, "split": self._split}
+        done = [row for row in self._run.read_metrics() if row.items() >= wanted.items()]
         self._evaluated_at = time.monotonic()
         try:
             with signals.immediate():

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.data.buckets import bucket_of, endless, one_pass
+from t2t_repro.data.buckets import bucket_of, endless, one_pass, spread
 
 BOUNDARIES, SIZES = [4, 7, 9], [6, 4, 3, 2]
 LENGTHS = np.random.default_rng(3).integers(1, 12, size=200)
@@ -76,3 +76,17 @@ def test_few_examples_wait_until_a_bucket_is_full():
     stream = endless(np.arange(2), np.zeros(2, int), [5], seed=0)
     batch = next(stream)
     assert len(batch) == 5 and set(batch) == {0, 1}
+
+
+def test_a_sample_of_the_batches_has_all_lengths():
+    places = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 3])
+    batches = [np.array([number]) for number in (4, 0, 6, 1, 2, 9, 3, 5, 7, 8)]
+
+    def chosen(most):
+        return [int(members[0]) for members in spread(batches, places, most)]
+
+    everything = [4, 0, 6, 1, 2, 9, 3, 5, 7, 8]
+    assert chosen(0) == chosen(10) == chosen(11) == everything
+    assert chosen(1) == [5]  # the middle one by length: of 0 1 2 3 4 5 6 7 8 9
+    assert chosen(2) == [2, 7] and chosen(5) == [1, 9, 3, 5, 7]
+    assert chosen(9) == [n for n in everything if n in chosen(9)] and len(chosen(9)) == 9

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, experiment
 from t2t_repro.training.experiment import Experiment, build_model, evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -104,6 +105,69 @@ def test_it_says_what_the_data_are(make, capsys):
     )
     assert expected in capsys.readouterr().out
     assert data["kept"] > 0 and data["batches"] > 0
+
+
+def test_a_few_batches_are_a_fair_sample_of_the_split(make):
+    config, problem = make(overrides="batch_size=256").config, make().problem
+
+    def lengths(steps):
+        batches = evaluation_data(problem, "dev", config, steps).as_numpy_iterator()
+        return [batch["targets"].shape[1] for batch in batches]
+
+    every, few = lengths(0), lengths(3)
+    assert len(few) == 3 < len(every) and few == lengths(3)
+    assert min(few) < np.median(every) < max(few)
+    assert abs(np.mean(few) - np.mean(every)) < 0.1 * np.mean(every)
+    assert abs(np.mean(every[:3]) - np.mean(every)) > 0.1 * np.mean(every)
+    assert experiment.evaluation_sample(problem, "dev", config, 0).startswith("all ")
+    sample = experiment.evaluation_sample(problem, "dev", config, 3)
+    assert f"3 of {len(every)} batches" in sample
+
+
+def rows_of(run):
+    times = ("time", "tokens_per_second")
+    return [{n: v for n, v in row.items() if n not in times} for row in run.read_metrics()]
+
+
+def test_a_run_that_is_over_is_not_evaluated_again(make, capsys):
+    request = make(eval_steps=1)
+    result = Experiment(request).run()
+    rows = rows_of(request.run)
+    capsys.readouterr()
+    assert Experiment(request).run() == result and rows_of(request.run) == rows
+    out = capsys.readouterr().out
+    assert "Nothing to train" in out and f"loss {result['loss']:.4f}" in out
+    for _ in range(2):
+        evaluate = dataclasses.replace(request, schedule="evaluate")
+        assert Experiment(evaluate).run() == result and rows_of(request.run) == rows
+    # Another sample is another evaluation, once.
+    for _ in range(2):
+        Experiment(dataclasses.replace(request, eval_steps=0)).run()
+        assert len(rows_of(request.run)) == len(rows) + 1
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
+    from t2t_repro.bin import evaluator
+    from t2t_repro.runs import trained_run
+
+    request = make(steps=2, overrides="batch_size=64,num_hidden_layers=1", eval_steps=steps)
+    trained = Experiment(request).run()
+    evaluated = Experiment(dataclasses.replace(request, schedule="evaluate")).run()
+    found = evaluator.evaluate(trained_run(request.run.path), steps=steps)
+    assert trained == evaluated == {name: found["metrics"][name] for name in trained}
+    assert request.run.read_metrics()[-1]["sample"] == found["sample"]
+
+
+def test_the_rows_after_a_resume_between_reports(make, tmp_path):
+    request = make(steps=6)
+    plan = dataclasses.replace(request.plan, log_step_count_steps=3)
+    request = dataclasses.replace(request, plan=plan)
+    Experiment(request).run()
+    rows = rows_of(request.run)
+    shutil.rmtree(request.run.checkpoints_dir / "ckpt-6")
+    Experiment(request).run()
+    assert rows_of(request.run) == rows and [row["step"] for row in rows] == [2, 3, 4, 6, 6]
 
 
 def test_schedules(make):

@@ -53,12 +53,19 @@ def test_closing_ends_an_unfinished_line(run, monkeypatch):
 def test_evaluations_are_written_for_programs(run):
     stream, events = io.StringIO(), []
     log = TrainingLog(run, 6, 4, stream, lambda *event: events.append(event))
-    log.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0)
+    sample = "7 of 9 examples"
+    log.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0, sample=sample)
     log.close()
-    assert stream.getvalue() == "step 3 | dev: loss 1.2500 | accuracy nan | 1m 01s\n"
+    shown = "step 3 | dev (7 of 9 examples; teacher-forced): loss 1.2500 | accuracy nan | 1m 01s\n"
+    assert stream.getvalue() == shown
     (row,) = run.read_metrics()
     assert row.pop("time") > 0
-    assert row == {"kind": "eval", "step": 3, "split": "dev", "loss": 1.25, "accuracy": "nan"}
+    assert row == {
+        "kind": "eval", "step": 3, "split": "dev", "sample": sample, "loss": 1.25, "accuracy": "nan"
+    }  # fmt: skip
+    assert str(log.recorded(3, "dev", sample)) == "{'loss': 1.25, 'accuracy': nan}"
+    for other in ((4, "dev", sample), (3, "test", sample), (3, "dev", "all 9 examples")):
+        assert log.recorded(*other) == {}
     ((kind, step, values),) = events
     assert (kind, step, values["loss"]) == ("eval", 3, 1.25)
 

@@ -23,7 +23,7 @@ def test_it_learns_saves_evaluates_and_reports(run, make_model, make_batches, tr
     assert evaluations == [40, 80, 82]
     names = [path.name for path in checkpoints.list_checkpoints(run.path)]
     assert names == ["ckpt-80", "ckpt-82"]
-    result = Evaluator(model, ["accuracy"]).evaluate(make_batches(seed=9), steps=20)
+    result = Evaluator(model, ["accuracy"]).evaluate(make_batches(seed=9).take(20))
     assert result["accuracy"] > 0.95 and result["loss"] < 0.3
     rows = steps(run)
     assert [row["step"] for row in rows] == [*range(5, 81, 5), 82]
