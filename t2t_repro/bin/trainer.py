@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -25,6 +26,7 @@ from t2t_repro import __version__, cli, registry
 from t2t_repro.bin import quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 
@@ -40,15 +42,13 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
     cli.define_run_flags(f)
     cli.define_raw_file_flags(f)
+    cli.define_request_flags(f, Plan)
 
     def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
         flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
 
     def boolean(name: str, text: str) -> None:
         flags.DEFINE_bool(name, False, text, flag_values=f)
-
-    def number(name: str, default: float, text: str) -> None:
-        flags.DEFINE_float(name, default, text, lower_bound=0, flag_values=f)
 
     boolean("registry_help", "List problems and hparam sets, and stop.")
     boolean("generate_data", "Make the problem's files first.")
@@ -57,12 +57,6 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("train_steps", None, "The step at which the run ends; default: that of the hparams.", 1)
     text = "At most this many batches an evaluation, spread over all lengths; 0: the whole split."
     whole("eval_steps", 100, text)
-    whole("local_eval_frequency", 1000, "Save and evaluate every this many steps.", 1)
-    text = "Save and evaluate every this many seconds instead; 0: by steps."
-    whole("save_checkpoints_secs", 0, text)
-    whole("keep_checkpoint_max", 20, "Keep the newest this many checkpoints; 0: all.")
-    text = "Keep one of the older checkpoints for each this many hours of training."
-    number("keep_checkpoint_every_n_hours", 10000, text)
     text = "Keep this many of the best checkpoints, in the folder best of the run; 0: none."
     whole("keep_best", 0, text)
     text = "What --keep_best goes by: loss, or another metric of the evaluation."
@@ -72,13 +66,11 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "That metric: loss, or another of the evaluation."
     flags.DEFINE_string("eval_early_stopping_metric", "loss", text, flag_values=f)
     text = "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1)."
-    number("eval_early_stopping_metric_delta", 0, text)
+    name = "eval_early_stopping_metric_delta"
+    flags.DEFINE_float(name, 0, text, lower_bound=0, flag_values=f)
     text = "Whether less is better; default: as it is for the metric."
     flags.DEFINE_bool("eval_early_stopping_metric_minimize", None, text, flag_values=f)
-    text = "Evaluate no sooner than this after the last time (T2T's default is 600)."
-    whole("eval_throttle_seconds", 0, text)
     boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
-    whole("log_step_count_steps", 100, "Report every this many steps.", 1)
     text = (
         "For TensorBoard: decode sentences of dev, and draw their attention, every this many "
         "steps; 0: never."
@@ -97,9 +89,6 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("memory_limit_mb", 0, text)
     text = "Make two steps on the largest batches of this batch_size, say what they took, and stop."
     whole("try_batch_size", None, text, 1)
-    text = "Leave out up to this many steps whose loss or gradients are not finite, then stop."
-    whole("max_nonfinite_steps", 0, text)
-    boolean("restart_damaged_run", "Train from step 0 where all checkpoints are damaged.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -149,15 +138,16 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
         if not values[name] and not (before and name == "hparams_set"):
             raise UserError(f"Expected --{name}. Received: none. {hint}")
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
-        hparams_set, hparams = before.hparams_set, before.hparams.override(args.hparams)
+        hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
     else:
         hparams_set = values["hparams_set"]
-        hparams = registry.get_hparams(hparams_set, args.hparams)
-    changes = {"train_steps": args.train_steps, "batch_size": args.try_batch_size}
+        hparams = registry.get_hparams(hparams_set, values["hparams"])
+    changes = {"train_steps": values["train_steps"], "batch_size": values["try_batch_size"]}
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)
     problem = registry.get_problem(values["problem"])
-    data_dir, split = values["data_dir"], "test" if args.eval_use_test_set else "dev"
+    data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
+    cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
     options = cli.raw_file_options(args)
     if options and not values["generate_data"]:
         raise UserError(
@@ -165,7 +155,7 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
             "whose files are there already. Add it, or leave the other out."
         )
     make_data = functools.partial(
-        generate, values["problem"], data_dir, args.tmp_dir, options, args.t2t_usr_dir
+        generate, values["problem"], data_dir, values["tmp_dir"], options, values["t2t_usr_dir"]
     )
     config = RunConfig(
         hparams_set=hparams_set,
@@ -181,20 +171,20 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
         problem=problem,
         plan=Plan(
             train_steps=hparams.train_steps,
-            keep_best=keep_best(args),
-            early_stopping=early_stopping(args, split),
-            **{name: values[name] for name in _PLAN},
+            keep_best=keep_best(values),
+            early_stopping=early_stopping(values, split),
+            **{name: values[name] for name in flags_of(Plan)},
         ),
-        schedule=TRY_BATCH_SIZE if args.try_batch_size else args.schedule,
+        schedule=TRY_BATCH_SIZE if values["try_batch_size"] else values["schedule"],
         eval_steps=values["eval_steps"],
         eval_split=split,
-        worker_gpu=args.worker_gpu,
-        threads=(args.inter_op_parallelism_threads, args.intra_op_parallelism_threads),
-        warm_start_from=args.warm_start_from,
+        worker_gpu=values["worker_gpu"],
+        threads=tuple(values[f"{kind}_op_parallelism_threads"] for kind in ("inter", "intra")),
+        warm_start_from=values["warm_start_from"],
         command=["t2t-trainer", *sys.argv[1:]],
         generate=make_data if values["generate_data"] else None,
         make_samples=functools.partial(make_samples, problem=problem, config=config),
-        samples_every=args.samples_every,
+        samples_every=values["samples_every"],
     )
 
 
@@ -204,37 +194,26 @@ _HINTS = {
     "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
     "output_dir": "It is the folder of the run.",
 }
-_PLAN = (
-    *("local_eval_frequency", "log_step_count_steps", "save_checkpoints_secs"),
-    *("keep_checkpoint_max", "keep_checkpoint_every_n_hours", "eval_throttle_seconds"),
-    *("max_nonfinite_steps", "restart_damaged_run"),
-)
+_STOPPING, _OF_STOPPING = "eval_early_stopping_", ("metric", "metric_delta", "metric_minimize")
 
 
-def keep_best(args: flags.FlagValues) -> "KeepBest | None":
+def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
     """Returns which checkpoints the flags say to keep beside the newest; None: none."""
-    if not args.keep_best:
+    if not values["keep_best"]:
         return None
     from t2t_repro.training.best import KeepBest
 
-    return KeepBest(count=args.keep_best, metric=args.best_metric)
+    return KeepBest(count=values["keep_best"], metric=values["best_metric"])
 
 
-def early_stopping(args: flags.FlagValues, split: str) -> "EarlyStopping | None":
-    """Returns the early stopping that the flags describe; None: none.
-
-    Raises:
-        UserError: if it is half described.
-    """
-    start = "eval_early_stopping_"
-    names = ("metric", "metric_delta", "metric_minimize")
-    cli.check_needs(args, {start + name: f"{start}steps" for name in names})
-    if args.eval_early_stopping_steps is None:
+def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | None":
+    """Returns the early stopping that the flags describe; None: none."""
+    if values[f"{_STOPPING}steps"] is None:
         return None
     from t2t_repro.training.early_stopping import EarlyStopping
 
-    values = {name: getattr(args, start + name) for name in ("steps", *names)}
-    return EarlyStopping(**values, split=split)
+    names = ("steps", *_OF_STOPPING)
+    return EarlyStopping(**{name: values[_STOPPING + name] for name in names}, split=split)
 
 
 def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:

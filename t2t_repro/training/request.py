@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem, Split
+from t2t_repro.requests import flag, flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 if TYPE_CHECKING:
@@ -28,41 +29,41 @@ class Plan:
 
     Attributes:
         train_steps: the step at which the run ends, counted from its very start.
-        local_eval_frequency: save a checkpoint and evaluate every this many steps.
-        save_checkpoints_secs: save and evaluate every this many seconds instead; 0: by steps.
-        keep_checkpoint_max: keep the newest this many checkpoints; 0: all.
-        keep_checkpoint_every_n_hours: of the older, keep one for this many hours of training.
-        eval_throttle_seconds: do not evaluate again sooner than this after the last evaluation.
-        log_step_count_steps: report every this many steps.
-        max_nonfinite_steps: leave out up to this many steps whose loss or gradients are not finite.
-        restart_damaged_run: begin anew where all checkpoints are damaged.
         keep_best: which checkpoints to keep beside the newest; None: none.
         early_stopping: when to stop before `train_steps`; None: never.
+        the others: the flags of t2t-trainer.
     """
 
     train_steps: int
-    local_eval_frequency: int = 1000
-    save_checkpoints_secs: int = 0
-    keep_checkpoint_max: int = 20
-    keep_checkpoint_every_n_hours: float = 10000
-    eval_throttle_seconds: int = 0
-    log_step_count_steps: int = 100
-    max_nonfinite_steps: int = 0
-    restart_damaged_run: bool = False
+    local_eval_frequency: int = flag(1000, "Save and evaluate every this many steps.", least=1)
+    save_checkpoints_secs: int = flag(
+        0, "Save and evaluate every this many seconds instead; 0: by steps.", least=0
+    )
+    keep_checkpoint_max: int = flag(20, "Keep the newest this many checkpoints; 0: all.", least=0)
+    keep_checkpoint_every_n_hours: float = flag(
+        10000, "Keep one of the older checkpoints for each this many hours of training.", least=0
+    )
+    eval_throttle_seconds: int = flag(
+        0, "Evaluate no sooner than this after the last time (T2T's default is 600).", least=0
+    )
+    log_step_count_steps: int = flag(100, "Report every this many steps.", least=1)
+    max_nonfinite_steps: int = flag(
+        0,
+        "Leave out up to this many steps whose loss or gradients are not finite, then stop.",
+        least=0,
+    )
+    restart_damaged_run: bool = flag(False, "Train from step 0 where all checkpoints are damaged.")
     keep_best: "KeepBest | None" = None
     early_stopping: "EarlyStopping | None" = None
 
     def __post_init__(self):
-        for name in ("train_steps", "local_eval_frequency", "log_step_count_steps"):
-            if getattr(self, name) < 1:
-                raise UserError(f"Expected --{name} >= 1. Received: {getattr(self, name)}.")
-        names = ("save_checkpoints_secs", "keep_checkpoint_max", "eval_throttle_seconds")
-        for name in (*names, "max_nonfinite_steps"):
-            if getattr(self, name) < 0:
-                raise UserError(f"Expected --{name} >= 0. Received: {getattr(self, name)}.")
         if self.keep_checkpoint_every_n_hours <= 0:
             hours = self.keep_checkpoint_every_n_hours
             raise UserError(f"Expected --keep_checkpoint_every_n_hours > 0. Received: {hours}.")
+        bounds = {name: flag.least for name, flag in flags_of(type(self)).items()}
+        for name, least in ({"train_steps": 1} | bounds).items():
+            if least is not None and getattr(self, name) < least:
+                raise UserError(f"Expected --{name} >= {least}. Received: {getattr(self, name)}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
