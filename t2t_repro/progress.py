@@ -103,7 +103,8 @@ def _amount(count: float, unit: str) -> str:
 
 
 def _rate(rate: float, unit: str) -> str:
-    return f"{_amount(rate, unit) if unit == BYTES else f'{rate:,.1f}'} a second"
+    number = f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
+    return f"{_amount(rate, unit) if unit == BYTES else number} a second"
 
 
 _shown: Any = None  # the display of the outermost report; the reports within are rows of it
