@@ -7,6 +7,8 @@ import fcntl
 import os
 import pathlib
 import shutil
+import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,15 +22,20 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
     """Opens a file that appears under its name when the block ends; a file there is replaced.
 
     Args:
-        path: the file. Its folder is made where there is none.
+        path: the file. Its folder is made where there is none. A link stays one, and what it names
+            is replaced. What is no file, such as a pipe or /dev/stdout, is written to.
         mode: "w" for UTF-8 text whose lines end in "\\n", "wb" for bytes.
     """
-    path = pathlib.Path(path)
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    if is_stream(path):
+        with naming(path), _open_stream(path, mode, **text) as file:
+            yield file
+        return
+    path = behind_links(path)
     if path.is_dir():  # found before the work is done, not after it
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
-    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         with naming(path), open(unfinished, mode, **text) as file:
             yield file
@@ -36,6 +43,52 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
         unfinished.unlink(missing_ok=True)
         raise
     os.replace(unfinished, path)
+
+
+def is_stream(path: str | os.PathLike) -> bool:
+    """Returns whether what is written to `path` passes through it: a device, a pipe, /dev/fd/N."""
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:
+        return _descriptor(path) is not None
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)) or _descriptor(path) is not None
+
+
+def behind_links(path: str | os.PathLike) -> pathlib.Path:
+    """Returns what a link names in the end, which need not exist; any other path as it is.
+
+    Raises:
+        OSError: if links name each other.
+    """
+    if not os.path.islink(path):
+        return pathlib.Path(path)
+    try:
+        return pathlib.Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError:
+        return pathlib.Path(os.path.realpath(path))
+
+
+def _descriptor(path: str | os.PathLike) -> int | None:
+    """The number of the open file that a name such as /dev/stdout stands for, also by links."""
+    name = os.path.abspath(path)
+    for _ in range(40):  # the kernel follows no more
+        folder, last = os.path.split(name)
+        if last.isdecimal() and os.path.realpath(folder) == f"/proc/{os.getpid()}/fd":
+            return int(last)
+        if not os.path.islink(name):
+            break
+        name = os.path.join(folder, os.readlink(name))
+    return None
+
+
+def _open_stream(path: str | os.PathLike, mode: str, **text: Any) -> Any:
+    number = _descriptor(path)
+    if number is None:
+        return open(path, mode, **text)
+    # Opened by its name, a file behind it would be cut, and written from its start.
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return open(os.dup(number), mode, **text)
 
 
 @contextlib.contextmanager
@@ -56,7 +109,7 @@ def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     Raises:
         UserError: as `check_new_folder`. If the block fails, nothing is left.
     """
-    path = pathlib.Path(path)
+    path = behind_links(path)
     check_new_folder(path)
     unfinished = path.with_name(path.name + INCOMPLETE)
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -120,7 +120,13 @@ class RunDirectory:
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
             commands = before.commands
-            self.check_vocabularies(vocabularies)
+        elif any(self.path.glob("model.ckpt-*.index")):
+            raise UserError(
+                "Expected a new --output_dir, or a run of t2t_repro. Received: "
+                f"{self.path}, which holds checkpoints of tensor2tensor. t2t-import-checkpoint "
+                "--checkpoint makes a run of them in another folder."
+            )
+        self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
             with writing(self.path / pathlib.Path(file).name, "wb") as copy:
@@ -131,6 +137,10 @@ class RunDirectory:
         del run["hparams"]
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    def is_continued_by(self, other: "RunDirectory") -> bool:
+        """Returns whether another run is of the same model and data, as an average of this one."""
+        return not _differences(self.config(), other.config())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -219,6 +229,20 @@ class RunDirectory:
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
+
+
+def owner(path: str | os.PathLike) -> pathlib.Path | None:
+    """Returns the run that needs the file `path`: of its checkpoints, or of what it is; or None."""
+    path = pathlib.Path(os.path.realpath(path))
+    run = RunDirectory(path.parent)
+    needed = ("run.json", "hparams.json", run.metrics_path.name, "training-data.json", _LOCK)
+    if run.exists() and (path.name in needed or path.name.startswith("vocab")):
+        return run.path
+    for folder in path.parents:
+        if folder.name == "checkpoints" and RunDirectory(folder.parent).exists():
+            return folder.parent
+    lone = (p for p in path.parents if p.name.startswith("ckpt-") and (p / "state.json").is_file())
+    return next(lone, None)
 
 
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:

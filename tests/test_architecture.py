@@ -18,7 +18,7 @@ FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
         *("progress", "processes", "memory", "schema", "page_policy", "fields"),
-        *("waiting", "requests"),
+        *("waiting", "requests", "outputs"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

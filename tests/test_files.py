@@ -118,3 +118,79 @@ def test_where_there_are_no_locks_nobody_waits(tmp_path, monkeypatch):
     with files.locked([tmp_path], pytest.fail):
         (tmp_path / "file").touch()
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("name", "end"), [("link", "folder/file"), ("dangling", "folder/new")])
+def test_a_link_stays_one(tmp_path, name, end):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("before")
+    (tmp_path / "second").symlink_to(end)
+    (tmp_path / name).symlink_to("second")
+    with files.writing(tmp_path / name) as file:
+        assert (tmp_path / "folder" / f"{os.path.basename(end)}.incomplete").exists()
+        file.write("after")
+    assert os.readlink(tmp_path / name) == "second" and (tmp_path / end).read_text() == "after"
+    assert names(tmp_path) == sorted(["folder", name, "second"])
+
+
+def test_a_folder_behind_a_link(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with files.writing_folder(tmp_path / "link") as folder:
+        (folder / "a").touch()
+    assert (tmp_path / "link").is_symlink() and names(tmp_path / "folder") == ["a"]
+
+
+def test_links_that_name_each_other(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels of symbolic links: .*/a"):
+        files.write_text_atomic(tmp_path / "a", "x")
+    assert (tmp_path / "a").is_symlink()
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_pipe_is_written_to(tmp_path, mode):
+    path, content = tmp_path / "pipe", "ä\n"
+    os.mkfifo(path)
+    (tmp_path / "link").symlink_to("pipe")
+    for name in (path, tmp_path / "link"):
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        assert files.is_stream(name)
+        with files.writing(name, mode) as file:
+            file.write(content if mode == "w" else content.encode())
+        assert os.read(reader, 100) == content.encode()
+        os.close(reader)
+    assert path.is_fifo() and names(tmp_path) == ["link", "pipe"]
+
+
+def test_a_device_stays_one(tmp_path):
+    before = os.stat(os.devnull)
+    (tmp_path / "link").symlink_to(os.devnull)
+    for name in (os.devnull, tmp_path / "link"):
+        files.write_text_atomic(name, "x")
+    after = os.stat(os.devnull)
+    assert (before.st_ino, before.st_rdev) == (after.st_ino, after.st_rdev)
+    assert not os.path.exists(os.devnull + files.INCOMPLETE) and names(tmp_path) == ["link"]
+
+
+WRITER = """
+import sys
+from t2t_repro import files
+print("before")
+for name in sys.argv[1:]:
+    files.write_text_atomic(name, "x\\n")
+print("after")
+"""
+
+
+def test_what_is_open_is_written_on(tmp_path):
+    """A file behind /dev/stdout is not cut, and what is printed keeps its order."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    command = [sys.executable, "-c", WRITER, "/dev/stdout", "/dev/fd/1", str(tmp_path / "link")]
+    command += ["/proc/self/fd/1", "/dev/stderr"]
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=True)
+    assert (tmp_path / "out").read_text() == "before\nx\nx\nx\nx\nafter\n"
+    assert done.stderr == b"x\n" and names(tmp_path) == ["link", "out"]
+    assert subprocess.run(command, capture_output=True).stdout == b"before\nx\nx\nx\nx\nafter\n"

@@ -122,6 +122,14 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, mes
     assert len(run.config().commands) == 1
 
 
+def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
+    (tmp_path / "model.ckpt-7.index").touch()
+    (tmp_path / "hparams.json").write_text("theirs")
+    with pytest.raises(UserError, match="holds checkpoints of tensor2tensor. t2t-import-checkpo"):
+        RunDirectory(tmp_path).begin(CONFIG, ["x"], [])
+    assert (tmp_path / "hparams.json").read_text() == "theirs"
+
+
 def test_checkpoints_without_a_configuration_are_refused(tmp_path):
     run = RunDirectory(tmp_path)
     (run.checkpoints_dir / "ckpt-3").mkdir(parents=True)

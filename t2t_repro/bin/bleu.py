@@ -10,13 +10,15 @@ not comparable with each other; report "sacrebleu" with its signature.
 """
 
 import json
+from pathlib import Path
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
-from t2t_repro.scoring.files import score_files
+from t2t_repro.outputs import check_outputs
+from t2t_repro.scoring.files import files_by_step, score_files
 from t2t_repro.views import scores as view
 
 _NEEDS = {
@@ -53,6 +55,14 @@ def main(args: flags.FlagValues) -> None:
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
     cli.check_needs(args, _NEEDS)
+    outputs = {"--json_file": args.json_file}
+    inputs = {"--translation": args.translation, "--reference": args.reference}
+    if args.event_dir:
+        outputs["the last step in --event_dir"] = Path(args.event_dir, view.LAST_STEP_FILE)
+    if args.translations_dir:
+        found = files_by_step(Path(args.translations_dir).expanduser()).values()
+        inputs |= {f"{file.path.name} of --translations_dir": file.path for file in found}
+    check_outputs(outputs, inputs)
     report: dict | list
     if args.translation is not None:
         scores = score_files(args.translation, args.reference)

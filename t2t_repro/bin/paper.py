@@ -20,6 +20,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
+from t2t_repro.outputs import check_outputs
 from t2t_repro.requests import flag
 from t2t_repro.studies.paper import hardware as machines
 from t2t_repro.studies.paper import run_scores, scaling, training_plan
@@ -106,6 +107,10 @@ def report(request: Request) -> None:
     """
     from rich import console
 
+    folder = Path(request.output_dir).expanduser()
+    named = (piece.strip().partition("=")[2] for piece in request.runs.split(","))
+    scores = {f"{file} of --runs": Path(file).expanduser() for file in named if file}
+    check_outputs({name: folder / name for name in ("paper.json", "paper.md")}, scores)
     runs = run_scores.read(request.runs)
     hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)
     make: dict[str, Callable[[], list[Table]]] = {
@@ -116,7 +121,6 @@ def report(request: Request) -> None:
         "training": lambda: [training_plan.plan(hardware, request.efficiency)],
         "scaling": lambda: scaling.tables(hardware.device, request.efficiency),
     }
-    folder = Path(request.output_dir).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []
     for name in request.names:

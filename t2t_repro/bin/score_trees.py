@@ -15,6 +15,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic
+from t2t_repro.outputs import check_outputs
 from t2t_repro.parsing import files
 from t2t_repro.views import tree_scores
 
@@ -54,6 +55,8 @@ def main(args: flags.FlagValues) -> None:
             f"Expected one of --predicted=FILE and --predicted_tags=FILE. Received: {received}."
         )
     cli.check_needs(args, {"trees_file": "predicted_tags"})
+    written, read = ("json_file", "csv_file", "trees_file"), ("gold", "predicted", "predicted_tags")
+    check_outputs(*({f"--{name}": args[name].value for name in names} for names in (written, read)))
     gold_parts_of_speech = args.gold_parts_of_speech
     if gold_parts_of_speech is None:
         gold_parts_of_speech = args.predicted is None

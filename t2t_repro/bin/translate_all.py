@@ -27,6 +27,7 @@ from absl import flags
 from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
@@ -148,11 +149,6 @@ def translate_all(
             "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
         )
     settings = request.settings(problem)
-    _check_folder(
-        folder, {"decode_hparams": vars(settings), "problem": problem.name}, request.source
-    )
-    model = run.new_model()
-    translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
 
     translations = functools.partial(best_translations, settings=settings)
 
@@ -165,6 +161,16 @@ def translate_all(
         made = [step for step in files_by_step(folder) if (folder / name_of(step)).exists()]
         return {step: step for step in saved + made}
 
+    written = (*map(name_of, steps()), "scores.json", "scores.csv", "scores.png", _SETTINGS)
+    check_outputs(
+        {f"{name} of --translations_dir": folder / name for name in written},
+        {"--source": request.source, "--reference": request.reference},
+    )
+    _check_folder(
+        folder, {"decode_hparams": vars(settings), "problem": problem.name}, request.source
+    )
+    model = run.new_model()
+    translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
     seen = 0
     least, minutes = request.min_steps, request.wait_minutes
     for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):

@@ -1,5 +1,6 @@
 """Files and datasets through a `Translator`: N lines in, N lines out."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -23,7 +24,7 @@ from t2t_repro.decoding.translate import (
     one_line,
 )
 from t2t_repro.errors import Interrupted, UserError
-from t2t_repro.files import writing
+from t2t_repro.files import is_stream, writing
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
@@ -148,18 +149,15 @@ def translate_examples(
     """
     most = translator.settings.num_samples
     examples = list(islice(examples, most if most >= 0 else None))
-    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
     sentences = [
         translator.cut(list(example["inputs"]), f"Example {number}")
         for number, example in enumerate(examples, start=1)
     ]
     with progress.report("", len(examples), "sentences", say=report) as advance:
         results = translator.translate_ids(sentences, advance)
-    with (
-        writing(target) as outputs,
-        writing(f"{base}.inputs") as inputs,
-        writing(f"{base}.targets") as targets,
-    ):
+    with contextlib.ExitStack() as stack:
+        outputs = stack.enter_context(writing(target))
+        beside = {name: stack.enter_context(writing(path)) for name, path in sides(target).items()}
         for example, hypotheses in zip(examples, results, strict=True):
             # An empty example has a single hypothesis; its lines are there all the same.
             missing = translator.settings.top_beams - len(hypotheses)
@@ -168,10 +166,18 @@ def translate_examples(
                 if translator.settings.write_beam_scores:
                     score = f"\t{hypothesis.score:.2f}"
                 outputs.write(one_line(hypothesis.text) + score + "\n")
-                for file, name in ((inputs, "inputs"), (targets, "targets")):
+                for name, file in beside.items():
                     ids = [i for i in example[name] if i != EOS_ID]
                     file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
     return len(examples)
+
+
+def sides(target: str | os.PathLike) -> dict[str, str]:
+    """Returns {"inputs": path, "targets": path}: what `translate_examples` writes beside a file."""
+    if is_stream(target):
+        return {}
+    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
+    return {name: f"{base}.{name}" for name in ("inputs", "targets")}
 
 
 def best_translations(

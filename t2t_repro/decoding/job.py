@@ -10,6 +10,7 @@ from t2t_repro.decoding.engine import Ability, Engine
 from t2t_repro.decoding.files import (
     best_translations,
     output_name,
+    sides,
     translate_examples,
     translate_file,
 )
@@ -18,7 +19,8 @@ from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.score import score_file
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, Translator, interact
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import is_stream, write_text_atomic
+from t2t_repro.outputs import check_outputs
 from t2t_repro.parsing.reader import TreeReader, tree_constraint
 from t2t_repro.problem import OutputType
 
@@ -47,7 +49,9 @@ class DecodeJob:
         settings = request.settings(run.problem)
         request = request.of_shard(settings.shard_suffix)
         request.check(settings, run.problem, abilities)
-        return cls(request, settings, run)
+        job = cls(request, settings, run)
+        check_outputs(job._outputs(), request.inputs)
+        return job
 
     def searches(self) -> int:
         """Returns how many searches share a batch: one where what else is computed needs all cores.
@@ -107,16 +111,37 @@ class DecodeJob:
             shard = settings.shard_id if settings.shards > 1 else None
             examples = pipeline.read_split(run.problem, self.request.split, run.data_dir, shard)
             translate_examples(translator, examples, self.target, report=say)
-        print(f"Wrote {self.target}")
-        if reader:
-            write_text_atomic(f"{self.target}.repairs.json", reader.as_json())
-            say(f"{reader}; {self.target}.repairs.json has the numbers")
+        self._tell(f"Wrote {self.target}", say)
+        if reader and (repairs := self._outputs().get("the numbers of repairs")):
+            write_text_atomic(repairs, reader.as_json())
+            say(f"{reader}; {repairs} has the numbers")
+        elif reader:
+            say(str(reader))
+
+    def _tell(self, text: str, say: Report) -> None:
+        """Prints what was done; where the translations may go to stdout, beside them."""
+        (say if is_stream(self.target) else print)(text)
+
+    def _outputs(self) -> dict[str, str | None]:
+        """The files that are to be written: {what names it: path}."""
+        request, settings = self.request, self.settings
+        if request.decode_interactive:
+            return {}
+        found = {"--decode_to_file": self.target, "--decode_json_file": request.decode_json_file}
+        if request.score_file or is_stream(self.target):
+            return found
+        if not request.decode_from_file:
+            found |= {f"the file of the {name}": path for name, path in sides(self.target).items()}
+        as_written = settings.raw_output or settings.identity_output
+        if self.run.problem.output_type == OutputType.TREE and not as_written:
+            found["the numbers of repairs"] = f"{self.target}.repairs.json"
+        return found
 
     @property
     def target(self) -> str:
         """Where the translations go: what is named, or a name made of source, model and beams."""
         source, named = self.request.decode_from_file, self.request.decode_to_file
-        if source and named:
+        if named and (source or self.request.score_file or is_stream(named)):
             return named
         config, settings = self.run.config, self.settings
         if not source:
@@ -142,7 +167,8 @@ class DecodeJob:
             t2t_exact=self.request.t2t_exact,
             report=say,
         )
-        print(
+        self._tell(
             f"Wrote {target}: {whole.mean:.6f} a token over all {whole.tokens:,} tokens, "
-            f"perplexity {math.exp(min(whole.mean, 700)):.4f}"
+            f"perplexity {math.exp(min(whole.mean, 700)):.4f}",
+            say,
         )

@@ -13,10 +13,10 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, naming, writing
+from t2t_repro.files import INCOMPLETE, behind_links, is_stream, naming, writing
 
 JOURNAL = INCOMPLETE + ".json"  # behind the name of the first file
 
@@ -24,8 +24,11 @@ JOURNAL = INCOMPLETE + ".json"  # behind the name of the first file
 @contextlib.contextmanager
 def growing(
     paths: Sequence[str | os.PathLike], job: dict[str, Any], report: Callable[[str], None]
-) -> Iterator["GrowingFiles"]:
+) -> Iterator["GrowingFiles | Streams"]:
     """Files that get their names when the block ends; if it fails, the next call goes on.
+
+    Where one of them is a pipe or a device, nothing tells what has passed through it, and the next
+    call begins anew.
 
     Args:
         paths: the files. Their folders are made where there are none.
@@ -36,8 +39,11 @@ def growing(
     Raises:
         UserError: if another process writes the same files.
     """
-    files = GrowingFiles(paths, job)
     with contextlib.ExitStack() as stack:
+        if any(map(is_stream, paths)):
+            yield Streams([stack.enter_context(writing(path)) for path in paths])
+            return
+        files = GrowingFiles(paths, job)
         files.open(stack, report)
         try:
             yield files
@@ -48,11 +54,27 @@ def growing(
         files.finish()
 
 
+class Streams:
+    """What `growing` yields where it cannot go on: `lines` are done before, which are none."""
+
+    lines: int = 0
+    state: Any = None
+
+    def __init__(self, files: Sequence[TextIO]):
+        self._files = files
+
+    def add(self, texts: Sequence[str], lines: int, state: Any = None) -> None:
+        """Writes its text to each file."""
+        for file, text in zip(self._files, texts, strict=True):
+            file.write(text)
+            file.flush()
+
+
 class GrowingFiles:
     """What `growing` yields: `lines` are done; `state` is what was given with the last of them."""
 
     def __init__(self, paths: Sequence[str | os.PathLike], job: dict[str, Any]):
-        self.paths = [pathlib.Path(path) for path in paths]
+        self.paths = [behind_links(path) for path in paths]
         self.unfinished = [path.with_name(path.name + INCOMPLETE) for path in self.paths]
         self.journal = self.paths[0].with_name(self.paths[0].name + JOURNAL)
         self.lines, self.state = 0, None  # type: int, Any

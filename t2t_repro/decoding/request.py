@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import is_stream
 from t2t_repro.problem import OutputType, Problem, Split
 from t2t_repro.requests import flag
 
@@ -19,6 +20,7 @@ ENGINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tensorflow": ("model_engine", ()),
     "ctranslate2": ("ctranslate2_engine", ("compute_type", "engine_dir")),
 }
+_READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
 
 
@@ -94,19 +96,24 @@ class DecodeRequest:
         """The split that is decoded where no file is."""
         return Split.TEST if self.eval_use_test_set else Split.EVAL
 
+    @property
+    def inputs(self) -> dict[str, str | None]:
+        """What is read: {flag: path}."""
+        names = (*_READ, "engine_dir")
+        return {f"--{name}": getattr(self, name) for name in names}
+
     def of_shard(self, suffix: str) -> "DecodeRequest":
         """Returns the request with `suffix` behind the names of all files.
 
         Raises:
             FileNotFoundError: if one that is to be read is not there.
         """
-        read = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
         paths = {
-            name: path + suffix
-            for name in (*read, "decode_to_file", "decode_json_file")
+            name: path if is_stream(path) and name not in _READ else path + suffix
+            for name in (*_READ, "decode_to_file", "decode_json_file")
             if (path := getattr(self, name))
         }
-        for name in read:
+        for name in _READ:
             if name in paths and not os.path.isfile(paths[name]):
                 raise FileNotFoundError(2, "No such file", paths[name])
         return dataclasses.replace(self, **paths)
@@ -152,6 +159,11 @@ def _of_sources(r: DecodeRequest) -> Refusals:
     yield (
         len(wanted) > 1,
         f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out.",
+    )
+    yield (
+        r.decode_reference and r.decode_to_file and is_stream(r.decode_to_file),
+        "--decode_reference scores what stands in --decode_to_file. Received: "
+        f"{r.decode_to_file}, which keeps nothing. Name a file, or leave one of the two out.",
     )
     yield (
         r.partial_targets_file and not r.decode_from_file,

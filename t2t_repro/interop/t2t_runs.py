@@ -1,8 +1,10 @@
 """A run of tensor2tensor's as one of ours, and the way back."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ from t2t_repro.training import checkpoints, optimizers
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
 _T2T_SET = "transformer_base_v1"
+_WRITTEN = ("checkpoint", "hparams.json", "flags.txt")  # beside a checkpoint and the vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,7 +196,8 @@ def export_checkpoint(
 
     Raises:
         UserError: if there is no checkpoint, the vocabulary is missing, `t2t_dir` is a run of
-            t2t_repro, or tensor2tensor has no such model.
+            t2t_repro or a folder that holds what was not exported, or tensor2tensor has no such
+            model.
     """
     config, target = run.config, pathlib.Path(t2t_dir).expanduser()
     if RunDirectory(target).exists():
@@ -201,6 +205,7 @@ def export_checkpoint(
             f"Expected --t2t_dir to be a folder for tensor2tensor. Received: {target}, a run of "
             "t2t_repro. Name another."
         )
+    _check_target(target, run)
     hparams = t2t_files.write_hparams(config.hparams)
     model, path = run.new_model(), run.checkpoint(checkpoint)
     with_optimizer = checkpoints.has_training_state(path)
@@ -213,18 +218,12 @@ def export_checkpoint(
     arrays[t2t_checkpoint.STEP] = np.array(state.step, "int64")
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
+    # First, so that after a kill the folder is known for an export that may be written again.
+    write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
     prefix = t2t_checkpoint.write(target, state.step, arrays)
     for file in run.vocabulary_files:
         shutil.copyfile(file, target / file.name)
     write_text_atomic(target / "hparams.json", hparams)
-    text = t2t_files.write_flags(
-        model="transformer",
-        problem=config.problem,
-        hparams_set=config.hparams_set,
-        data_dir=config.data_dir,
-        train_steps=str(config.hparams.train_steps),
-    )
-    write_text_atomic(target / "flags.txt", text)
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
     say(
@@ -232,3 +231,57 @@ def export_checkpoint(
         "hparams.json wins over it."
     )
     return prefix
+
+
+def _flags(run: TrainedRun) -> dict[str, str]:
+    return {
+        "model": "transformer",
+        "problem": run.config.problem,
+        "hparams_set": run.config.hparams_set,
+        "data_dir": run.config.data_dir,
+        "output_dir": os.path.abspath(run.path),
+        "train_steps": str(run.config.hparams.train_steps),
+    }
+
+
+def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
+    """Refuses to write over what tensor2tensor, or another run, has left in a folder.
+
+    An export of the run itself may be written again; its flags.txt tells it.
+
+    Raises:
+        UserError: naming a file that would be lost.
+    """
+    source, said = _imported_from(run), t2t_files.read_flags(target / "flags.txt")
+    exported = said | {"train_steps": ""} == _flags(run) | {"train_steps": ""}
+    trained_there = any(any(target.glob(name)) for name in ("graph.pbtxt", "model.ckpt-*.meta"))
+    if exported and not trained_there and not (source and _same_folder(source, target)):
+        return
+    there = [*target.glob("model.ckpt-*"), *(target / name for name in _WRITTEN)]
+    for file in run.vocabulary_files:
+        copy = target / file.name
+        if copy.exists() and copy.read_bytes() != file.read_bytes():
+            there.append(copy)
+    for path in there:
+        if path.exists():
+            raise UserError(
+                "Expected --t2t_dir to be a new folder, or what t2t-export-checkpoint wrote of "
+                f"this run. Received: {target}, which holds {path.name}. Name another."
+            )
+
+
+def _imported_from(run: TrainedRun) -> pathlib.Path | None:
+    """The folder of the tensor2tensor checkpoint that the run was made of, if it was."""
+    for command in run.config.commands:
+        with contextlib.suppress(ValueError):  # a command line that somebody has mended
+            words = shlex.split(command)
+            for word, following in zip(words, [*words[1:], ""], strict=True):
+                name, _, value = word.lstrip("-").partition("=")
+                if name == "checkpoint" and word.startswith("-"):
+                    path = pathlib.Path(value or following).expanduser()
+                    return path if path.is_dir() else path.parent
+    return None
+
+
+def _same_folder(one: pathlib.Path, other: pathlib.Path) -> bool:
+    return one.is_dir() and other.is_dir() and one.samefile(other)

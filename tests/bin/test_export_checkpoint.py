@@ -1,6 +1,7 @@
 """Runs become tensor2tensor's checkpoints, and come back."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.bin import export_checkpoint, trainer
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.interop import t2t_checkpoint, t2t_runs
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.t2t_runs import ImportRequest, import_checkpoint
 from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
@@ -64,6 +67,66 @@ def test_one_of_several_checkpoints(t2t_run, tmp_path):
     assert export_it(
         trained_run(tmp_path / "run"), tmp_path / "back", checkpoint=str(path)
     ).name.endswith("-7")
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
+    """Neither the run that was imported, nor one that went on with an export, nor another's."""
+    t2t = t2t_run("base_v1")
+    command = ["t2t-import-checkpoint", f"--checkpoint={t2t.write()}"]
+    request = ImportRequest(checkpoint=t2t.folder, output_dir=tmp_path / "run")
+    import_checkpoint(request, command=command)
+    run, before = trained_run(tmp_path / "run"), contents(t2t.folder)
+    (tmp_path / "link").symlink_to(t2t.folder)
+    for name in (t2t.folder, tmp_path / "link"):
+        with pytest.raises(UserError, match="or what t2t-export-checkpoint wrote of this run. Rec"):
+            export_it(run, name)
+    assert contents(t2t.folder) == before
+
+    first = contents(export_it(run, tmp_path / "back").parent)
+    assert contents(export_it(run, tmp_path / "back").parent) == first
+    shutil.copy(tmp_path / "back" / "flags.txt", t2t.folder)
+    with pytest.raises(UserError, match="which holds model.ckpt-7.*Name another."):
+        export_it(run, t2t.folder)
+
+    shutil.copytree(tmp_path / "run", tmp_path / "other")
+    for name, sign in (("other", None), ("run", "graph.pbtxt"), ("run", "model.ckpt-9.meta")):
+        if sign:
+            (tmp_path / "back" / sign).touch()
+        with pytest.raises(UserError, match="which holds model.ckpt-"):
+            export_it(trained_run(tmp_path / name), tmp_path / "back")
+        if sign:
+            (tmp_path / "back" / sign).unlink()
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / t2t.VOCABULARY).write_text("another")
+    with pytest.raises(UserError, match=f"which holds {t2t.VOCABULARY}. Name another."):
+        export_it(run, tmp_path / "data")
+    assert (tmp_path / "data" / t2t.VOCABULARY).read_text() == "another"
+
+
+def test_killed_on_the_way_it_is_written_again(t2t_run, tmp_path, monkeypatch):
+    import_it(t2t_run("base_v1").write(), tmp_path / "run")
+    run = trained_run(tmp_path / "run")
+    whole = contents(export_it(run, tmp_path / "whole").parent)
+    for number in range(3):
+        with monkeypatch.context() as patch:
+            left = [number]
+
+            def stop(*arguments, left=left, **options):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+                return write_text_atomic(*arguments, **options)
+
+            for module in (t2t_runs, t2t_checkpoint):
+                patch.setattr(module, "write_text_atomic", stop)
+            with pytest.raises(KeyboardInterrupt):
+                export_it(run, tmp_path / "back")
+    assert contents(export_it(run, tmp_path / "back").parent) == whole
 
 
 def test_what_is_missing_is_named(t2t_run, tmp_path, capsys):

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -143,3 +144,30 @@ def test_two_programs_do_not_write_one_file(tmp_path):
 def test_a_folder_is_refused_before_the_work(tmp_path):
     with pytest.raises(IsADirectoryError), growing([tmp_path], {}, print):
         pass
+
+
+def test_what_passes_through_a_pipe_is_not_gone_on_with(tmp_path):
+    pipe, beside = tmp_path / "pipe", tmp_path / "beside"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for error in (KeyboardInterrupt, None):
+        with contextlib.suppress(KeyboardInterrupt):
+            with growing([pipe, beside], {"job": 5}, pytest.fail) as files:
+                assert files.lines == 0 and files.state is None
+                files.add(["a\n", "b\n"], 1, "state")
+                assert os.read(reader, 100) == b"a\n"
+                if error:
+                    raise error
+        assert beside.exists() == (error is None)
+    os.close(reader)
+    assert pipe.is_fifo() and sorted(os.listdir(tmp_path)) == ["beside", "pipe"]
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/file")
+    with growing([tmp_path / "link"], {"job": 5}, pytest.fail) as files:
+        files.add(["a\n"], 1)
+        assert (tmp_path / "folder" / f"file{JOURNAL}").exists()
+    assert os.readlink(tmp_path / "link") == "folder/file"
+    assert os.listdir(tmp_path / "folder") == ["file"]

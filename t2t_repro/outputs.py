@@ -1,0 +1,58 @@
+"""Files that a program is about to write: they must not be those that it reads, or a run's own."""
+
+import os
+from collections.abc import Mapping
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, is_stream
+from t2t_repro.run_directory import owner
+
+_Paths = Mapping[str, str | os.PathLike | None]
+
+
+def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
+    """Refuses, before the work, outputs that would destroy something.
+
+    Files are compared by what they are, whatever links and names lead to them. An output counts
+    with what lies beside it while it grows.
+
+    Args:
+        outputs: {what names it, such as "--json_file": a file that is to be written, or None}.
+        inputs: {what names it: a file that is read, or a folder of them, or None}.
+
+    Raises:
+        UserError: if an output is an input, or in a folder of them, or another output, or a file
+            of a run's own.
+    """
+    taken = {name: [path] for name, path in inputs.items() if path is not None}
+    for name, path in outputs.items():
+        if path is None or (is_stream(path) and not os.path.isfile(path)):
+            continue
+        run = owner(path)
+        if run is not None:
+            raise UserError(
+                f"Expected {name} to be a file of your own. Received: {os.fspath(path)}, which the "
+                f"run {run} needs. Name another."
+            )
+        names = [os.fspath(path) + ending for ending in ("", INCOMPLETE, f"{INCOMPLETE}.json")]
+        for other, paths in taken.items():
+            for mine, there in ((mine, there) for mine in names for there in paths):
+                if _same(mine, there):
+                    raise UserError(_message(name, mine, os.fspath(path), other, there))
+        taken[name] = list(names)
+
+
+def _same(output: str, there: str | os.PathLike) -> bool:
+    if os.path.exists(output) and os.path.exists(there) and os.path.samefile(output, there):
+        return True
+    output, there = os.path.realpath(output), os.path.realpath(there)
+    return output == there or (os.path.isdir(there) and output.startswith(there + os.sep))
+
+
+def _message(name: str, mine: str, path: str, other: str, there: str | os.PathLike) -> str:
+    received = f"{path} for both" if mine == path == there else f"{path} and {os.fspath(there)}"
+    if mine != path:
+        received += f", while {mine} lies beside it as it grows"
+    elif path != there:
+        received += ", which is " + ("its folder" if os.path.isdir(there) else "the same")
+    return f"Expected {name} to be another file than {other}. Received: {received}. Name another."

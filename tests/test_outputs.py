@@ -1,0 +1,69 @@
+import os
+import re
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_outputs
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a file `in`, names that lead to it, and a run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("a\n")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "hard").hardlink_to("in")
+    (tmp_path / "dangling").symlink_to("new")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").symlink_to("folder")
+    (tmp_path / "run" / "checkpoints" / "ckpt-6").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").touch()
+    (tmp_path / "alone" / "ckpt-8").mkdir(parents=True)
+    (tmp_path / "alone" / "ckpt-8" / "state.json").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("output", "input", "received"),
+    [
+        ("in", "in", "in for both. Name another."),
+        ("./in", "in", "./in and in, which is the same."),
+        ("link", "in", "link and in, which is the same."),
+        ("in", "link", "in and link, which is the same."),
+        ("hard", "in", "hard and in, which is the same."),
+        ("folder/../in", "in", "which is the same."),
+        ("new", "dangling", "new and dangling, which is the same."),
+        ("other/new", "folder/new", "other/new and folder/new, which is the same."),
+        ("folder/new", "other", "folder/new and other, which is its folder."),
+        ("a", "a.incomplete", "a and a.incomplete, while a.incomplete lies beside it as it grows"),
+        ("a", "a.incomplete.json", "while a.incomplete.json lies beside it as it grows."),
+    ],
+)
+def test_what_is_one_file(here, output, input, received):
+    message = f"Expected --out to be another file than --in. Received: .*{re.escape(received)}"
+    with pytest.raises(UserError, match=message):
+        check_outputs({"--none": None, "--out": output}, {"--nothing": None, "--in": input})
+    if input != "other":
+        with pytest.raises(UserError, match="Expected --b to be another file than --a. Received:"):
+            check_outputs({"--a": input, "--b": output}, {})
+        with pytest.raises(UserError, match="Expected --b to be another file than --a. Received:"):
+            check_outputs({"--a": output, "--b": input}, {})
+
+
+@pytest.mark.parametrize(
+    "output", ["run/run.json", "run/metrics.jsonl", "run/vocab.x", "run/checkpoints/ckpt-6/x"]
+)
+def test_the_files_of_a_run(here, output):
+    for path in (output, f"folder/../{output}"):
+        message = f"Expected --out to be a file of your own. Received: .*, which the run {here}/run"
+        with pytest.raises(UserError, match=message):
+            check_outputs({"--out": path}, {})
+    with pytest.raises(UserError, match="the run .*/alone/ckpt-8 needs. Name another."):
+        check_outputs({"--out": "alone/ckpt-8/state.json"}, {})
+
+
+def test_what_destroys_nothing(here):
+    os.mkfifo(here / "pipe")
+    outputs = {"a": "new", "b": "run/bleu.json", "c": "folder/in", "d": "pipe", "e": "pipe"}
+    check_outputs(outputs | {"f": os.devnull, "g": os.devnull}, {"--in": "in", "--folder": "alone"})
