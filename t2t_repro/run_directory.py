@@ -30,7 +30,11 @@ _MEND = "Mend the file, or begin a new run in another --output_dir."
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What a run is. `commands` holds each command line that worked on it, oldest first."""
+    """What a run is.
+
+    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
+    of the user's package that was loaded, None where none was.
+    """
 
     hparams_set: str
     hparams: HParams
@@ -39,6 +43,7 @@ class RunConfig:
     version: str
     random_seed: int = 0
     commands: tuple[str, ...] = ()
+    t2t_usr_dir: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,7 @@ class _RunFile:
     version: str
     random_seed: int = 0
     commands: tuple[str, ...] = ()
+    t2t_usr_dir: str | None = None
 
 
 class RunDirectory:
@@ -106,26 +112,11 @@ class RunDirectory:
                 written then.
         """
         commands: tuple[str, ...] = ()
-        if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
-            raise UserError(
-                f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
-                "Received: no such file. Put it back, or give another --output_dir."
-            )
+        self.check(config)
         if self.exists():
             before = self.config()
-            differs = _differences(before, config)
-            if differs:
-                raise UserError(
-                    f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
-                    "Give the same flags to continue it, or another --output_dir for a new run."
-                )
-            commands = before.commands
-        elif any(self.path.glob("model.ckpt-*.index")):
-            raise UserError(
-                "Expected a new --output_dir, or a run of t2t_repro. Received: "
-                f"{self.path}, which holds checkpoints of tensor2tensor. t2t-import-checkpoint "
-                "--checkpoint makes a run of them in another folder."
-            )
+            commands, usr_dir = before.commands, config.t2t_usr_dir or before.t2t_usr_dir
+            config = dataclasses.replace(config, t2t_usr_dir=usr_dir)
         self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
@@ -135,12 +126,38 @@ class RunDirectory:
         commands += (f"{stamp}Z {shlex.join(command)}",)
         run = dataclasses.asdict(dataclasses.replace(config, commands=commands))
         del run["hparams"]
+        if run["t2t_usr_dir"] is None:
+            del run["t2t_usr_dir"]
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
 
     def is_continued_by(self, other: "RunDirectory") -> bool:
         """Returns whether another run is of the same model and data, as an average of this one."""
         return not _differences(self.config(), other.config())
+
+    def check(self, config: RunConfig) -> None:
+        """Checks `config` against the run that is here already, if one is.
+
+        Raises:
+            UserError: as `begin`, but for the vocabularies.
+        """
+        if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
+            raise UserError(
+                f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
+                "Received: no such file. Put it back, or give another --output_dir."
+            )
+        if not self.exists() and any(self.path.glob("model.ckpt-*.index")):
+            raise UserError(
+                "Expected a new --output_dir, or a run of t2t_repro. Received: "
+                f"{self.path}, which holds checkpoints of tensor2tensor. t2t-import-checkpoint "
+                "--checkpoint makes a run of them in another folder."
+            )
+        differs = _differences(self.config(), config) if self.exists() else []
+        if differs:
+            raise UserError(
+                f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
+                "Give the same flags to continue it, or another --output_dir for a new run."
+            )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

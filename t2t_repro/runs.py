@@ -14,6 +14,7 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import state
 
 
 def _silent(text: str) -> None:
@@ -59,7 +60,23 @@ def trained_run(
             f"Expected no --hparams but those with which {directory.path} was made. Received: "
             f"{hparams!r}. Leave the flag out: the run's hparams.json is used."
         )
-    return TrainedRun(directory, config, registry.get_problem(config.problem), data_dir)
+    return TrainedRun(directory, config, problem_of(config), data_dir)
+
+
+def problem_of(config: RunConfig) -> Problem:
+    """Returns the problem of a run.
+
+    Raises:
+        UserError: if it is not known; it names the --t2t_usr_dir that the run was made with.
+    """
+    try:
+        return registry.get_problem(config.problem)
+    except UserError as error:
+        if not config.t2t_usr_dir:
+            raise
+        raise UserError(
+            f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,9 +140,14 @@ class TrainedRun:
         Raises:
             UserError: if there is none.
         """
+        self.check_checkpoint(path)
         from t2t_repro.training import checkpoints
 
         return checkpoints.find(path or self.path)
+
+    def check_checkpoint(self, path: str | os.PathLike | None = None) -> None:
+        """Refuses a path where `checkpoint` would find none, and loads nothing heavy for it."""
+        state.check_folder(path or self.path)
 
     def new_model(self, *, with_weights: bool = False) -> Any:
         """Returns the run's `Transformer` as it is before anything is loaded.

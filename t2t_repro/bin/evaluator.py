@@ -9,6 +9,7 @@ included, batch by batch, as T2T's: where there are few ids or short sentences, 
 has some. For a BLEU to publish, decode and use t2t-bleu.
 """
 
+import dataclasses
 import json
 from typing import Any
 
@@ -66,12 +67,11 @@ def evaluate(
     Returns:
         {"problem", "split", "sample", "step", "checkpoint", "metrics": {name: value}}.
     """
-    import dataclasses
-
+    config = dataclasses.replace(run.config, data_dir=run.data_dir)
+    run.check_checkpoint(checkpoint)
     from t2t_repro.training import checkpoints, experiment, metrics
     from t2t_repro.training.evaluation import Evaluator
 
-    config = dataclasses.replace(run.config, data_dir=run.data_dir)
     path = run.checkpoint(checkpoint)
     dataset = experiment.evaluation_data(run.problem, split, config, steps)
     values = Evaluator(run.model(path), list(metrics.METRICS)).evaluate(dataset)

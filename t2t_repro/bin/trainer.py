@@ -28,6 +28,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import problem_of
 from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def main(args: flags.FlagValues) -> None:
         if args.find_batch_size:
             find_batch_size(request, args.memory_limit_mb)
             return
+        request.check()
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
@@ -131,6 +133,7 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
     """
     known: dict[str, Any] = quickstart.defaults(args.output_dir) if default else {}
     if before:
+        problem_of(before)  # names the --t2t_usr_dir that is missing
         known = {name: getattr(before, name) for name in ("problem", "data_dir", "random_seed")}
     values: dict[str, Any] = {name: args[name].value for name in args}
     values |= {name: value for name, value in known.items() if not args[name].present}
@@ -164,6 +167,7 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
         data_dir=os.path.abspath(os.path.expanduser(data_dir)),
         version=__version__,
         random_seed=values["random_seed"],
+        t2t_usr_dir=args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir)),
     )
     return TrainRequest(
         run=RunDirectory(values["output_dir"]),

@@ -137,11 +137,6 @@ def translate_all(
         UserError: if there is no checkpoint at all, the problem is one of trees, or the folder
             holds translations of something else.
     """
-    from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.files import best_translations, translate_file
-    from t2t_repro.decoding.translate import Translator
-    from t2t_repro.training import checkpoints
-
     problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
     if problem.output_type == OutputType.TREE:
         raise UserError(
@@ -149,6 +144,10 @@ def translate_all(
             "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
         )
     settings = request.settings(problem)
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.files import best_translations, translate_file
+    from t2t_repro.decoding.translate import Translator
+    from t2t_repro.training import checkpoints
 
     translations = functools.partial(best_translations, settings=settings)
 

@@ -9,31 +9,17 @@ Legend: B batch, K beams (one where samples are drawn), V vocabulary, L tokens.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
+from t2t_repro.decoding.settings import Sampling
 
 Tensor = Any
 
 _MOST = np.float32(1 - 2**-22)  # a draw times a sum must stay below the sum in float32
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How to draw.
-
-    temperature: the logits are divided by it; below 1 is nearer to greedy search.
-    top_k: draw from the k most probable tokens only; -1: from all.
-    top_p: draw from the fewest most probable tokens that have this probability together; 1: all.
-    """
-
-    temperature: float = 1.0
-    top_k: int = -1
-    top_p: float = 1.0
 
 
 def draws(seed: int, ids: Sequence[int], count: int) -> np.ndarray:

@@ -1,10 +1,12 @@
-"""How to decode: tensor2tensor's decode hparams, typed."""
+"""How to decode: tensor2tensor's decode hparams, typed.
+
+It loads nothing heavy, so that a wrong one is answered at once.
+"""
 
 import dataclasses
 from typing import Annotated
 
 from t2t_repro import fields
-from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.errors import UserError, unknown
 
 LONGEST_INPUT = 1024  # tokens; see max_input_size
@@ -62,6 +64,20 @@ _FORCED = fields.ReadIf(
     "without force_decode_length: nothing follows the end of a sentence. Add "
     "force_decode_length=True.",
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How to draw.
+
+    temperature: the logits are divided by it; below 1 is nearer to greedy search.
+    top_k: draw from the k most probable tokens only; -1: from all.
+    top_p: draw from the fewest most probable tokens that have this probability together; 1: all.
+    """
+
+    temperature: float = 1.0
+    top_k: int = -1
+    top_p: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,8 @@ from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
 from t2t_repro.decoding.constraint import Constraint, constrained
-from t2t_repro.decoding.sampling import Sampling, sampled
+from t2t_repro.decoding.sampling import sampled
+from t2t_repro.decoding.settings import Sampling
 from t2t_repro.text.encoders import EOS_ID
 
 Tensor = Any

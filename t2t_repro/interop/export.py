@@ -31,11 +31,12 @@ def export(
         UserError: if the form cannot follow the request or hold the model, or too much is lost.
             Nothing was written then.
     """
+    settings = request.settings(run.problem)
+    run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.interop import quality
     from t2t_repro.training import checkpoints
 
     form: Form = importlib.import_module(f"t2t_repro.interop.{FORMS[request.format]}").FORM
-    settings = request.settings(run.problem)
     form.check(request, settings)
     source = run.checkpoint(request.checkpoint_path)
     name = f"{form.prefix}{checkpoints.step_of(source)}"

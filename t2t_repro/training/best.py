@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
-from t2t_repro.training.metrics import METRICS
 from t2t_repro.training.state import LESS_IS_BETTER, RANKING, Ranked, Ranking, read_ranking
 
 
@@ -46,6 +44,9 @@ class KeepBest:
             step: that of the checkpoint.
             values: what its evaluation found; what is no metric is left out.
         """
+        from t2t_repro.training import checkpoints  # slow to load
+        from t2t_repro.training.metrics import METRICS
+
         best = self.directory(run)
         file = best.checkpoints_dir / RANKING
         before = read_ranking(best.checkpoints_dir)

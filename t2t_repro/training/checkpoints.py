@@ -37,6 +37,7 @@ from t2t_repro.training.state import (
     CorruptCheckpoint,
     State,
     StateFile,
+    no_checkpoint,
     read_ranking,
     read_state_file,
 )
@@ -254,11 +255,7 @@ def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathli
         return path
     newest = latest(path, warn)
     if newest is None:
-        raise UserError(
-            f"Expected a checkpoint in {path}. Received: "
-            f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. "
-            "Give the --output_dir of a t2t-trainer that has saved one."
-        )
+        raise no_checkpoint(path)
     return newest
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from t2t_repro.errors import UserError, unknown
+from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
@@ -21,7 +21,7 @@ from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import EventWriter, make_writer
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
-from t2t_repro.training.request import SCHEDULES, TRY_BATCH_SIZE, TrainRequest
+from t2t_repro.training.request import TRY_BATCH_SIZE, TrainRequest
 from t2t_repro.training.summaries import Summaries
 from t2t_repro.training.trainer import Trainer
 
@@ -141,18 +141,7 @@ class Experiment:
     def _check(self, with_evaluation: bool) -> None:
         """Raises a UserError for what would stop the run later, before its directory is made."""
         self._training_data(0)
-        best, early = self._request.plan.keep_best, self._request.plan.early_stopping
-        flags = {"--keep_best": best, "--eval_early_stopping_steps": early}
-        for flag in (name for name, value in flags.items() if value and not with_evaluation):
-            raise UserError(
-                f"Expected a schedule that evaluates, such as {SCHEDULES[0]}, with {flag}. "
-                "Received: train."
-            )
-        metrics = {"--best_metric": best, "--eval_early_stopping_metric": early}
-        names = ("loss", *self._problem.eval_metrics())
-        for flag, value in metrics.items():
-            if value and value.metric not in names:
-                raise unknown(f"metric of {flag}", value.metric, names)
+        self._request.check_metrics(with_evaluation)
         if with_evaluation:
             evaluation_data(self._problem, self._request.eval_split, self._config)
 

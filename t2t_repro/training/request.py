@@ -11,6 +11,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag, flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training.state import check_folder
 
 if TYPE_CHECKING:
     import keras
@@ -109,3 +110,33 @@ class TrainRequest:
     def __post_init__(self):
         if self.schedule not in (*SCHEDULES, TRY_BATCH_SIZE):
             raise unknown("schedule", self.schedule, SCHEDULES)
+
+    def check(self) -> None:
+        """Refuses what would stop the run later, before anything heavy is loaded.
+
+        Raises:
+            UserError: on early stopping or best checkpoints without an evaluation that has their
+                metric, another configuration than that of the run that is there, or a warm start
+                from nothing.
+        """
+        if self.schedule not in SCHEDULES[:3]:
+            return
+        self.check_metrics(with_evaluation=self.schedule != "train")
+        self.run.check(self.config)
+        if self.warm_start_from and not any(self.run.checkpoints_dir.glob("ckpt-*")):
+            check_folder(self.warm_start_from)
+
+    def check_metrics(self, with_evaluation: bool) -> None:
+        """Refuses metrics that are not evaluated."""
+        best, early = self.plan.keep_best, self.plan.early_stopping
+        flags = {"--keep_best": best, "--eval_early_stopping_steps": early}
+        for name in (name for name, value in flags.items() if value and not with_evaluation):
+            raise UserError(
+                f"Expected a schedule that evaluates, such as {SCHEDULES[0]}, with {name}. "
+                "Received: train."
+            )
+        metrics = {"--best_metric": best, "--eval_early_stopping_metric": early}
+        names = ("loss", *self.problem.eval_metrics())
+        for name, value in metrics.items():
+            if value and value.metric not in names:
+                raise unknown(f"metric of {name}", value.metric, names)

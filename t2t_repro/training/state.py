@@ -4,6 +4,7 @@ It loads neither NumPy nor Keras: t2t-show reads these files too.
 """
 
 import dataclasses
+import os
 import pathlib
 from typing import Any, ClassVar, Literal
 
@@ -72,6 +73,27 @@ class Ranking:
 
     metric: str = ""
     ranking: tuple[Ranked, ...] = ()
+
+
+def check_folder(path: str | os.PathLike) -> None:
+    """Refuses, before anything heavy is loaded, what `checkpoints.find` would find nothing in.
+
+    Raises:
+        UserError: if there is no folder, or no checkpoint in it.
+    """
+    path = pathlib.Path(path).expanduser()
+    there = path.name.startswith("ckpt-") or any(path.glob("ckpt-*"))
+    if not path.is_dir() or not (there or any(path.glob("checkpoints/ckpt-*"))):
+        raise no_checkpoint(path)
+
+
+def no_checkpoint(path: pathlib.Path) -> UserError:
+    """Returns the error for a folder in which there is no whole checkpoint."""
+    return UserError(
+        f"Expected a checkpoint in {path}. Received: "
+        f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. "
+        "Give the --output_dir of a t2t-trainer that has saved one."
+    )
 
 
 def read_state_file(path: pathlib.Path) -> StateFile:
