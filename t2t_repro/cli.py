@@ -6,6 +6,7 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 
 import dataclasses
 import errno
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from absl import flags
 
+from t2t_repro import fields
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
 
@@ -143,6 +145,7 @@ def run(
                 f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help "
                 "lists the flags."
             )
+        _check_numbers(args, own)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         if "t2t_usr_dir" in own and args.t2t_usr_dir:
             from t2t_repro.interop import usr_dir
@@ -256,6 +259,17 @@ def _help(args: flags.FlagValues) -> str:
         prefix = "--[no]" if flag.boolean else "--"
         lines.append(f"  {prefix}{name}{kind}\n      {flag.help}{default}")
     return "\n".join(lines)
+
+
+def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:
+    """Refuses what no flag's own range says: not a number, and integers of more than 64 bits."""
+    for name in sorted(own):
+        value = args[name].value
+        if isinstance(value, int) and abs(value) > fields.INT64:
+            expected = f"to be a whole number of 64 bits, at most {fields.INT64}"
+            raise UserError(f"Expected --{name} {expected}. Received: {fields.shown(value)}.")
+        if isinstance(value, float) and math.isnan(value):
+            raise UserError(f"Expected --{name} to be a number. Received: {value}.")
 
 
 def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:

@@ -137,7 +137,11 @@ _NORMALIZED = ReadIf(lambda hp: _normalizes(hp) and hp.norm_type != "none", "not
 _SCALED = ReadIf(
     lambda hp: hp.initializer != "xavier", "initializer={hp.initializer} does not read it."
 )
+# Far beyond any model: the largest of T2T's sets has 18 layers, 16 heads and filters of 8,192.
+_Width = Annotated[int, most(2**20)]
+_Layers = Annotated[int, most(1000)]
 _FewTokens = Annotated[int, most(10**7)]  # T2T's largest batch_size is 6,000,000
+_Steps = Annotated[int, most(10**15)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,14 +153,17 @@ class HParams:
     """
 
     # --- the model ---------------------------------------------------------------------------
-    hidden_size: Count = 64  # D, the width of every layer's output
-    num_hidden_layers: CountOrZero = 4  # of the encoder and of the decoder
-    num_encoder_layers: CountOrZero = 0  # 0: num_hidden_layers
-    num_decoder_layers: CountOrZero = 0  # 0: num_hidden_layers
-    num_heads: Count = 8  # N
-    attention_key_channels: CountOrZero = 0  # total width of queries and keys; 0: hidden_size
-    attention_value_channels: CountOrZero = 0  # total width of values; 0: hidden_size
-    filter_size: Count = 2048  # F, the inner width of the feed-forward sublayer
+    hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
+    num_hidden_layers: Annotated[_Layers, least(0)] = 4  # of the encoder and of the decoder
+    num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
+    num_decoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
+    num_heads: Annotated[int, most(2**16), least(1)] = 8  # N
+    # total width of queries and keys; 0: hidden_size
+    attention_key_channels: Annotated[_Width, least(0)] = 0
+    # total width of values; 0: hidden_size
+    attention_value_channels: Annotated[_Width, least(0)] = 0
+    # F, the inner width of the feed-forward sublayer
+    filter_size: Annotated[_Width, least(1)] = 2048
     # before each sublayer: letters of "dn", or "none"
     layer_preprocess_sequence: Annotated[str, _sequence, _without_residual] = "none"
     # after it: a add residual, d dropout, n normalize
@@ -175,23 +182,25 @@ class HParams:
         "scaled_dot_product"
     )
     # the farthest distance told apart by relative attention
-    max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
+    max_relative_position: Annotated[_FewTokens, least(0), _RELATIVE] = 0
     heads_share_relative_embedding: Annotated[bool, _RELATIVE] = False
     add_relative_to_values: Annotated[bool, _RELATIVE] = False
     unidirectional_encoder: bool = False  # the encoder too looks only back
     use_target_space_embedding: bool = True  # add an embedding of the target's kind to the inputs
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
     shared_embedding_and_softmax_weights: bool = False  # one table for them and the softmax
-    symbol_modality_num_shards: Count = 1  # into how many variables T2T's files split a table
+    # into how many variables T2T's files split a table
+    symbol_modality_num_shards: Annotated[int, most(2**16), least(1)] = 1
     # scale embeddings by sqrt(D), or not
     multiply_embedding_mode: Annotated[str, one_of("sqrt_depth", "none")] = "sqrt_depth"
     attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
-    vocab_divisor: Count = 1  # pad the vocabulary to a multiple of this
+    # pad the vocabulary to a multiple of this
+    vocab_divisor: Annotated[int, most(2**20), least(1)] = 1
     initializer: Annotated[
         str,
         one_of("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"),
     ] = "orthogonal"
-    initializer_gain: Annotated[Positive, _SCALED] = 1.5
+    initializer_gain: Annotated[Positive, most(10**6), _SCALED] = 1.5
     # the last two: Keras's mixed precision
     activation_dtype: Annotated[str, one_of("float32", "bfloat16", "float16")] = "float32"
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
@@ -219,7 +228,8 @@ class HParams:
     optimizer_adafactor_factored: Annotated[bool, _ADAFACTOR] = True
     optimizer_adafactor_memory_exponent: Annotated[float, _ADAFACTOR] = 0.8
     optimizer_adafactor_multiply_by_parameter_scale: Annotated[bool, _ADAFACTOR] = True
-    optimizer_multistep_accumulate_steps: CountOrZero = 0  # batches a step, with multistep_adam
+    # batches a step, with multistep_adam
+    optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0
     clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
     weight_decay: Annotated[float, least(0)] = 1e-6  # L2 of all but biases, in the gradient
     # --- the learning rate -------------------------------------------------------------------
@@ -227,13 +237,14 @@ class HParams:
     learning_rate_constant: Annotated[float, least(0), _CONSTANT] = 1.0  # the factor "constant"
     learning_rate: Annotated[float, least(0), _LEGACY] = 0.1
     learning_rate_decay_scheme: Annotated[str | None, _LEGACY_DECAY] = "none"  # such as "noam"
-    learning_rate_warmup_steps: CountOrZero = 100
-    learning_rate_decay_steps: Annotated[CountOrZero, _BY_STEPS] = 5000
+    learning_rate_warmup_steps: Annotated[_Steps, least(0)] = 100
+    learning_rate_decay_steps: Annotated[_Steps, least(0), _BY_STEPS] = 5000
     learning_rate_decay_rate: Annotated[float, _EXPONENTIAL] = 1.0
     learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False
-    learning_rate_cosine_cycle_steps: Annotated[int, _COSINE] = 250000
+    learning_rate_cosine_cycle_steps: Annotated[_Steps, _COSINE] = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
-    train_steps: Count = 250000  # the end that linear_decay and the cosine cycle aim at
+    # the end that linear_decay and the cosine cycle aim at
+    train_steps: Annotated[_Steps, least(1)] = 250000
     # --- the data ----------------------------------------------------------------------------
     batch_size: Annotated[_FewTokens, least(1)] = 4096  # tokens a replica, padding included
     # longer examples are left out of training; 0: batch_size
@@ -241,7 +252,7 @@ class HParams:
     min_length: CountOrZero = 0
     min_length_bucket: Annotated[Count, _BUCKETS] = 8
     # each bucket is this much longer than the one before
-    length_bucket_step: Annotated[float, least(1.0001), _BUCKETS] = 1.1
+    length_bucket_step: Annotated[float, least(1.0001), most(1000), _BUCKETS] = 1.1
     batch_shuffle_size: CountOrZero = 512  # batches among which the order is shuffled; 0: none
     use_fixed_batch_size: bool = False  # batch_size counts sentences
     eval_drop_long_sequences: bool = False
@@ -251,6 +262,11 @@ class HParams:
     def __post_init__(self):
         fields.check_types(self)
         fields.check_rules(self)
+        if not (self.encoder_layers and self.decoder_layers):
+            raise UserError(
+                "Expected num_hidden_layers >= 1, or both num_encoder_layers and "
+                f"num_decoder_layers. Received: num_hidden_layers={self.num_hidden_layers}."
+            )
         for name in ("key", "value"):
             width = getattr(self, f"attention_{name}_channels") or self.hidden_size
             if width % self.num_heads:

@@ -17,6 +17,9 @@ from t2t_repro.errors import UserError
 Rule = Callable[[str, Any], None]
 
 
+_SHOWN = 60  # characters of a value that was received
+
+
 class ReadIf(NamedTuple):
     """When a field is read.
 
@@ -29,12 +32,19 @@ class ReadIf(NamedTuple):
     otherwise: str
 
 
+def shown(value: Any) -> str:
+    """Returns a value as a message shows it: of a long one the beginning, and how long it is."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
 def rule(holds: Callable[[Any], bool], expected: str) -> Rule:
     """Returns the rule that `holds` of a value, `expected` in words with {name} for the field's."""
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
-            raise UserError(f"Expected {expected.format(name=name)}. Received: {name}={value}.")
+            received = f"{name}={shown(value)}"
+            raise UserError(f"Expected {expected.format(name=name)}. Received: {received}.")
 
     return check
 
@@ -60,8 +70,10 @@ def one_of(*choices: Any) -> Rule:
     return check
 
 
-Count = Annotated[int, least(1)]
-CountOrZero = Annotated[int, least(0)]
+INT32, INT64 = 2**31 - 1, 2**63 - 1  # the largest integers of these types
+FLOAT32 = 3.4028234e38  # nearly the largest float of this type
+Count = Annotated[int, least(1), most(INT32)]
+CountOrZero = Annotated[int, least(0), most(INT32)]
 Rate = Annotated[float, rule(lambda value: 0 <= value < 1, "0 <= {name} < 1")]
 Positive = Annotated[float, rule(lambda value: value > 0, "{name} > 0")]
 
@@ -79,6 +91,11 @@ def check_types(config: Any) -> None:
             raise UserError(f"Expected hparam {field.name} to be {names}. Received: {value!r}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"Expected hparam {field.name} to be finite. Received: {value!r}.")
+        if float in kinds and value is not None and abs(value) > FLOAT32:
+            raise UserError(
+                f"Expected hparam {field.name} to be at most {FLOAT32}, a float32. Received: "
+                f"{shown(value)}."
+            )
 
 
 def check_rules(config: Any) -> None:
@@ -132,9 +149,9 @@ def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam
         if kind is str:
             return text.strip("\"'")
         return kind(float(text) if "e" in text else text)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise UserError(
-            f"Expected {kind_of_name} {field.name} to be {kind.__name__}. Received: {text!r}."
+            f"Expected {kind_of_name} {field.name} to be {kind.__name__}. Received: {shown(text)}."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Memory in bytes: what this process has had at once, what one holds, and what is free."""
+"""Memory in bytes: the most of this process, what one holds, what is free, what there is."""
 
 import contextlib
 import pathlib
@@ -32,6 +32,15 @@ def resident(pid: int) -> int:
         return psutil.Process(pid).memory_info().rss
     except psutil.Error:
         return 0
+
+
+def total() -> int:
+    """Returns what there is in all: the less of what the machine has and its cgroup allows."""
+    room = [psutil.virtual_memory().total]
+    for most, _ in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+            room.append(int((_CGROUP / most).read_text()))
+    return min(room)
 
 
 def free() -> int:

@@ -34,13 +34,13 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("data_dir", None, "The folder to write to.", flag_values=f)
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
     shards = "The number of training files; 0: the problem's own."
-    flags.DEFINE_integer("num_shards", 0, shards, lower_bound=0, flag_values=f)
+    flags.DEFINE_integer("num_shards", 0, shards, 0, 99_999, flag_values=f)  # five digits
     cases = "Stop each split after so many samples; 0: do not."
     flags.DEFINE_integer("max_cases", 0, cases, lower_bound=0, flag_values=f)
     seed = "Decides the order of the training samples, and what the algorithmic problems draw."
     flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
     processes = "How many processes count and encode; none given: one for each core."
-    flags.DEFINE_integer("num_concurrent_processes", None, processes, lower_bound=1, flag_values=f)
+    flags.DEFINE_integer("num_concurrent_processes", None, processes, 1, 1024, flag_values=f)
     runner = "Apache Beam's runner to use instead: DirectRunner, FlinkRunner, SparkRunner or "
     runner += "DataflowRunner. Its workers must see --data_dir and --tmp_dir."
     flags.DEFINE_string("runner", None, runner, flag_values=f)

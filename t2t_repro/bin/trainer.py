@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import __version__, cli, registry
+from t2t_repro import __version__, cli, fields, registry
 from t2t_repro.bin import quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -45,8 +45,10 @@ def define_flags(f: flags.FlagValues) -> None:
     cli.define_raw_file_flags(f)
     cli.define_request_flags(f, Plan)
 
-    def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
-        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
+    def whole(
+        name: str, default: int | None, text: str, least: int = 0, most: int = fields.INT64
+    ) -> None:
+        flags.DEFINE_integer(name, default, text, least, most, flag_values=f)
 
     def boolean(name: str, text: str) -> None:
         flags.DEFINE_bool(name, False, text, flag_values=f)
@@ -81,8 +83,10 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
     whole("worker_gpu", None, text, 1)
-    whole("inter_op_parallelism_threads", 0, "TensorFlow's threads among operations; 0: its own.")
-    whole("intra_op_parallelism_threads", 0, "TensorFlow's threads in an operation; 0: its own.")
+    text = "TensorFlow's threads among operations; 0: its own."
+    whole("inter_op_parallelism_threads", 0, text, 0, 2**15)
+    text = "TensorFlow's threads in an operation; 0: its own."
+    whole("intra_op_parallelism_threads", 0, text, 0, 2**15)
     text = "A run or checkpoint whose weights a new run begins with."
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
     boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
@@ -107,6 +111,7 @@ def main(args: flags.FlagValues) -> None:
             find_batch_size(request, args.memory_limit_mb)
             return
         request.check()
+        check_memory(request)
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
@@ -218,6 +223,16 @@ def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | No
 
     names = ("steps", *_OF_STOPPING)
     return EarlyStopping(**{name: values[_STOPPING + name] for name in names}, split=split)
+
+
+def check_memory(request: TrainRequest) -> None:
+    """Refuses a model that is too large for the memory, where its vocabulary is there already."""
+    from t2t_repro.models import parameters
+
+    training = request.schedule not in ("evaluate", TRY_BATCH_SIZE)
+    if not request.generate:
+        config = request.config
+        parameters.check_memory(config.hparams, request.problem, config.data_dir, training=training)
 
 
 def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:

@@ -41,12 +41,25 @@ def _at_least(least: float) -> fields.Rule:
     def check(name: str, value: float) -> None:
         if not value >= least:
             raise UserError(
-                f"Expected decode hparam {name} to be at least {least}. Received: {value!r}."
+                f"Expected decode hparam {name} to be at least {least}. Received: "
+                f"{fields.shown(value)}."
             )
 
     return check
 
 
+def _at_most(most: float) -> fields.Rule:
+    def check(name: str, value: float) -> None:
+        if not value <= most:
+            raise UserError(
+                f"Expected decode hparam {name} to be at most {most}. Received: "
+                f"{fields.shown(value)}."
+            )
+
+    return check
+
+
+_Ratio = Annotated[float, _at_least(0.0), _at_most(1000)]
 _SAMPLED = fields.ReadIf(
     lambda settings: settings.sampling_method != "argmax",
     "without sampling. Received: sampling_method=argmax. Add sampling_method=random.",
@@ -117,29 +130,29 @@ class DecodeHParams:
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
 
-    beam_size: Annotated[int, _at_least(1)] = 4
-    alpha: Annotated[float, _at_least(0.0)] = 0.6
-    extra_length: Annotated[int, _at_least(0)] = 100
-    batch_size: Annotated[int, _at_least(0)] = 0
+    beam_size: Annotated[int, _at_least(1), _at_most(4096)] = 4
+    alpha: Annotated[float, _at_least(0.0), _at_most(100)] = 0.6
+    extra_length: Annotated[int, _at_least(0), _at_most(10**5)] = 100
+    batch_size: Annotated[int, _at_least(0), _at_most(10**6)] = 0
     return_beams: bool = False
     write_beam_scores: Annotated[bool, _OF_BEAMS] = False
-    max_input_size: Annotated[int, _at_least(-1)] = -1
-    num_samples: Annotated[int, _at_least(-1)] = -1
+    max_input_size: Annotated[int, _at_least(-1), _at_most(10**7)] = -1
+    num_samples: Annotated[int, _at_least(-1), _at_most(fields.INT64)] = -1
     force_decode_length: Annotated[bool, _GREEDY] = False
     skip_eos_postprocess: Annotated[bool, _FORCED] = False
     identity_output: bool = False
-    min_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
-    max_length_ratio: Annotated[float, _at_least(0.0)] = 0.0
+    min_length_ratio: _Ratio = 0.0
+    max_length_ratio: _Ratio = 0.0
     sampling_method: str = "argmax"
-    sampling_temp: Annotated[float, _SAMPLED] = 1.0
-    sampling_keep_top_k: Annotated[int, _SAMPLED] = -1
+    sampling_temp: Annotated[float, _at_most(10**6), _SAMPLED] = 1.0
+    sampling_keep_top_k: Annotated[int, _at_most(fields.INT32), _SAMPLED] = -1
     sampling_keep_top_p: Annotated[float, _SAMPLED] = 1.0
     sampling_seed: Annotated[int, _SAMPLED] = 0
     return_token_scores: bool = False
     return_alignments: bool = False
     raw_output: bool = False
     well_formed: bool = False
-    shards: Annotated[int, _at_least(1)] = 1
+    shards: Annotated[int, _at_least(1), _at_most(10**5)] = 1
     shard_id: Annotated[int, _at_least(0)] = 0
 
     def __post_init__(self):

@@ -13,6 +13,7 @@ import keras
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.models import parameters
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -105,8 +106,10 @@ class Experiment:
     def _train(self, with_evaluation: bool) -> dict[str, float]:
         request, where, is_chief = self._request, self._devices, self._devices.cluster.is_chief
         run, plan = request.run, request.plan
+        config = self._config
+        parameters.check_memory(config.hparams, self._problem, config.data_dir, training=True)
         with where.scope():
-            model = build_model(self._config, self._problem)
+            model = build_model(config, self._problem)
             model.optimizer.build(model.trainable_variables)
         log: TrainingLog = SilentLog(run, plan.train_steps, plan.train_steps)
         writer = make_writer(run) if is_chief else None

@@ -5,8 +5,9 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
+from t2t_repro.models import parameters
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.studies.paper import parameters, published
+from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
 
 VOCABULARY = 97

@@ -3,11 +3,15 @@
 Tests hold the counts equal to those of the models that `Transformer.from_hparams` builds.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
+from t2t_repro import memory
 from t2t_repro.config import DOT_PRODUCTS, HParams
 from t2t_repro.errors import UserError
+from t2t_repro.names import snake_case
+from t2t_repro.problem import Problem
 
 TARGET_SPACES = 32  # rows of T2T's table of kinds of target
 
@@ -28,20 +32,62 @@ class Parameters:
         return self.embeddings + self.attention + self.feed_forward + self.norms + self.others
 
 
-def count(hparams: HParams, vocab_size: int) -> Parameters:
+def check_memory(
+    hparams: HParams, problem: Problem, data_dir: str | os.PathLike, *, training: bool
+) -> None:
+    """Checks that a model fits into memory, before any of it is made.
+
+    What cannot be: activations, gradients and what others hold come on top. A GPU has its own
+    memory, but a checkpoint goes through that of the machine.
+
+    Args:
+        hparams: the model's settings.
+        problem: it knows the vocabularies.
+        data_dir: where they lie.
+        training: whether the optimizer's slots are needed, too.
+
+    Raises:
+        UserError: if it does not, or a vocabulary is missing.
+    """
+    where = os.fspath(data_dir)
+    sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
+    total, copies = count(hparams, *sizes).total, 1 + training * _slots(hparams)
+    need, there = 4 * total * copies, memory.total()
+    if need > there:
+        slots = f" and {copies - 1} of the optimizer for each" if copies > 1 else ""
+        raise UserError(
+            f"Expected a model that fits into the {there / 1e9:,.1f} GB of memory that are there. "
+            f"Received: {total:,} parameters{slots}, 4 bytes each, {need / 1e9:,.1f} GB. Make "
+            "hidden_size, filter_size, the number of layers or the vocabulary smaller."
+        )
+
+
+def _slots(hparams: HParams) -> int:
+    """How many values an optimizer keeps for each parameter; factored ones do not count."""
+    if snake_case(hparams.optimizer) == "adafactor":
+        whole = not hparams.optimizer_adafactor_factored
+        return whole + (hparams.optimizer_adafactor_beta1 > 0)
+    return 2 + (hparams.optimizer_multistep_accumulate_steps > 0)
+
+
+def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:
     """Returns the parameters of the model of `hparams`.
 
     Args:
         hparams: the model's settings.
-        vocab_size: of inputs and targets, which have one vocabulary.
+        vocab_size: of the inputs.
+        targets_vocab_size: of the targets; None: they have one vocabulary.
     """
     depth, filters = hparams.hidden_size, hparams.filter_size
     keys, values = _widths(hparams)
     encoder, decoder = hparams.encoder_layers, hparams.decoder_layers
-    tables = 1
+    source, target = (
+        -(-size // hparams.vocab_divisor) * hparams.vocab_divisor
+        for size in (vocab_size, targets_vocab_size or vocab_size)
+    )
+    rows = source
     if not hparams.shared_embedding_and_softmax_weights:
-        tables = 2 if hparams.shared_embedding else 3
-    rows = -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
+        rows += target if hparams.shared_embedding else 2 * target
     before = _norms(hparams.layer_preprocess_sequence)
     after = _norms(hparams.layer_postprocess_sequence)
     sublayers = 2 * encoder + 3 * decoder
@@ -57,7 +103,7 @@ def count(hparams: HParams, vocab_size: int) -> Parameters:
         distances = 2 * hparams.max_relative_position + 1
         others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
     return Parameters(
-        embeddings=tables * rows * depth,
+        embeddings=rows * depth,
         attention=attentions(hparams) * (2 * depth * (keys + values) + score),
         feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
         norms=norms * _of(hparams, "norm_type", {"layer": 2 * depth, "none": 0}),
