@@ -6,11 +6,12 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 
 import dataclasses
 import errno
+import io
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
@@ -135,8 +136,9 @@ def run(
     define_flags(args)
     own = set(args)
     try:
+        _prepare_streams()
         if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
-            print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}")
+            print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
             sys.exit(0)
         argv = _set_inert_aside(name, argv, own)
         rest = args([name, *argv])[1:]
@@ -152,19 +154,39 @@ def run(
 
             usr_dir.load(args.t2t_usr_dir)
         main(args)
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (UserError, flags.Error, OSError) as error:
-        sys.stdout.flush()
-        print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
-        sys.exit(2)
+        _leave(f"{name}: error: {_one_line(error, own)}", 2)
     except Interrupted as stop:
-        sys.stdout.flush()
-        print(f"{name}: {stop}", file=sys.stderr)
-        sys.exit(stop.exit_code)
+        _leave(f"{name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _leave(f"{name}: interrupted", 130)
+
+
+def _prepare_streams() -> None:
+    """Lets whatever is printed be printed, in the letters that a terminal has, or not at all."""
+    # A file opened later would get the number of a stream that is closed, and what is printed.
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave(text: str, code: int) -> NoReturn:
+    """Ends with a line on stderr; what stdout or stderr cannot take, as on a full disk, is lost."""
+    for number, stream, line in ((1, sys.stdout, ""), (2, sys.stderr, f"{text}\n")):
+        try:
+            stream.write(line)
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    sys.exit(code)
 
 
 def define_run_flags(f: flags.FlagValues) -> None:

@@ -5,7 +5,9 @@ are sorted by length and decoded in batches, and come out in their own order, so
 size takes constant memory. decoding/files.py writes files.
 """
 
+import io
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, repeat
 from typing import Any, NamedTuple
@@ -324,7 +326,10 @@ def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
-    read = read or input
+    if read is None:
+        read = input
+        if isinstance(sys.stdin, io.TextIOWrapper):  # what is not UTF-8 is then found below
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     write("Type a sentence; q ends.")
     while True:
         try:
@@ -334,6 +339,9 @@ def interact(
         if line.strip() == "q":
             return
         if not line.strip():
+            continue
+        if any("\ud800" <= character <= "\udfff" for character in line):
+            write(f"Expected text in UTF-8. Received: {line!a}. Type it again.")
             continue
         for hypothesis in next(iter(translator.translate_lines([line]))):
             columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
