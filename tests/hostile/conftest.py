@@ -10,6 +10,14 @@ import traceback
 import pytest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
+HERE = pathlib.Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Marks all that stands here as slow: it is much, and what it guards rarely breaks."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -111,7 +111,10 @@ PACKAGE = """
 from t2t_repro import registry
 from t2t_repro.registry import register_problem
 
-register_problem(type(registry.get_problem("algorithmic_reverse_binary40_test")), name="my_own")
+
+@register_problem
+class MyOwn(type(registry.get_problem("algorithmic_reverse_binary40_test"))):
+    pass
 """
 
 
