@@ -29,24 +29,6 @@ _MEND = "Mend the file, or begin a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What a run is.
-
-    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
-    of the user's package that was loaded, None where none was.
-    """
-
-    hparams_set: str
-    hparams: HParams
-    problem: str
-    data_dir: str
-    version: str
-    random_seed: int = 0
-    commands: tuple[str, ...] = ()
-    t2t_usr_dir: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _RunFile:
     """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's."""
 
@@ -59,6 +41,17 @@ class _RunFile:
     random_seed: int = 0
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig(_RunFile):
+    """What a run is.
+
+    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
+    of the user's package that was loaded, None where none was.
+    """
+
+    hparams: HParams
 
 
 class RunDirectory:
