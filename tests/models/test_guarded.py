@@ -142,6 +142,7 @@ def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
     assert spoil() == {"nan": True, "same": True, "goes_on": True}
 
 
+@pytest.mark.slow
 def test_under_jax():
     result = result_of(KERAS_BACKEND="jax", **FAST)
     assert result["plain"]["fit"] == pytest.approx(result["plain"]["trainer"], rel=1e-5)
@@ -149,6 +150,7 @@ def test_under_jax():
     assert result["spoiled"] == {"nan": True, "same": True, "goes_on": True}
 
 
+@pytest.mark.slow
 def test_fit_on_two_replicas_is_fit_on_one_and_both_leave_a_step_out():
     result = result_of()
     assert result["two"] == pytest.approx(result["one"], rel=1e-5)

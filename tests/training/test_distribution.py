@@ -204,6 +204,7 @@ def test_each_replica_drops_its_own_values(trained):
         assert first[0] != second[0] and first[1] == second[1]
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one(trained, workers):
     for found in workers["found"]:
         assert_same(trained["one"], found)
@@ -211,6 +212,7 @@ def test_two_workers_train_as_one(trained, workers):
     assert "This is worker 1 of 2" in workers["found"][1]["said"]
 
 
+@pytest.mark.slow
 def test_workers_begin_where_the_chief_stands(workers):
     for found in workers["found"]:
         assert found["note"] == "the chief's" and found["shared"] == 0.0
@@ -218,6 +220,7 @@ def test_workers_begin_where_the_chief_stands(workers):
     assert all(a[0] != b[0] and a[1] == b[1] for a, b in zip(chief, other, strict=True))
 
 
+@pytest.mark.slow
 def test_workers_with_other_settings_are_refused(workers):
     for index, found in enumerate(workers["found"]):
         expected = (
@@ -228,6 +231,7 @@ def test_workers_with_other_settings_are_refused(workers):
         assert expected in found["differs"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_gone_stops_the_other(workers):
     code, said, seconds = workers["left"]
     assert code == 2 and seconds < 30

@@ -16,6 +16,8 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.bin import trainer
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = "algorithmic_reverse_binary40_test"
 PROGRAM = """
 import sys

@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[2]
 KILLS = 3
 PHASES = {"starting", "stepping", "writing", "evaluating"}
