@@ -21,7 +21,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*#@"  # where the terminal has no Unicode
 _WIDTH = 50  # of a curve
 _ROWS = 12  # of the table of checkpoints
-_COLUMNS = ("loss", "approx_bleu_score", "accuracy", "accuracy_per_sequence")
+_COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_sequence")
 
 
 def define_flags(f: flags.FlagValues) -> None:

@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -25,7 +25,7 @@ from absl import flags
 from t2t_repro import __version__, cli, fields, registry
 from t2t_repro.bin import quickstart
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
+from t2t_repro.problem import OutputType, Problem, Text2TextProblem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.request import DecodedBleu
     from t2t_repro.training.summaries import Samples
 
 
@@ -79,6 +80,11 @@ def define_flags(f: flags.FlagValues) -> None:
         "steps; 0: never."
     )
     whole("samples_every", 5000, text)
+    text = (
+        "At each evaluation decode this many sentences, spread over the split, greedily: the "
+        "metric bleu, also for --best_metric and --eval_early_stopping_metric; 0: none."
+    )
+    whole("eval_bleu_sentences", 0, text)
     text = "Of the weights, the dropout and the order of the data."
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
@@ -193,6 +199,7 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
         command=["t2t-trainer", *sys.argv[1:]],
         generate=make_data if values["generate_data"] else None,
         make_samples=functools.partial(make_samples, problem=problem, config=config),
+        make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],
     )
 
@@ -270,6 +277,30 @@ def make_samples(
     from t2t_repro.views import samples
 
     return samples.make(model, problem, config, split)
+
+
+def make_bleu(
+    problem: Problem, config: RunConfig, sentences: int
+) -> "Callable[[keras.Model, str], DecodedBleu] | None":
+    """Returns what makes, of a model and a split, the BLEU of that many; None: of none.
+
+    Raises:
+        UserError: if the problem has no text to decode.
+    """
+    if not sentences:
+        return None
+    if not isinstance(problem, Text2TextProblem) or problem.output_type != OutputType.TEXT:
+        raise UserError(
+            f"--eval_bleu_sentences scores text, which {problem.name} does not have. Received: "
+            f"{sentences}. Leave it out."
+        )
+
+    def make(model: "keras.Model", split: str) -> "DecodedBleu":
+        from t2t_repro.decoding.dev_bleu import DevBleu
+
+        return DevBleu(model, problem, config.data_dir, split, sentences)
+
+    return make
 
 
 def registry_help() -> str:

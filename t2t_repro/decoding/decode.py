@@ -58,11 +58,11 @@ def decode(
     inputs = checked_inputs(inputs)
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
-    return _engine_of(model).decode(Sentences(inputs, limits), search)
+    return engine_of(model).decode(Sentences(inputs, limits), search)
 
 
 @functools.lru_cache(maxsize=2)
-def _engine_of(model: keras.Model) -> "ModelEngine":
+def engine_of(model: keras.Model) -> "ModelEngine":
     """Returns the engine of one of the last two models, whose programs are compiled once."""
     return ModelEngine(model)
 

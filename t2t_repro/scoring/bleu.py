@@ -45,6 +45,27 @@ class BleuScores:
         return dataclasses.asdict(self)
 
 
+class SacreBleu:
+    """`BleuScores.sacrebleu` of any number of translations of the same sentences.
+
+    Args:
+        references: as those of `score`.
+    """
+
+    def __init__(self, references: Sequence[str]):
+        from sacrebleu.metrics import BLEU
+
+        _check(references, references)
+        self._references = references
+        self._metric = BLEU(references=[references], force=True)
+        self.signature = str(self._metric.get_signature())
+
+    def score(self, hypotheses: Sequence[str]) -> float:
+        """Returns the BLEU in percent of one translation for each reference."""
+        _check(hypotheses, self._references)
+        return self._metric.corpus_score(hypotheses, None).score
+
+
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
     """Scores translations against one reference each.
 

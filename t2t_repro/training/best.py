@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.state import LESS_IS_BETTER, RANKING, Ranked, Ranking, read_ranking
+from t2t_repro.training.state import (
+    DECODED_BLEU,
+    LESS_IS_BETTER,
+    RANKING,
+    Ranked,
+    Ranking,
+    read_ranking,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +58,10 @@ class KeepBest:
         file = best.checkpoints_dir / RANKING
         before = read_ranking(best.checkpoints_dir)
         entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
-        scores = {name: str(values[name]) for name in ("loss", *METRICS) if name in values}
+        names = ("loss", *METRICS, DECODED_BLEU)
+        scores = {name: str(values[name]) for name in names if name in values}
+        if self.metric not in scores:
+            raise unknown("metric of --best_metric", self.metric, scores)
         entries.append(Ranked(step, scores))
         entries.sort(key=lambda entry: (self._cost(entry.values), entry.step))
         entries = entries[: self.count]
@@ -67,9 +77,7 @@ class KeepBest:
         return step in steps
 
     def _cost(self, values: Mapping[str, str]) -> float:
-        if self.metric not in values:
-            raise unknown("metric of --best_metric", self.metric, values)
-        value = float(values[self.metric])
+        value = float(values.get(self.metric, "nan"))  # an evaluation of old may lack it
         if math.isnan(value):
             return math.inf
         return value if self.metric in LESS_IS_BETTER else -value

@@ -22,7 +22,8 @@ from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import EventWriter, make_writer
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
-from t2t_repro.training.request import TRY_BATCH_SIZE, TrainRequest
+from t2t_repro.training.request import TRY_BATCH_SIZE, DecodedBleu, TrainRequest
+from t2t_repro.training.state import DECODED_BLEU
 from t2t_repro.training.summaries import Summaries
 from t2t_repro.training.trainer import Trainer
 
@@ -83,7 +84,7 @@ class Experiment:
         state = checkpoints.load_weights(model, request.run.path)
         log = make_log(request.run, request.plan, make_writer(request.run))
         evaluator = Evaluator(model, self._problem.eval_metrics())
-        return self._evaluate(evaluator, log, state.step, again=True)
+        return self._evaluate(evaluator, self._bleu(model, log), log, state.step, again=True)
 
     def try_batch_size(self) -> dict[str, Any]:
         """Makes two steps on the largest batches that the hparams allow, on one device.
@@ -120,7 +121,8 @@ class Experiment:
             self._warm_start(model, log)
         evaluator = Evaluator(model, self._problem.eval_metrics())
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
-        evaluate = functools.partial(self._evaluate, evaluator, log)
+        bleu = self._bleu(model, log) if with_evaluation and is_chief else None
+        evaluate = functools.partial(self._evaluate, evaluator, bleu, log)
         with run.locked() if is_chief else contextlib.nullcontext():
             self._begin(log, writer)
             trainer = Trainer(
@@ -192,7 +194,8 @@ class Experiment:
         run.begin(self._config, self._request.command, self._vocabularies())
         self._say_what_the_data_are(data, log)
         if writer:
-            names = ("loss", *self._problem.eval_metrics())
+            decoded = [DECODED_BLEU] if self._request.make_bleu else []
+            names = ("loss", *self._problem.eval_metrics(), *decoded)
             metrics = [("train", "loss"), *(("eval", name) for name in names)]
             writer.hparams(run.path.name, self._config.hparams, metrics)
 
@@ -256,9 +259,19 @@ class Experiment:
             samples_every=request.samples_every,
         )
 
+    def _bleu(self, model: keras.Model, log: TrainingLog) -> DecodedBleu | None:
+        """Returns what decodes at each evaluation, and says how its score is computed."""
+        request = self._request
+        if request.make_bleu is None:
+            return None
+        bleu = request.make_bleu(model, request.eval_split)
+        log.say(f"{DECODED_BLEU} is sacreBLEU of {bleu.sample}: {bleu.signature}")
+        return bleu
+
     def _evaluate(
         self,
         evaluator: Evaluator,
+        bleu: DecodedBleu | None,
         log: TrainingLog,
         step: int,
         wait: Callable[[], None] = lambda: None,
@@ -271,11 +284,15 @@ class Experiment:
         request, started = self._request, time.monotonic()
         split, steps = request.eval_split, request.eval_steps
         sample = evaluation_sample(self._problem, split, self._config, steps)
+        if bleu:
+            sample += f"; {DECODED_BLEU} of {bleu.sample}"
         known = log.recorded(step, split, sample)
         self._results = known
         if again or not known:
             dataset = evaluation_data(self._problem, split, self._config, steps)
             self._results = evaluator.evaluate(dataset)
+            if bleu:
+                self._results[DECODED_BLEU] = bleu.score()
         seconds = time.monotonic() - started
         wait()
         is_new = str(self._results) != str(known)  # as text nan is nan

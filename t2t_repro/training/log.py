@@ -10,6 +10,7 @@ from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.events import EventWriter
 from t2t_repro.training.request import Plan
+from t2t_repro.training.state import DECODED_BLEU
 
 
 class TrainingLog:
@@ -110,7 +111,8 @@ class TrainingLog:
             record: write it into metrics.jsonl and the events too.
         """
         shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
-        what = f"{split} ({sample}; teacher-forced)"
+        forced = "else teacher-forced" if DECODED_BLEU in values else "teacher-forced"
+        what = f"{split} ({sample}; {forced})"
         self.say(f"step {step} | {what}: {shown} | {duration(seconds)}")
         if record:
             self._record("eval", step, values, split=split, sample=sample)

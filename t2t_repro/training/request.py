@@ -5,13 +5,13 @@ It loads nothing heavy, so that a wrong flag is answered at once.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag, flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training.state import check_folder
+from t2t_repro.training.state import DECODED_BLEU, check_folder
 
 if TYPE_CHECKING:
     import keras
@@ -67,6 +67,22 @@ class Plan:
                 raise UserError(f"Expected --{name} >= {least}. Received: {getattr(self, name)}.")
 
 
+class DecodedBleu(Protocol):
+    """BLEU of what a model writes, as `decoding.dev_bleu.DevBleu`.
+
+    Attributes:
+        sample: of what, in words.
+        signature: how it is computed, sacreBLEU's.
+    """
+
+    sample: str
+    signature: str
+
+    def score(self) -> float:
+        """Returns the BLEU in percent of what the model writes as it stands."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainRequest:
     """What to train, where and how.
@@ -86,6 +102,8 @@ class TrainRequest:
         generate: makes the data first; None: they are there.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
+        make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
+            is the metric `DECODED_BLEU`; None: nothing is decoded.
         samples_every: at the steps that are multiples of this; 0: never.
 
     Raises:
@@ -105,6 +123,7 @@ class TrainRequest:
     command: Sequence[str] = ()
     generate: Callable[[], None] | None = None
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
+    make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
     samples_every: int = 0
 
     def __post_init__(self):
@@ -129,14 +148,24 @@ class TrainRequest:
     def check_metrics(self, with_evaluation: bool) -> None:
         """Refuses metrics that are not evaluated."""
         best, early = self.plan.keep_best, self.plan.early_stopping
-        flags = {"--keep_best": best, "--eval_early_stopping_steps": early}
-        for name in (name for name, value in flags.items() if value and not with_evaluation):
+        bleu = self.make_bleu
+        flags: tuple[tuple[str, object], ...] = (
+            ("--keep_best", best),
+            ("--eval_early_stopping_steps", early),
+            ("--eval_bleu_sentences", bleu),
+        )
+        for name in (name for name, value in flags if value and not with_evaluation):
             raise UserError(
                 f"Expected a schedule that evaluates, such as {SCHEDULES[0]}, with {name}. "
                 "Received: train."
             )
         metrics = {"--best_metric": best, "--eval_early_stopping_metric": early}
-        names = ("loss", *self.problem.eval_metrics())
+        names = ("loss", *self.problem.eval_metrics(), *([DECODED_BLEU] if bleu else []))
         for name, value in metrics.items():
+            if value and value.metric == DECODED_BLEU and not bleu:
+                raise UserError(
+                    f"Expected --eval_bleu_sentences=N with {name}={DECODED_BLEU}: N sentences "
+                    "are decoded for it at each evaluation. Received: none."
+                )
             if value and value.metric not in names:
                 raise unknown(f"metric of {name}", value.metric, names)

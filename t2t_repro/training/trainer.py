@@ -227,7 +227,10 @@ class Trainer:
         if self._evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
         wanted = {"kind": "eval", "step": step, "split": self._split}
-        done = [row for row in self._run.read_metrics() if row.items() >= wanted.items()]
+        judges = (self._plan.keep_best, self._plan.early_stopping)
+        needed = {judge.metric for judge in judges if judge}
+        rows = self._run.read_metrics()
+        done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
         self._evaluated_at = time.monotonic()
         try:
             with signals.immediate():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.decode import engine_of
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.problem import Problem
@@ -31,7 +31,7 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
     """
     encoders = problem.feature_encoders(config.data_dir)
     settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
-    translator = Translator(ModelEngine(model), encoders, settings, warn=lambda text: None)
+    translator = Translator(engine_of(model), encoders, settings, warn=lambda text: None)
     sources: list[list[int]] = []
     references: list[list[int]] = []
     for batch in evaluation_data(problem, split, config).take(COUNT).as_numpy_iterator():

@@ -87,7 +87,15 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--keep_best=1 --best_metric=acuracy", "Unknown metric of --best_metric.*'accuracy'"),
         (
             "--eval_early_stopping_steps=2 --eval_early_stopping_metric=bleu",
-            "Unknown metric of --eval_early_stopping_metric. Received: 'bleu'",
+            "Expected --eval_bleu_sentences=N with --eval_early_stopping_metric=bleu: N sent",
+        ),
+        (
+            "--eval_bleu_sentences=7",
+            f"--eval_bleu_sentences scores text, which {PROBLEM} does not have. Received: 7",
+        ),
+        (
+            "--problem=text2text_tmpdir --schedule=train --eval_bleu_sentences=7",
+            "a schedule that evaluates.* with --eval_bleu_sentences. Received: train",
         ),
         (
             "--eval_early_stopping_metric_delta=0.2",
