@@ -1,9 +1,12 @@
-"""The user's own text pairs: four files in --tmp_dir."""
+"""The user's own text pairs: four files in --tmp_dir, or files of any form that become these."""
 
 import os
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
+from t2t_repro.corpora import intake
+from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
 from t2t_repro.registry import register_problem
@@ -14,10 +17,23 @@ from t2t_repro.text.encoders import TokenTextEncoder
 @register_problem
 class Text2textTmpdir(Text2TextProblem):
     """Reads one sample a line from inputs.train.txt, targets.train.txt, inputs.eval.txt and
-    targets.eval.txt in tmp_dir, each plain or .gz, and builds about 32k subwords from them."""
+    targets.eval.txt in tmp_dir, each plain or .gz, and builds about 32k subwords from them.
+
+    `--train_source` makes them out of other files. The test split is text alone, to decode and to
+    score: inputs.test.txt and targets.test.txt.
+    """
 
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
+    TEST_FILES = ("inputs.test.txt", "targets.test.txt")
+
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
+        request, rest = RawText.of(options)
+        super().prepare_raw_files(tmp_dir, rest)
+        if request:
+            names = (self.TRAIN_FILES, self.EVAL_FILES, self.TEST_FILES)
+            files = dict(zip(Split.ALL, names, strict=True))
+            intake.prepare(tmp_dir, request, files, self.random_seed)
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
         return raw.parallel_lines(*self._files(tmp_dir, dataset_split))

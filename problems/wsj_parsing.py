@@ -8,6 +8,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
@@ -42,7 +43,7 @@ class _TreesProblem(Text2TextProblem):
         Split.TEST: "wsjTest.trees",
     }
 
-    def prepare_raw_files(self, tmp_dir: str, options: dict[str, str]) -> None:
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         """Makes the trees files out of a treebank, and beside them the words of dev and test.
 
         Args:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from absl import flags
 
 from t2t_repro import fields
+from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
 
@@ -251,11 +252,19 @@ def define_raw_file_flags(f: flags.FlagValues) -> None:
     """Defines the flags that single problems read when they prepare their raw files."""
     for name, text in _RAW_FILE_FLAGS.items():
         flags.DEFINE_string(name, None, text, flag_values=f)
+    define_request_flags(f, RawText)
 
 
-def raw_file_options(args: flags.FlagValues) -> dict[str, str]:
-    """Returns the flags of `define_raw_file_flags` that were given, for `prepare_raw_files`."""
-    return {name: str(args[name].value) for name in _RAW_FILE_FLAGS if args[name].present}
+def raw_file_options(args: flags.FlagValues) -> dict[str, Any]:
+    """Returns the flags of `define_raw_file_flags` that were given, for `prepare_raw_files`.
+
+    Raises:
+        UserError: if they contradict each other.
+    """
+    names = [*_RAW_FILE_FLAGS, *flags_of(RawText)]
+    options = {name: args[name].value for name in names if args[name].present}
+    RawText.of(options)
+    return options
 
 
 _RAW_FILE_FLAGS = {

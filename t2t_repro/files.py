@@ -4,6 +4,7 @@ import contextlib
 import csv
 import errno
 import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -142,6 +143,12 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
     """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
     with writing(path) as file:
         file.write(text)
+
+
+def sha256(path: str | os.PathLike) -> str:
+    """Returns the SHA-256 of a file's bytes, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_csv(

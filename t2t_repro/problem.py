@@ -107,7 +107,7 @@ class Problem:
         """Returns the text encoders of "inputs" and "targets"."""
         raise NotImplementedError
 
-    def prepare_raw_files(self, tmp_dir: str, options: dict[str, str]) -> None:
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.
 
         Called once, before everything else; whatever it decides must be in the files it writes.

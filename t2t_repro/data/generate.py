@@ -49,6 +49,8 @@ def generate_data(
             are removed, unless a process was killed (`workers.WorkerLost`).
     """
     machine, problem = machine or Local(), job.problem
+    if job.options:
+        os.makedirs(job.tmp_dir, exist_ok=True)  # to lock it
     with locked(_existing(job.tmp_dir), report):
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right

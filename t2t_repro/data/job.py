@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from t2t_repro.problem import Problem, Split
 
@@ -56,7 +57,7 @@ class Job:
     overwrite: bool = False
     num_shards: int = 0
     max_cases: int = 0
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problem = copy.copy(self.problem.forward())

@@ -5,7 +5,6 @@ directory until the run is complete.
 """
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
@@ -15,7 +14,7 @@ from typing import Any
 from t2t_repro import __version__
 from t2t_repro.data.blocks import UNSHUFFLED
 from t2t_repro.data.job import Files, Job
-from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
 
 
 @dataclasses.dataclass
@@ -103,8 +102,7 @@ def settings(job: Job) -> dict[str, Any]:
     vocabularies = {}
     for name in job.problem.vocab_filenames:
         path = pathlib.Path(job.data_dir, name)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
-        vocabularies[name] = digest
+        vocabularies[name] = sha256(path) if path.exists() else None
     return {
         "version": __version__,
         "problem": job.problem.name,

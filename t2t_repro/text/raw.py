@@ -1,15 +1,27 @@
 """Text files: lines in UTF-8, plain or .gz, two files side by side."""
 
+import codecs
+import contextlib
 import gzip
 import os
 import pathlib
+import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 from t2t_repro.errors import UserError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BREAKS = re.compile(r"\s*[\r\n]+\s*")
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARKS = (  # UTF-32's little one begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 
 
 def find(folder: str | os.PathLike, name: str) -> pathlib.Path | None:
@@ -29,21 +41,57 @@ def required(folder: str | os.PathLike, name: str) -> pathlib.Path:
     return path
 
 
+@contextlib.contextmanager
+def opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+    """Opens a file, plain or .gz, to read its bytes.
+
+    Raises:
+        UserError: on a gzip file that is broken, also while it is read.
+    """
+    path = pathlib.Path(path)
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
+            yield stream  # type: ignore[misc]
+    except _BROKEN_GZIP as error:
+        raise UserError(
+            f"Expected {path} to be a whole gzip file. Received: {error}. Get it again."
+        ) from error
+
+
 def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
     r"""Yields a file's lines with their ends, without a leading byte order mark.
 
     A line ends at "\n" alone, so that line numbers agree with `sed` and `wc -l`: the other
     characters that Unicode calls line separators occur inside real sentences.
+
+    Raises:
+        UserError: on gzip that is broken or has no .gz in its name, and on UTF-16 and UTF-32.
     """
-    path = pathlib.Path(path)
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
-            for number, line in enumerate(stream):
-                yield line.removeprefix(_BYTE_ORDER_MARK) if number == 0 else line
-    except _BROKEN_GZIP as error:
+    with opened(path) as stream:
+        for number, line in enumerate(stream):
+            if number == 0:
+                _check_encoding(path, line)
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield line
+
+
+def _check_encoding(path: str | os.PathLike, line: bytes) -> None:
+    """Refuses what the first line shows to be no UTF-8, and names it."""
+    name = os.fspath(path)
+    if line.startswith(_GZIP):
         raise UserError(
-            f"Expected {path} to be a whole gzip file. Received: {error}. Get it again."
-        ) from error
+            f"Expected text in {name}. Received: a gzip file. Give it a name that ends in .gz."
+        )
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if line.startswith(mark)), "")
+    start = line[:1000]
+    zeros = start[::2].count(0), start[1::2].count(0)
+    if not encoding and 4 * max(zeros) > len(start) and not min(zeros):
+        encoding = "UTF-16BE" if zeros[0] else "UTF-16LE"
+    if encoding:
+        raise UserError(
+            f"Expected UTF-8 text in {name}. Received: {encoding}. Convert it: iconv -f "
+            f"{encoding} -t UTF-8 {shlex.quote(name)} > NEW"
+        )
 
 
 def lines(path: str | os.PathLike) -> Iterator[str]:
@@ -64,6 +112,22 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
         yield text.removesuffix("\n").removesuffix("\r")
 
 
+def one_line(text: str, path: str | os.PathLike, number: int) -> str:
+    """Returns a sentence stripped and on one line.
+
+    Raises:
+        UserError: on what text cannot hold.
+    """
+    if "\0" in text:
+        raise UserError(
+            f"Expected text in {os.fspath(path)}. Received: a NUL character at line {number}. "
+            "Leave it out: tr -d '\\000' < FILE > NEW, if the file is text at all."
+        )
+    if "\n" in text or "\r" in text:
+        text = _BREAKS.sub(" ", text)
+    return text.strip()
+
+
 def stripped_lines(
     path: str | os.PathLike,
     *,
@@ -78,9 +142,10 @@ def stripped_lines(
         read: yields the samples of the file.
 
     Raises:
-        UserError: as `lines` does, or if the file has no line, or empty ones alone.
+        UserError: as `lines` does, or if the file has no line, or empty ones alone, or one that
+            holds others which end in "\\r" alone.
     """
-    count, any_text = 0, False
+    count, any_text, text = 0, False, ""
     for line in read(path):
         text = line.strip()
         count, any_text = count + 1, any_text or bool(text)
@@ -88,6 +153,12 @@ def stripped_lines(
     if not any_text and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
+    if count == 1 and "\r" in text:
+        name = os.fspath(path)
+        raise UserError(
+            f"Expected lines of {name} to end in \\n. Received: one line, in which others end in "
+            f"\\r alone. Convert it: tr '\\r' '\\n' < {shlex.quote(name)} > NEW"
+        )
 
 
 def parallel_lines(

@@ -29,6 +29,18 @@ def test_a_missing_file_is_named(raw_dir):
         problem.num_samples(str(raw_dir), Split.EVAL)
 
 
+def test_files_of_other_forms_become_the_problems_own(tmp_path, capsys):
+    for name in ("text2text_tmpdir", "text2text_tmpdir_tokens"):
+        problem, raw = registry.get_problem(name), str(tmp_path / name)
+        lines = "".join(f"one {letter}\tein {letter}\n" for letter in "abcdefghijk")
+        (tmp_path / "a.tsv").write_text(lines)
+        problem.prepare_raw_files(raw, {"train_source": str(tmp_path / "a.tsv"), "dev_size": 3})
+        problem.prepare_raw_files(raw, {})  # and stay without the flags
+        assert problem.num_samples(raw, Split.TRAIN) == 8
+        assert problem.num_samples(raw, Split.EVAL) == 3
+    assert "a.tsv, 8 pairs" in capsys.readouterr().err
+
+
 def test_tokens_come_from_the_users_list(raw_dir, tmp_path_factory):
     data = str(tmp_path_factory.mktemp("data"))
     (raw_dir / "vocab.txt").write_text("red\ngreen\n0\n1\n", encoding="utf-8")

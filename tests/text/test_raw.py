@@ -86,3 +86,30 @@ def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):
     path.write_text("")
     with pytest.raises(UserError, match="Received: an empty file"):
         list(raw.stripped_lines(path, may_be_blank=True))
+
+
+@pytest.mark.parametrize(
+    "content, received",
+    [
+        (
+            "Grüße\n".encode("utf-16"),
+            "UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 '?/.*a b.txt'? >",
+        ),
+        ("Gruss\n".encode("utf-16-le"), "UTF-16LE. Convert it: iconv -f UTF-16LE"),
+        ("Gruss\n".encode("utf-16-be"), "UTF-16BE. Convert it: iconv -f UTF-16BE"),
+        ("Gruss\n".encode("utf-32"), "UTF-32. Convert it: iconv -f UTF-32"),
+        (gzip.compress(b"text\n"), "a gzip file. Give it a name that ends in .gz"),
+    ],
+)
+def test_another_encoding_is_recognised(tmp_path, content, received):
+    with pytest.raises(UserError, match=f"text in .*a b.txt. Received: {received}"):
+        list(raw.lines(write(tmp_path / "a b.txt", content)))
+
+
+def test_lines_of_an_old_macintosh_are_named(tmp_path):
+    with pytest.raises(
+        UserError, match=r"end in \\r alone. Convert it: tr '\\r' '\\n' < .*old > NEW"
+    ):
+        list(raw.stripped_lines(write(tmp_path / "old", b"one\rtwo\r")))
+    assert list(raw.stripped_lines(write(tmp_path / "one", b"one\r\n"))) == ["one"]
+    assert list(raw.stripped_lines(write(tmp_path / "two", b"o\rne\ntwo\n"))) == ["o\rne", "two"]

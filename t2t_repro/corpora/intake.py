@@ -1,0 +1,260 @@
+"""The user's text, of whatever form, becomes the files of a problem: one sentence a line.
+
+Every pair passes once from its file to a spool, and from there to its split; memory holds only what
+may be drawn. raw_record.py remembers what was made of what.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import os
+import pathlib
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+
+from t2t_repro import __version__, progress
+from t2t_repro.corpora import formats, raw_record, splits
+from t2t_repro.corpora.cleaner_en_xx import Pair
+from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share
+from t2t_repro.corpora.request import Corpus, RawText, tempered
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+
+Say = Callable[[str], None]
+
+
+def prepare(
+    tmp_dir: str | os.PathLike,
+    request: RawText,
+    names: Names,
+    seed: int,
+    say: Say = progress.on_stderr,
+) -> None:
+    """Makes the files of a problem in `tmp_dir`, unless they are there as they would be made.
+
+    Args:
+        tmp_dir: the folder; made where there is none.
+        request: which files hold the text.
+        names: {split: (source, target)}: the files to make, of "train", "dev" and "test".
+        seed: decides which pairs are drawn, and which are repeated.
+        say: receives a line for all that is decided.
+
+    Raises:
+        UserError: on text that cannot be read, too little of it, or files that are not ours.
+    """
+    corpora = request.corpora()
+    folder = pathlib.Path(tmp_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (request.test_source or request.test_size):
+        names = {split: names[split] for split in names if split != "test"}
+    before = raw_record.read(folder)
+    own = raw_record.own_files(folder, before, names)
+    raw_files = [RawFile.of(path) for corpus in corpora for path in corpus.paths()]
+    given = {name: value for name, value in dataclasses.asdict(request).items() if value}
+    asked = {"seed": seed, **given}
+    if before:
+        change = before.change(asked, raw_files)
+        if not change and own == set(before.files):
+            say(f"Keeping the raw text in {folder}, which was made of these files.")
+            return
+        say(f"Making the raw text in {folder} again: {change or 'a file is missing'}.")
+    with contextlib.ExitStack() as stack:
+        work = _Work(stack, folder, request, corpora, names, seed, say)
+        shares, left_out, files = work.make()
+        record = Record(__version__, asked, raw_files, shares, left_out, files)
+        for name in own:
+            (folder / name).unlink()
+        record.write(folder)  # before the files get their names: what it lacks is the user's
+    for line in _summary(record):
+        say(line)
+
+
+def _summary(record: Record) -> Iterator[str]:
+    """Yields what was made, for a reader."""
+    for share in record.shares:
+        often = "" if share.weight == 1 else f", each {share.weight:.4g} times: {share.written:,}"
+        yield f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})"
+    if record.left_out:
+        yield f"  left out: {record.left_out:,} training pairs that nearly repeat one of these"
+
+
+class _Spool:
+    """Pairs that pass to a file without a name, which ends with the process, and back."""
+
+    def __init__(self, stack: contextlib.ExitStack, folder: pathlib.Path):
+        self._files = [
+            stack.enter_context(
+                tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", dir=folder)
+            )
+            for _ in range(2)
+        ]
+
+    def add(self, pair: Pair) -> None:
+        for file, text in zip(self._files, pair, strict=True):
+            file.write(text + "\n")
+
+    def __iter__(self) -> Iterator[Pair]:
+        for file in self._files:
+            file.seek(0)
+        for source, target in zip(*self._files, strict=True):
+            yield source[:-1], target[:-1]
+
+
+class _Text:
+    """The two files of a split, which appear when the stack ends."""
+
+    def __init__(self, stack: contextlib.ExitStack, folder: pathlib.Path, names: tuple[str, str]):
+        self._names = names
+        self._files = [stack.enter_context(writing(folder / name, "wb")) for name in names]
+        self._digests = [hashlib.sha256() for _ in names]
+        self._lines = 0
+
+    def add(self, pair: Pair) -> None:
+        for file, digest, text in zip(self._files, self._digests, pair, strict=True):
+            line = f"{text}\n".encode()
+            file.write(line)
+            digest.update(line)
+        self._lines += 1
+
+    def made(self) -> dict[str, Made]:
+        """Returns what the files hold, by name."""
+        return {
+            name: Made(digest.hexdigest(), self._lines)
+            for name, digest in zip(self._names, self._digests, strict=True)
+        }
+
+
+@dataclasses.dataclass
+class _Work:
+    """One request, and what it needs."""
+
+    stack: contextlib.ExitStack
+    folder: pathlib.Path
+    request: RawText
+    corpora: list[Corpus]
+    names: Names
+    seed: int
+    say: Say
+
+    def make(self) -> tuple[list[Share], int, dict[str, Made]]:
+        """Returns what the corpora gave, how many pairs were left out, and the files."""
+        spool = _Spool(self.stack, self.folder)
+        sample = splits.Sample(self._most_drawn(), self.seed)
+        numbers = itertools.count()
+
+        def keep(pair: Pair) -> None:
+            spool.add(pair)
+            sample.add(next(numbers), pair)
+
+        sizes = self._read("train", keep)
+        drawn = self._draw(spool, sum(sizes), sample)
+        files: dict[str, Made] = {}
+        shares = self._train(spool, sizes, drawn, files)
+        for split, part in (("dev", drawn.dev), ("test", drawn.test)):
+            if split not in self.names:
+                continue
+            text = _Text(self.stack, self.folder, self.names[split])
+            if counts := self._read(split, text.add):
+                shares += _shares(self._of(split), counts, counts)
+            else:
+                for pair in part.values():
+                    text.add(pair)
+                shares.append(Share(split, "drawn", len(part), 1.0, len(part), 1.0))
+            files |= text.made()
+        return shares, len(drawn.left_out), files
+
+    def _of(self, split: str) -> list[Corpus]:
+        return [corpus for corpus in self.corpora if corpus.split == split]
+
+    def _read(self, split: str, add: Callable[[Pair], None]) -> list[int]:
+        """Reads the corpora of a split; returns how many pairs each has."""
+        counts = []
+        sides = self.request.sides()
+        for corpus in self._of(split):
+            count = 0
+            pairs = itertools.chain.from_iterable(
+                formats.pairs(source, target, sides) for source, target in corpus.files
+            )
+            for pair in progress.track(pairs, f"Reading {corpus.name}", unit="pairs"):
+                add(pair)
+                count += 1
+            if not count:
+                raise UserError(f"Expected pairs in {corpus.name}. Received: none.")
+            counts.append(count)
+        return counts
+
+    def _most_drawn(self) -> int:
+        """Returns how many pairs may have to be drawn."""
+        request = self.request
+        dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
+        return dev + (request.test_size or 0)
+
+    def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
+        request = self.request
+        dev, test = request.dev_size or 0, request.test_size or 0
+        if not dev and not request.dev_source:
+            dev = splits.default_dev_size(count)
+            self.say(
+                f"Drawing {dev:,} of {count:,} pairs for dev; --dev_size or --dev_source says "
+                "otherwise."
+            )
+        if not dev + test:
+            return splits.Drawn({}, {}, set())
+        if dev + test > splits.most_drawn(count):
+            raise UserError(
+                f"Expected at least as many pairs for training as for dev and test. Received: "
+                f"{count:,} pairs, and {dev + test:,} to draw. Lower --dev_size and --test_size, "
+                "or name files by --dev_source."
+            )
+        pairs = progress.track(spool, "Looking for near duplicates", count, "pairs")
+        drawn = splits.choose(pairs, sample.drawn(), dev, test)
+        if len(drawn.dev) + len(drawn.test) < dev + test:
+            raise UserError(
+                f"Expected {dev + test:,} pairs for dev and test that do not nearly repeat in "
+                f"training. Received: {len(drawn.dev) + len(drawn.test):,} such pairs among those "
+                "drawn. Lower --dev_size and --test_size, or name files by --dev_source."
+            )
+        return drawn
+
+    def _train(
+        self, spool: _Spool, sizes: list[int], drawn: splits.Drawn, files: dict[str, Made]
+    ) -> list[Share]:
+        """Writes the training files; returns what the corpora gave."""
+        corpora, away = self._of("train"), drawn.dev.keys() | drawn.test.keys() | drawn.left_out
+        if self.request.train_temperature:
+            weights = tempered(sizes, self.request.train_temperature)
+            corpora = [
+                dataclasses.replace(corpus, weight=weight)
+                for corpus, weight in zip(corpora, weights, strict=True)
+            ]
+        chance = random.Random(f"weights {self.seed}").random
+        text = _Text(self.stack, self.folder, self.names["train"])
+        pairs = enumerate(progress.track(spool, "Writing", sum(sizes), "pairs"))
+        kept, written = [], []
+        for corpus, size in zip(corpora, sizes, strict=True):
+            whole, part = divmod(corpus.weight, 1)
+            kept.append(0)
+            written.append(0)
+            for number, pair in itertools.islice(pairs, size):
+                if number in away:
+                    continue
+                kept[-1] += 1
+                for _ in range(int(whole) + (part > 0 and chance() < part)):
+                    text.add(pair)
+                    written[-1] += 1
+        next(pairs, None)  # ends the report
+        if not sum(written):
+            raise UserError("Expected pairs for training. Received: none are left.")
+        files |= text.made()
+        return _shares(corpora, kept, written)
+
+
+def _shares(corpora: Sequence[Corpus], kept: list[int], written: list[int]) -> list[Share]:
+    """Returns what the corpora of a split gave to it."""
+    total = max(sum(written), 1)
+    return [
+        Share(corpus.split, corpus.name, pairs, corpus.weight, count, count / total)
+        for corpus, pairs, count in zip(corpora, kept, written, strict=True)
+    ]

@@ -1,0 +1,133 @@
+"""What the intake made of what, in raw-text.json beside it: so that it is made once, and no file of
+the user's is replaced."""
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_repro import schema
+from t2t_repro.errors import UserError
+from t2t_repro.files import sha256, write_text_atomic
+
+NAME = "raw-text.json"
+Names = Mapping[str, tuple[str, str]]  # of the two files of each split
+
+
+@dataclasses.dataclass(frozen=True)
+class RawFile:
+    """A file of the user's, which was read."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike) -> "RawFile":
+        """Returns it as it is now."""
+        return cls(os.path.abspath(path), sha256(path), os.path.getsize(path))
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What a corpus gave to its split: how many of its pairs are written, how often."""
+
+    split: str
+    corpus: str
+    pairs: int
+    weight: float
+    written: int
+    share: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A file that was made."""
+
+    sha256: str
+    lines: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What was made of what.
+
+    Attributes:
+        version: of the program.
+        request: the flags that were given, and the seed.
+        raw_files: what was read.
+        shares: of the corpora.
+        left_out: how many training pairs nearly repeat one that was drawn.
+        files: what was made, by name.
+    """
+
+    version: str
+    request: dict[str, Any]
+    raw_files: list[RawFile]
+    shares: list[Share]
+    left_out: int
+    files: dict[str, Made]
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Replaces the record in `folder`."""
+        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
+        write_text_atomic(folder / NAME, text + "\n")
+
+    def change(self, request: Mapping[str, Any], raw_files: list[RawFile]) -> str:
+        """Returns what is not as it was when the files were made; "": nothing."""
+        for name in dict.fromkeys([*self.request, *request]):
+            before, after = self.request.get(name), request.get(name)
+            if before != after:
+                flag = "random_seed" if name == "seed" else name
+                return f"--{flag} is {after}, and was {before}"
+        known = {file.path: file.sha256 for file in self.raw_files}
+        for file in raw_files:
+            if known.get(file.path) != file.sha256:
+                return f"{file.path} {'has changed since' if file.path in known else 'is new'}"
+        return "" if len(known) == len(raw_files) else "there are fewer files"
+
+
+def read(folder: pathlib.Path) -> Record | None:
+    """Returns the record in `folder`; None: there is none.
+
+    Raises:
+        UserError: if it cannot be understood.
+    """
+    if not (folder / NAME).exists():
+        return None
+    return schema.read(folder / NAME, Record, "Delete it, and the text beside it if it was made.")
+
+
+def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[str]:
+    """Returns which files in `folder` were made here.
+
+    Args:
+        folder: the folder.
+        record: what lies in it.
+        names: of the files that are to be made.
+
+    Raises:
+        UserError: if one that is in the way was not made, or was changed since.
+    """
+    made = record.files if record else {}
+    own = set()
+    for name in dict.fromkeys([*made, *itertools.chain.from_iterable(names.values())]):
+        for path in (folder / name, folder / f"{name}.gz"):
+            if not path.exists():
+                continue
+            if path.name not in made:
+                raise UserError(
+                    f"Expected no {path.name} in {str(folder)!r} but one made by --train_source. "
+                    "Received: one of your own. Leave out --train_source, or name another "
+                    "--tmp_dir."
+                )
+            if sha256(path) != made[path.name].sha256:
+                raise UserError(
+                    f"Expected {path} as it was made. Received: another text. Leave out "
+                    "--train_source to take it as it is, or delete it to have it made again."
+                )
+            own.add(path.name)
+    return own

@@ -1,0 +1,99 @@
+"""Dev and test drawn out of a corpus, so that no pair of theirs nearly repeats in training.
+
+Many more pairs are drawn than needed, the corpus passes by these once, and those that stand alone
+are taken; so nothing is lost for training. Where too few stand alone, those with the fewest near
+duplicates are, and these are left out. Memory holds what was drawn.
+"""
+
+import dataclasses
+import heapq
+import random
+from collections.abc import Iterable
+
+from t2t_repro.corpora.cleaner_en_xx import Pair
+from t2t_repro.corpora.near_duplicates import Index
+
+DEV_SHARE, MOST_DEV = 0.05, 2000
+_LEAST_TRAIN = 0.5  # of the pairs, at least so much stays
+_MANY = 10  # near duplicates, of which a pair has too many to be taken
+
+
+class Sample:
+    """Pairs drawn at random from a stream, each as likely as any other.
+
+    Args:
+        wanted: how many dev and test need together.
+        seed: decides which.
+    """
+
+    def __init__(self, wanted: int, seed: int):
+        self._capacity = 2 * wanted + 1000
+        self._draw = random.Random(f"splits {seed}").random
+        self._drawn: list[tuple[float, int, Pair]] = []
+
+    def add(self, number: int, pair: Pair) -> None:
+        """Passes the next pair; one with an empty side is never drawn."""
+        rank = -self._draw()
+        if len(self._drawn) < self._capacity:
+            if all(pair):
+                heapq.heappush(self._drawn, (rank, number, pair))
+        elif rank > self._drawn[0][0] and all(pair):
+            heapq.heapreplace(self._drawn, (rank, number, pair))
+
+    def drawn(self) -> list[tuple[int, Pair]]:
+        """Returns (number, pair), in random order."""
+        return [(number, pair) for _, number, pair in sorted(self._drawn, reverse=True)]
+
+
+@dataclasses.dataclass
+class Drawn:
+    """Which pairs go where, by number; all others are training's."""
+
+    dev: dict[int, Pair]
+    test: dict[int, Pair]
+    left_out: set[int]
+
+
+def default_dev_size(count: int) -> int:
+    """Returns how many pairs of a corpus of `count` dev gets."""
+    return max(1, min(MOST_DEV, int(count * DEV_SHARE)))
+
+
+def most_drawn(count: int) -> int:
+    """Returns how many of `count` pairs dev and test may have together."""
+    return int(count * (1 - _LEAST_TRAIN))
+
+
+def choose(
+    corpus: Iterable[Pair], candidates: list[tuple[int, Pair]], dev: int, test: int
+) -> Drawn:
+    """Returns the splits; they may be smaller than asked for, where the corpus repeats itself.
+
+    Args:
+        corpus: all pairs, in order.
+        candidates: (number, pair) of those that were drawn.
+        dev: how many pairs dev is to have.
+        test: the same for test.
+    """
+    sources = Index(pair[0] for _, pair in candidates)
+    targets = Index(pair[1] for _, pair in candidates)
+    repeats: list[list[int]] = [[] for _ in candidates]
+    for number, (source, target) in enumerate(corpus):
+        for place in {*sources.near(source), *targets.same(target)}:
+            if candidates[place][0] != number and len(repeats[place]) <= _MANY:
+                repeats[place].append(number)
+    chosen: dict[int, Pair] = {}
+    left_out: set[int] = set()
+    for place in sorted(range(len(candidates)), key=lambda place: len(repeats[place])):
+        number, pair = candidates[place]
+        if len(chosen) == dev + test or len(repeats[place]) > _MANY:
+            break
+        if number not in left_out and chosen.keys().isdisjoint(repeats[place]):
+            chosen[number] = pair
+            left_out.update(repeats[place])
+    order = list(chosen)
+    random.Random(len(order)).shuffle(order)  # pairs that stand alone come first
+    tests = min(test, len(order) * test // max(dev + test, 1))
+    parts = sorted(order[tests:]), sorted(order[:tests])
+    dev_part, test_part = ({number: chosen[number] for number in part} for part in parts)
+    return Drawn(dev_part, test_part, left_out)

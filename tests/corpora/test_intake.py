@@ -1,0 +1,183 @@
+import gzip
+import json
+
+import pytest
+
+from t2t_repro.corpora import intake
+from t2t_repro.corpora.request import RawText
+from t2t_repro.errors import UserError
+
+NAMES = {
+    "train": ("inputs.train.txt", "targets.train.txt"),
+    "dev": ("inputs.eval.txt", "targets.eval.txt"),
+    "test": ("inputs.test.txt", "targets.test.txt"),
+}
+SEED = 7
+
+
+def run(tmp_path, seed=SEED, **flags):
+    """Makes the files in raw; returns what was said."""
+    said = []
+    intake.prepare("raw", RawText(**flags), NAMES, seed, said.append)
+    return said
+
+
+def made(tmp_path):
+    return {path.name: path.read_bytes() for path in (tmp_path / "raw").iterdir()}
+
+
+def pairs(tmp_path, split):
+    sides = ((tmp_path / "raw" / name).read_text().splitlines() for name in NAMES[split])
+    return list(zip(*sides, strict=True))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("big", 80), ("small", 20), ("dev", 3)):
+        lines = [f"{name} word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(count)]
+        text = "".join(f"{line}\t{line.upper()}\n" for line in lines)
+        (tmp_path / f"{name}.tsv").write_text(text)
+    return tmp_path
+
+
+def test_files_become_those_of_the_problem(folder):
+    said = run(folder, train_source="big.tsv,small.tsv", dev_source="dev.tsv")
+    assert sorted(made(folder)) == sorted([*NAMES["train"], *NAMES["dev"], "raw-text.json"])
+    train = pairs(folder, "train")
+    assert len(train) == 100 and train[80] == ("small wordaa", "SMALL WORDAA")
+    assert pairs(folder, "dev")[2] == ("dev wordac", "DEV WORDAC")
+    assert said == [
+        "  train: big.tsv, 80 pairs (80.0%)",
+        "  train: small.tsv, 20 pairs (20.0%)",
+        "  dev: dev.tsv, 3 pairs (100.0%)",
+    ]
+    record = json.loads(made(folder)["raw-text.json"])
+    assert record["files"]["inputs.train.txt"]["lines"] == 100
+    assert [share["share"] for share in record["shares"]] == [0.8, 0.2, 1.0]
+
+
+def test_dev_and_test_are_drawn(folder):
+    said = run(folder, train_source="big.tsv,small.tsv", test_size=11)
+    assert said[0].startswith("Drawing 5 of 100 pairs for dev; --dev_size or --dev_source says")
+    parts = [pairs(folder, split) for split in NAMES]
+    assert [len(part) for part in parts] == [84, 5, 11]
+    assert len(set().union(*parts)) == 100
+    assert "  test: drawn, 11 pairs (100.0%)" in said
+    before = made(folder)
+    said = run(folder, train_source="big.tsv,small.tsv", dev_size=5, seed=8)
+    assert said[0] == "Making the raw text in raw again: --random_seed is 8, and was 7."
+    assert "inputs.test.txt" not in made(folder)
+    assert made(folder)["inputs.eval.txt"] != before["inputs.eval.txt"]
+
+
+@pytest.mark.parametrize(
+    "flags, written",
+    [
+        ({"train_weights": "1,2.5"}, {"big": 80, "small": (42, 58)}),
+        ({"train_weights": "0.5,3"}, {"big": (30, 50), "small": 60}),
+        ({"train_temperature": 2.0}, {"big": 80, "small": 40}),
+    ],
+)
+def test_corpora_have_weights(folder, flags, written):
+    flags |= {"train_source": "big.tsv,small.tsv", "dev_source": "dev.tsv"}
+    run(folder, **flags)
+    before = made(folder)
+    text = before["inputs.train.txt"].decode()
+    shares = json.loads(before["raw-text.json"])["shares"][:2]
+    for share, (name, count) in zip(shares, written.items(), strict=True):
+        least, most = count if isinstance(count, tuple) else (count, count)
+        assert least <= share["written"] == text.count(name) <= most
+        assert share["share"] == pytest.approx(text.count(name) / text.count("\n"))
+    (folder / "raw" / "raw-text.json").write_text("{}")
+    for path in (folder / "raw").iterdir():
+        path.unlink()
+    run(folder, **flags)
+    assert made(folder) == before
+
+
+def test_nothing_is_done_twice_and_changes_are_named(folder):
+    flags = {"train_source": "big.tsv", "dev_size": 4}
+    run(folder, **flags)
+    before = made(folder)
+    assert run(folder, **flags) == ["Keeping the raw text in raw, which was made of these files."]
+    assert made(folder) == before
+    said = run(folder, **flags, test_size=3)
+    assert said[0] == "Making the raw text in raw again: --test_size is 3, and was None."
+    with open(folder / "big.tsv", "a") as file:
+        file.write("one more\teins mehr\n")
+    said = run(folder, **flags, test_size=3)
+    assert said[0].endswith("big.tsv has changed since.")
+    assert sum(len(pairs(folder, split)) for split in NAMES) == 81
+    (folder / "raw" / "inputs.eval.txt").unlink()  # as after a kill between two names
+    assert run(folder, **flags, test_size=3)[0].endswith("again: a file is missing.")
+    assert run(folder, **flags)[0].endswith("--test_size is None, and was 3.")
+    assert set(made(folder)) == {"raw-text.json", *NAMES["train"], *NAMES["dev"]}
+
+
+def test_files_of_a_pattern_are_counted(folder):
+    for name in ("x1.tsv", "x2.tsv"):
+        (folder / name).write_text((folder / "big.tsv").read_text().replace("big", name[:2]))
+    run(folder, train_source="x*.tsv", dev_size=4)
+    (folder / "x2.tsv").unlink()
+    said = run(folder, train_source="x*.tsv", dev_size=4)
+    assert said[0].endswith("again: there are fewer files.")
+    (folder / "x3.tsv").write_text("one\teins\n")
+    assert run(folder, train_source="x*.tsv", dev_size=4)[0].endswith("x3.tsv is new.")
+
+
+@pytest.mark.parametrize("name", ["inputs.train.txt", "targets.eval.txt", "inputs.train.txt.gz"])
+def test_a_file_of_the_users_is_never_replaced(folder, name):
+    (folder / "raw").mkdir()
+    content = gzip.compress(b"mine\n") if name.endswith(".gz") else b"mine\n"
+    (folder / "raw" / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"Expected no {name} in 'raw' but one made by --train_sou"):
+        run(folder, train_source="big.tsv")
+    assert made(folder) == {name: content}
+
+
+def test_a_test_set_of_the_users_stays_beside(folder):
+    (folder / "raw").mkdir()
+    (folder / "raw" / "inputs.test.txt").write_bytes(b"mine\n")
+    run(folder, train_source="big.tsv")
+    assert made(folder)["inputs.test.txt"] == b"mine\n"
+    with pytest.raises(UserError, match="Expected no inputs.test.txt"):
+        run(folder, train_source="big.tsv", test_size=3)
+
+
+def test_a_made_file_that_was_changed_is_not_replaced(folder):
+    run(folder, train_source="big.tsv")
+    (folder / "raw" / "inputs.train.txt").write_text("mended\n")
+    before = made(folder)
+    for size in (None, 9):
+        with pytest.raises(UserError, match="raw/inputs.train.txt as it was made. Received: anoth"):
+            run(folder, train_source="big.tsv", dev_size=size)
+    assert made(folder) == before
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({"dev_size": 41}, "80 pairs, and 41 to draw. Lower --dev_size"),
+        ({"dev_size": 20, "test_size": 21}, "80 pairs, and 41 to draw"),
+        ({"dev_source": "bad.tsv"}, "Expected 2 columns at line 2 of bad.tsv"),
+        ({"dev_source": "head.tsv"}, "Expected pairs in head.tsv. Received: none"),
+        ({"train_source": "same.tsv"}, "5 pairs for dev and test .* Received: 0 such pairs"),
+    ],
+)
+def test_what_fails_leaves_all_as_it_was(folder, flags, message):
+    (folder / "bad.tsv").write_text("a\tb\nc\n")
+    (folder / "head.tsv").write_text("source\ttarget\n")
+    (folder / "same.tsv").write_text("once and again\timmer wieder\n" * 100)
+    run(folder, train_source="small.tsv")
+    before = made(folder)
+    with pytest.raises(UserError, match=message):
+        run(folder, **{"train_source": "big.tsv", **flags})
+    assert made(folder) == before
+
+
+def test_a_broken_record_is_named(folder):
+    run(folder, train_source="big.tsv")
+    (folder / "raw" / "raw-text.json").write_text('{"version": 3}')
+    with pytest.raises(UserError, match="version in raw/raw-text.json .* Delete it, and the text"):
+        run(folder, train_source="big.tsv")
