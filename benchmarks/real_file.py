@@ -182,7 +182,7 @@ def by_saved_model(path: pathlib.Path, threads: int) -> Translate:
 def _settings(args: flags.FlagValues, run: TrainedRun) -> Any:
     from t2t_repro.decoding.settings import DecodeHParams
 
-    return DecodeHParams.parse(args.decode_hparams, run.problem.decode_hparams)
+    return DecodeHParams.of(run.problem, args.decode_hparams)
 
 
 def _lines(path: Any) -> list[str]:

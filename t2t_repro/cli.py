@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import fields
+from t2t_repro import fields, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
@@ -137,25 +137,10 @@ def run(
     define_flags(args)
     own = set(args)
     try:
-        _prepare_streams()
-        if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
-            print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
-            sys.exit(0)
-        argv = _set_inert_aside(name, argv, own)
-        rest = args([name, *argv])[1:]
-        if rest:
-            raise UserError(
-                f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help "
-                "lists the flags."
-            )
-        _check_numbers(args, own)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        if "t2t_usr_dir" in own and args.t2t_usr_dir:
-            from t2t_repro.interop import usr_dir
-
-            usr_dir.load(args.t2t_usr_dir)
-        main(args)
-        sys.stdout.flush()
+        with user_code.blaming(KeyboardInterrupt):
+            _prepare_streams()
+            _run(name, doc, args, main, argv)
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (UserError, flags.Error, OSError) as error:
@@ -164,6 +149,33 @@ def run(
         _leave(f"{name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
         _leave(f"{name}: interrupted", 130)
+
+
+def _run(
+    name: str,
+    doc: str | None,
+    args: flags.FlagValues,
+    main: Callable[[flags.FlagValues], None],
+    argv: list[str],
+) -> None:
+    own = set(args)
+    if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
+        print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
+        sys.exit(0)
+    argv = _set_inert_aside(name, argv, own)
+    rest = args([name, *argv])[1:]
+    if rest:
+        raise UserError(
+            f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
+            "the flags."
+        )
+    _check_numbers(args, own)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if "t2t_usr_dir" in own and args.t2t_usr_dir:
+        from t2t_repro.interop import usr_dir
+
+        usr_dir.load(args.t2t_usr_dir)
+    main(args)
 
 
 def _prepare_streams() -> None:

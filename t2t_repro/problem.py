@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from t2t_repro import declared
 from t2t_repro.errors import UserError
 from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS, ByteTextEncoder, TokenTextEncoder
@@ -59,6 +60,10 @@ class Problem:
     name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
     was_reversed = False
     random_seed = 429459  # of problems that draw their samples; T2T's default
+
+    def __init_subclass__(cls, **more: Any):
+        super().__init_subclass__(**more)
+        declared.guard(cls)
 
     def __new__(cls, was_reversed: bool = False):
         reverse = was_reversed and not cls.was_reversed

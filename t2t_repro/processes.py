@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from t2t_repro import user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -124,7 +125,8 @@ def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> No
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:
-        writer.send(function(*arguments))
+        with user_code.blaming():
+            writer.send(function(*arguments))
     except (UserError, OSError) as error:
         print(error, flush=True)
         sys.exit(2)

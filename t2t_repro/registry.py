@@ -9,9 +9,9 @@ import importlib.util
 import pathlib
 import pkgutil
 import sys
-import traceback
 from collections.abc import Callable
 
+from t2t_repro import user_code
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.names import snake_case
@@ -45,6 +45,11 @@ def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> t
         name: of the problem; "": the class's in snake case, as T2T's `default_name`.
         take_over: take the name even from this package's catalogue.
     """
+    if not isinstance(cls, type) or not hasattr(cls, "was_reversed"):
+        raise UserError(
+            "Expected a subclass of t2t_repro.problem.Problem to register. Received: "
+            f"{user_code.shown(cls)}{user_code.definition(cls)}. Derive it from one."
+        )
     name = name or snake_case(cls.__name__)
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
     return _register(_PROBLEMS, "problem", name, cls, take_over)
@@ -59,7 +64,13 @@ def get_hparams(name: str, overrides: str = "") -> HParams:
     _load_catalogue("hparams")
     if name not in _HPARAMS:
         raise unknown("hparams set", name, _HPARAMS)
-    return _HPARAMS[name]().override(overrides)
+    hparams = _HPARAMS[name]()
+    if not isinstance(hparams, HParams):
+        raise UserError(
+            f"Expected the hparams set {name} to return HParams. Received: "
+            f"{user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it there."
+        )
+    return hparams.override(overrides)
 
 
 def get_problem(name: str):
@@ -107,26 +118,22 @@ def load_usr_dir(path: str) -> None:
         )
     _load_catalogue("hparams")
     _load_catalogue("problems")
-    module_name = USR_DIR_PREFIX + folder.name
+    if folder.name in (__package__, "tensor2tensor"):
+        raise UserError(
+            "Expected --t2t_usr_dir to be a folder with a name of its own: inside, the modules of "
+            f"{folder.name} are imported by that one. Received: {path!r}. Rename it."
+        )
+    module_name = USR_DIR_PREFIX + folder.name.replace(".", "_")
     loaded = sys.modules.get(module_name)
     if loaded is not None and loaded.__file__ == str(init):
         return
+    user_code.add(folder)
     try:
         _import_from(module_name, folder)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise UserError(
-            f"Expected --t2t_usr_dir={path} to be importable. Received: "
-            f"{type(error).__name__}: {error}{_line_in(folder, error)}. Mend your module."
-        ) from error
-
-
-def _line_in(folder: pathlib.Path, error: Exception) -> str:
-    """Returns ", at FILE line N" for the last line under `folder` that led to `error`, or ""."""
-    frames = traceback.extract_tb(error.__traceback__)
-    mine = [f for f in frames if pathlib.Path(f.filename).is_relative_to(folder)]
-    return f", at {mine[-1].filename} line {mine[-1].lineno}" if mine else ""
+    except (Exception, SystemExit) as error:
+        raise user_code.fault(f"--t2t_usr_dir={path} to be importable", error) from error
 
 
 def _register(table: dict, kind: str, name: str, value, take_over: bool):

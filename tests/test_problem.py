@@ -9,6 +9,7 @@ import pytest
 from t2t_repro import problem
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
+from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
 
@@ -61,10 +62,11 @@ def test_reversed_swaps_sides_and_shares_files(tmp_path):
 
     class TwoVocabularies(Toy):
         def feature_encoders(self, data_dir):
-            return {"inputs": "english", "targets": "german"}
+            return {"inputs": english, "targets": german}
 
+    english, german = TokenTextEncoder(None, vocab_list=["a"]), ByteTextEncoder()
     encoders = TwoVocabularies(was_reversed=True).feature_encoders("")
-    assert encoders == {"inputs": "german", "targets": "english"}
+    assert encoders == {"inputs": german, "targets": english}
 
 
 def test_vocabulary_is_built_once_and_shared(tmp_path):

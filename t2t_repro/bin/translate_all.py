@@ -68,7 +68,7 @@ class TranslateAllRequest:
         beams = {"beam_size": self.beam_size, "alpha": self.alpha}
         given = [f"{name}={value}" for name, value in beams.items() if value is not None]
         text = ",".join([*given, *filter(None, [self.decode_hparams])])
-        settings = DecodeHParams.parse(text, problem.decode_hparams)
+        settings = DecodeHParams.of(problem, text)
         for name in ("shards", "return_token_scores"):
             if getattr(settings, name) != getattr(DecodeHParams(), name):
                 raise UserError(

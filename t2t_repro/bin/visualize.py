@@ -136,7 +136,7 @@ def attention(request: Request, source: str) -> list[Path]:
     from t2t_repro.decoding.settings import DecodeHParams
 
     run, folder = request.run, request.folder
-    settings = DecodeHParams.parse(request.decode_hparams or "", run.problem.decode_hparams)
+    settings = DecodeHParams.of(run.problem, request.decode_hparams)
 
     import numpy as np
 

@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import registry, user_code
 from t2t_repro.data import blocks
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
@@ -149,11 +149,13 @@ class _Texts:
     tmp_dir: str
 
     def __call__(self, _: None) -> Iterator[list[str]]:
-        problem = self.load().forward()
-        assert isinstance(problem, Text2TextProblem), problem
-        while other := problem.use_vocab_from_other_problem:
-            problem = other
-        return batched(problem.generate_text_for_vocab(self.data_dir, self.tmp_dir), blocks.TEXTS)
+        with user_code.blaming():  # here, for another process gets no traceback
+            problem = self.load().forward()
+            assert isinstance(problem, Text2TextProblem), problem
+            while other := problem.use_vocab_from_other_problem:
+                problem = other
+            texts = problem.generate_text_for_vocab(self.data_dir, self.tmp_dir)
+            yield from batched(texts, blocks.TEXTS)
 
 
 @dataclasses.dataclass
@@ -172,16 +174,17 @@ class _Samples:
         return blocks.is_encoded_by_sample(self.load())
 
     def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
+        with user_code.blaming():
+            yield from blocks.numbered(itertools.islice(self._samples(), self.most))
+
+    def _samples(self) -> Iterable[Sample]:
         problem = self.load().forward()
         problem.random_seed = self.seed
         where = self.data_dir, self.tmp_dir, self.source
-        samples: Iterable[Sample]
         if self.encodes_apart():
             assert isinstance(problem, Text2TextProblem), problem
-            samples = problem.generate_samples(*where)
-        else:
-            samples = problem.generate_encoded_samples(*where)
-        return blocks.numbered(itertools.islice(samples, self.most))
+            return problem.generate_samples(*where)
+        return problem.generate_encoded_samples(*where)
 
 
 @dataclasses.dataclass

@@ -12,6 +12,7 @@ import os
 import pathlib
 from collections.abc import Callable
 
+from t2t_repro import user_code
 from t2t_repro.data import journal, records
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
@@ -51,7 +52,7 @@ def generate_data(
     machine, problem = machine or Local(), job.problem
     if job.options:
         os.makedirs(job.tmp_dir, exist_ok=True)  # to lock it
-    with locked(_existing(job.tmp_dir), report):
+    with user_code.blaming(), locked(_existing(job.tmp_dir), report):
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
     with locked(_existing(job.data_dir, job.tmp_dir), report):
@@ -63,7 +64,7 @@ def generate_data(
         todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
         summary = _read_summary(job)
         try:
-            with machine:
+            with user_code.blaming(), machine:
                 if todo:
                     problem.prepare_vocabulary(
                         job.data_dir,

@@ -86,7 +86,7 @@ class DecodeRequest:
         """Returns the decode hparams: the problem's own, less what was asked for instead."""
         from t2t_repro.decoding.settings import DecodeHParams
 
-        settings = DecodeHParams.parse(self.decode_hparams or "", problem.decode_hparams)
+        settings = DecodeHParams.of(problem, self.decode_hparams)
         named = {"shards": "decode_shards", "shard_id": "worker_id"}
         given = {name: getattr(self, flag) for name, flag in named.items() if flag in self.given}
         return dataclasses.replace(settings, **given)

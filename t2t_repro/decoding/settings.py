@@ -6,8 +6,9 @@ It loads nothing heavy, so that a wrong one is answered at once.
 import dataclasses
 from typing import Annotated
 
-from t2t_repro import fields
+from t2t_repro import fields, user_code
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.problem import Problem
 
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 T2T_BATCH_SIZE = 32
@@ -222,6 +223,20 @@ class DecodeHParams:
     def shard_suffix(self) -> str:
         """What stands behind the names of a shard's files: "002", or "" where there is one."""
         return f"{self.shard_id:03d}" if self.shards > 1 else ""
+
+    @classmethod
+    def of(cls, problem: Problem, text: str | None) -> "DecodeHParams":
+        """Returns how a problem decodes, with what the user gave applied; see `parse`.
+
+        Raises:
+            UserError: as `parse`; it names the line of a problem of the user's that is wrong.
+        """
+        try:
+            cls.parse(problem.decode_hparams)
+        except UserError as error:
+            where = user_code.member(type(problem), "decode_hparams")
+            raise UserError(f"{error} It is in decode_hparams of {problem.name}{where}.") from error
+        return cls.parse(text or "", problem.decode_hparams)
 
     @classmethod
     def parse(cls, text: str, defaults: str = "") -> "DecodeHParams":

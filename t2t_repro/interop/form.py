@@ -68,7 +68,7 @@ class ExportRequest:
         """Returns how to decode: the problem's own way, less what was asked for instead."""
         from t2t_repro.decoding.settings import DecodeHParams
 
-        return DecodeHParams.parse(self.decode_hparams or "", problem.decode_hparams)
+        return DecodeHParams.of(problem, self.decode_hparams)
 
     @property
     def is_measured(self) -> bool:

@@ -10,12 +10,11 @@ import importlib
 import importlib.machinery
 import pathlib
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import registry, user_code
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.interop import t2t_modules
 
@@ -40,11 +39,8 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
     warn = warn or _say
     folder = pathlib.Path(path).expanduser().resolve()
     before = set(sys.modules)
-    try:
-        with _imports(folder, warn):
-            registry.load_usr_dir(path)
-    except Unsupported as error:
-        raise UserError(f"{error}{_where(error, folder)}") from error
+    with user_code.blaming(), _imports(folder, warn):
+        registry.load_usr_dir(path)
     if _TOP in set(sys.modules) - before:
         warn(
             "tensor2tensor is installed, and your package imports it: what it registers there is "
@@ -170,15 +166,11 @@ class _OwnName:
         module.__spec__ = self.specs[module.__name__]
 
 
-def _where(error: Exception, folder: pathlib.Path) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    mine = [f for f in frames if pathlib.Path(f.filename).is_relative_to(folder)]
-    return f" ({mine[-1].filename} line {mine[-1].lineno})" if mine else ""
-
-
 def _late_imports(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, int]]:
     """The imports of tensor2tensor inside functions: they run when the finder is gone."""
-    for file in sorted(folder.rglob("*.py")):
+    modules = [m for name, m in sys.modules.items() if name.startswith(registry.USR_DIR_PREFIX)]
+    files = {pathlib.Path(module.__file__) for module in modules if module.__file__}
+    for file in sorted(file for file in files if file.is_relative_to(folder)):
         tree = ast.parse(file.read_bytes())
         functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
         for node in {node for function in functions for node in ast.walk(function)}:

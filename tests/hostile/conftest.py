@@ -9,6 +9,8 @@ import traceback
 
 import pytest
 
+from t2t_repro import registry, user_code
+
 PROBLEM = "algorithmic_reverse_binary40_test"
 HERE = pathlib.Path(__file__).parent
 
@@ -100,3 +102,49 @@ def trained(tmp_path_factory) -> pathlib.Path:
 def run(trained, tmp_path) -> pathlib.Path:
     """A copy of that run, to break."""
     return pathlib.Path(shutil.copytree(trained / "run", tmp_path / "run"))
+
+
+TOP = """from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem, Text2TextProblem
+from t2t_repro.registry import get_hparams, register_hparams, register_problem
+
+class Odd:
+    def __repr__(self):
+        raise ValueError("no")
+
+class Broken(Exception):
+    def __str__(self):
+        raise ValueError("no")
+
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Writes a package and returns (its folder, the place of the line that says # here)."""
+    registry.list_problems(), registry.list_hparams()  # the catalogues are loaded
+    monkeypatch.setattr(registry, "_PROBLEMS", dict(registry._PROBLEMS))
+    monkeypatch.setattr(registry, "_HPARAMS", dict(registry._HPARAMS))
+    monkeypatch.setattr(user_code, "_PLACES", set())
+
+    def write(text, name="package"):
+        folder = tmp_path / name
+        folder.mkdir()
+        file = folder / "__init__.py"
+        file.write_text(TOP + text)
+        lines = (TOP + text).split("\n")
+        here = [number for number, line in enumerate(lines, 1) if line.endswith("# here")]
+        return folder, f"{file} line {here[0]}" if here else str(file)
+
+    yield write
+    for name in [name for name in sys.modules if name.startswith(registry.USR_DIR_PREFIX)]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def datagen_flags(tmp_path):
+    """Returns a function that says how to make the data of a package's user_case."""
+    return lambda folder: [
+        *("--problem=user_case", "--num_concurrent_processes=1", f"--t2t_usr_dir={folder}"),
+        *(f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path / 'raw'}"),
+    ]
