@@ -9,6 +9,10 @@ without n-best, and everything that is wrong: no JSON, wrong types, too long, bi
 that break off. It counts answers of the right status, answers that belong to another question, and
 translations that differ from the one that was made alone (two hypotheses that tie to float32's last
 digits); and reads the server's memory every few seconds. It ends after --seconds, or --requests.
+
+With --hostile=32 the clients send what is right alone, first --quiet_seconds by themselves, and
+then beside 32 that are slow, huge, malformed or hang (hostile_clients.py): the p99 of the second
+time has to be within twice that of the first.
 """
 
 import argparse
@@ -30,6 +34,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 TIMEOUT = 60.0  # seconds that a client waits; the server answers 504 before
+RIGHT = 0.67  # of the requests, without --hostile
 TIE = 1e-3  # scores of the same text, alone and in a batch, differ less
 
 
@@ -157,14 +162,16 @@ def check(body: dict[str, Any], answer: Any, alone: dict[str, tuple], seen: Seen
             seen.unexpected["wrong n_best"] += 1
 
 
-def client(number: int, server: Server, alone: dict, seen: Seen, going: Callable) -> None:
-    """Sends one request after another while `going()`."""
+def client(
+    number: int, server: Server, alone: dict, seen: Seen, going: Callable, right: float
+) -> None:
+    """Sends one request after another while `going()`, a share of which is right."""
     rng, sentences = random.Random(number), list(alone)
     bad, broken = bad_requests("word " * 400), broken_connections(sentences[0])
     while going():
-        draw = rng.random()
+        draw = rng.random() * RIGHT / right
         try:
-            if draw < 0.67:
+            if draw < RIGHT:
                 body = valid(rng, sentences)
                 start = time.perf_counter()
                 status, answer = server.ask("POST", "/translate", json.dumps(body).encode())
@@ -190,9 +197,9 @@ def client(number: int, server: Server, alone: dict, seen: Seen, going: Callable
                     seen.kinds[kind] += 1
         except Exception as error:  # whatever it is, it is counted, and the client goes on
             with seen.lock:  # a large body may be refused before all of it is sent
-                allowed = draw >= 0.67 and kind == "large body" and isinstance(error, OSError)
+                allowed = draw >= RIGHT and kind == "large body" and isinstance(error, OSError)
                 counts = seen.kinds if allowed else seen.unexpected
-                counts[f"{kind if draw >= 0.67 else 'valid'}: {type(error).__name__}"] += 1
+                counts[f"{kind if draw >= RIGHT else 'valid'}: {type(error).__name__}"] += 1
         with seen.lock:
             seen.requests += 1
 
@@ -226,6 +233,8 @@ def main() -> None:
     parser.add_argument("--text", required=True, help="sentences, one a line")
     parser.add_argument("--sentences", type=int, default=200, help="how many of them")
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--hostile", type=int, default=0, help="clients that are hostile")
+    parser.add_argument("--quiet_seconds", type=float, default=60.0, help="before they come")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--requests", type=int, default=1_000_000, help="end after so many")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two readings")
@@ -247,6 +256,8 @@ def main() -> None:
     print(f"{ties} of {report['sentences']} translations tied, and fell otherwise.")
     if any(report[name] for name in ("wrong_pairings", "unexpected", "crashed", "exit_code")):
         sys.exit(1)
+    if report.get("p99_ratio", 0) > 2:
+        sys.exit("Expected the p99 within twice that of the quiet server.")
 
 
 def slope(readings: list[dict[str, float]]) -> float | None:
@@ -256,6 +267,44 @@ def slope(readings: list[dict[str, float]]) -> float | None:
         return None
     seconds, memory = ([r[name] for r in late] for name in ("seconds", "resident_mib"))
     return round(60 * statistics.linear_regression(seconds, memory).slope, 2)
+
+
+def latencies(seen: Seen) -> dict[str, int]:
+    """Milliseconds of right requests."""
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    return {name: round(1000 * quantile(seen.latencies, share)) for name, share in shares.items()}
+
+
+def start_enemies(server: Server, args: argparse.Namespace) -> subprocess.Popen:
+    """Starts hostile clients, in a process that prints how often they attacked."""
+    program = pathlib.Path(__file__).with_name("hostile_clients.py")
+    flags = [f"--port={server.port}", f"--clients={args.hostile}", f"--seconds={args.seconds}"]
+    return subprocess.Popen([sys.executable, program, *flags], stdout=subprocess.PIPE, text=True)
+
+
+def drive(
+    server: Server, alone: dict, args: argparse.Namespace, seconds: float, right: float
+) -> tuple[Seen, list[dict[str, float]]]:
+    """Lets the clients ask for some seconds; returns what they saw, and the server's readings."""
+    seen, end = Seen(), time.monotonic() + seconds
+
+    def going() -> bool:
+        alive = server.process.poll() is None
+        return alive and time.monotonic() < end and seen.requests < args.requests
+
+    threads = [
+        threading.Thread(target=client, args=(i, server, alone, seen, going, right))
+        for i in range(args.clients)
+    ]
+    for thread in threads:
+        thread.start()
+    readings = []
+    for reading in watch(server, seen, going, args.every):
+        readings.append(reading)
+        print(json.dumps(reading), flush=True)
+    for thread in threads:
+        thread.join()
+    return seen, readings
 
 
 def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict[str, Any]:
@@ -269,32 +318,27 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
     one_by_one = round(len(alone) / (time.monotonic() - start), 1)
     print(f"{len(alone)} sentences one by one: {one_by_one}/s", flush=True)
 
-    seen, end = Seen(), time.monotonic() + args.seconds
+    quiet, compared = {}, args.hostile > 0
+    if compared:
+        seen, *_ = drive(server, alone, args, args.quiet_seconds, 1.0)
+        quiet = {"quiet_latency_ms": latencies(seen)}
+        print(json.dumps(quiet), flush=True)
+        enemies = start_enemies(server, args)
     start, processor = time.monotonic(), server.metrics()["process_cpu_seconds_total"]
-
-    def going() -> bool:
-        alive = server.process.poll() is None
-        return alive and time.monotonic() < end and seen.requests < args.requests
-
-    threads = [
-        threading.Thread(target=client, args=(i, server, alone, seen, going))
-        for i in range(args.clients)
-    ]
-    for thread in threads:
-        thread.start()
-    readings = []
-    for reading in watch(server, seen, going, args.every):
-        readings.append(reading)
-        print(json.dumps(reading), flush=True)
-    for thread in threads:
-        thread.join()
+    seen, readings = drive(server, alone, args, args.seconds, 1.0 if compared else RIGHT)
     seconds = time.monotonic() - start
+    if compared:
+        quiet["attacks"] = json.loads(enemies.communicate()[0])
+        quiet["p99_ratio"] = round(
+            latencies(seen)["p99"] / max(1, quiet["quiet_latency_ms"]["p99"]), 2
+        )
     alive = server.process.poll() is None
     metrics = server.metrics() if alive else {}
     batches = {k: v for k, v in metrics.items() if re.match(r"t2t_batch_size_(sum|count)", k)}
     used = metrics.get("process_cpu_seconds_total", processor) - processor
     return {
         "clients": args.clients,
+        **quiet,
         "seconds": round(seconds, 1),
         "one_by_one_sentences_per_s": one_by_one,
         "server_processor_share": round(used / seconds, 2),  # 1.0: one core, all of the time
@@ -302,10 +346,7 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
         "requests_per_s": round(seen.requests / seconds, 1),
         "valid_answers": len(seen.latencies),
         "sentences_per_s": round(seen.sentences / seconds, 1),
-        "latency_ms": {
-            name: round(1000 * quantile(seen.latencies, share))
-            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
-        },
+        "latency_ms": latencies(seen),
         "wrong_pairings": seen.wrong_pairings,
         "sentences": seen.sentences,
         "ties_that_fell_otherwise": seen.differ,

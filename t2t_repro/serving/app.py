@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
@@ -77,6 +78,7 @@ def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
     )
     paths = frozenset(route.path for route in routes)
     policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
+    app.add_middleware(_SmallHeads, most=limits.max_head_bytes)
     app.add_middleware(_Observed, metrics=service.metrics, paths=paths, policy=policy)
     return app
 
@@ -214,6 +216,33 @@ async def _disconnect(request: Request) -> None:
         pass
 
 
+class _SmallHeads:
+    """Middleware: refuses a request whose path and headers are large, though they came at once.
+
+    Args:
+        app: what answers.
+        most: bytes of both.
+    """
+
+    def __init__(self, app: ASGIApp, most: int):
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if scope["type"] == "http":
+            parts = [
+                scope["method"],
+                scope["path"],
+                scope["query_string"],
+                *itertools.chain(*scope["headers"]),
+            ]
+            if sum(map(len, parts)) > self._most:
+                expected = f"Expected a path and headers of at most {self._most} bytes"
+                message = f"{expected}. Received: more. Send less, and text in the body."
+                app = _error(431, message, {"Connection": "close"})
+        await app(scope, receive, send)
+
+
 class _Observed:
     """Middleware: counts each answer, and gives it the headers that keep a browser safe.
 
@@ -255,3 +284,8 @@ class _Observed:
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     return JSONResponse({"error": message}, status, headers)
+
+
+TOO_MANY_CONNECTIONS = _error(
+    503, "Expected fewer connections at once: try again.", {**_RETRY, "Connection": "close"}
+)

@@ -27,12 +27,14 @@ class Limits:
     """What the server refuses.
 
     max_body_bytes: of a request.
+    max_head_bytes: of a request's path and headers.
     max_sentences: of a request.
     max_sentence_tokens: of a sentence, its end included.
     timeout_s: seconds for a request's body to arrive, and again for its answer.
     """
 
     max_body_bytes: int = 1_000_000
+    max_head_bytes: int = 16_384
     max_sentences: int = 64
     max_sentence_tokens: int = 256
     timeout_s: float = 30.0

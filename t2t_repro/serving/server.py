@@ -1,18 +1,33 @@
 """The server as a whole: its settings, its socket, and how it begins and ends."""
 
 import dataclasses
+import functools
 import ipaddress
 import math
 import os
 import signal
 import socket
 import sys
+from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from t2t_repro.errors import UserError
 from t2t_repro.serving import app, exported
+from t2t_repro.serving.connections import Connection
 from t2t_repro.serving.requests import Limits
+
+_LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, but the second signal, whichever it is, waits for nobody."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,16 +119,22 @@ def _answer(model: exported.ExportedModel, sock: socket.socket, settings: Server
         batch_timeout=settings.batch_timeout_ms / 1000,
         max_queue=settings.max_queue,
     )
+    protocol: Any = functools.partial(
+        Connection,
+        wait_s=min(settings.timeout_s, _LONGEST_WAIT_S),
+        most=settings.max_connections,
+        full=app.TOO_MANY_CONNECTIONS,
+    )
     config = uvicorn.Config(
         application,
-        http="h11",
+        http=protocol,
         ws="none",
         loop="asyncio",
         log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.max_connections,
+        h11_max_incomplete_event_size=limits.max_head_bytes,
         timeout_graceful_shutdown=math.ceil(2 * settings.timeout_s),
     )
     # uvicorn hears signals while it serves, and when it is done raises them again for us.
@@ -124,7 +145,7 @@ def _answer(model: exported.ExportedModel, sock: socket.socket, settings: Server
     warn_of_reach(address)
     host = f"[{address}]" if ":" in address else address
     print(f"Serving {model.name} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-    uvicorn.Server(config).run(sockets=[sock])
+    _Server(config).run(sockets=[sock])
 
 
 def warn_of_reach(address: str) -> None:

@@ -84,6 +84,8 @@ def test_attention(client, model):
         ("POST", "/attention", b"{}", 400, 'Expected "inputs", a string'),
         ("GET", "/translate", b"", 405, "Method Not Allowed. This server has /, /translate"),
         ("GET", "/nothing", b"", 404, "Not Found. This server has /, /translate"),
+        ("GET", "/" + "a" * 17_000, b"", 431, "Expected a path and headers of at most 16384 bytes"),
+        ("GET", "/healthz?" + "a" * 17_000, b"", 431, "Received: more. Send less, and text in the"),
     ],
 )
 def test_errors_are_json_with_a_status(client, method, path, body, status, message):
