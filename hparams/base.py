@@ -5,10 +5,11 @@ from dataclasses import replace
 from t2t_repro.config import HParams
 from t2t_repro.registry import register_hparams
 
+WMT14_ENDE, WMT14_ENFR = "translate_ende_wmt14", "translate_enfr_wmt14"  # the paper's data
 NAMED_SCHEDULE = "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_v1() -> HParams:
     """The base model as published: post-norm, dropout after each sublayer only, 4000 warmup steps.
 
@@ -47,7 +48,7 @@ def transformer_base_v1() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_v2() -> HParams:
     """v1, but pre-norm, with dropout everywhere and a longer warmup to twice the rate."""
     return replace(
@@ -62,7 +63,7 @@ def transformer_base_v2() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_v3() -> HParams:
     """v2 with Adam's beta2 0.997 and v2's learning rate as a product of named factors.
 
@@ -76,13 +77,13 @@ def transformer_base_v3() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base() -> HParams:
     """T2T's base model: v3."""
     return transformer_base_v3()
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_single_gpu() -> HParams:
     """base for one GPU: 1024 tokens a batch and a lower rate, warmed up for 16000 steps."""
     return replace(
@@ -94,7 +95,7 @@ def transformer_base_single_gpu() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_multistep8() -> HParams:
     """base on one device as if on 8: one step is the mean gradient of 8 batches."""
     return replace(

@@ -11,16 +11,16 @@ from dataclasses import replace
 from t2t_repro.config import HParams
 from t2t_repro.registry import register_hparams
 
-from .base import transformer_base_v1
+from .base import WMT14_ENDE, transformer_base_v1
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_base_paper() -> HParams:
     """The paper's base model: v1, for 100,000 steps."""
     return replace(transformer_base_v1(), train_steps=100_000)
 
 
-@register_hparams
+@register_hparams(problem="parsing_wsj16k")
 def paper_parsing_wsj() -> HParams:
     """Table 4, WSJ only: 4 layers of width 1024 (section 6.3).
 
@@ -41,7 +41,7 @@ def paper_parsing_wsj() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem="parsing_wsj_semi32k")
 def paper_parsing_semi_supervised() -> HParams:
     """Table 4, semi-supervised: the same model on 17 million sentences (section 6.3).
 

@@ -9,7 +9,7 @@ from .base import transformer_base, transformer_base_single_gpu
 from .big import transformer_big
 
 
-@register_hparams
+@register_hparams(problem="parsing_wsj16k")
 def transformer_parsing_base() -> HParams:
     """T2T's model for parsing, trained on the WSJ alone.
 
@@ -28,7 +28,7 @@ def transformer_parsing_base() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem="wsj_parsing")
 def transformer_parsing_big() -> HParams:
     """T2T's model for semi-supervised parsing.
 
@@ -55,7 +55,7 @@ def transformer_parsing_ice() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem="parsing_wsj4k")
 def transformer_parsing_small() -> HParams:
     """Ours, for some thousand trees and two cores, such as the public sample of the treebank."""
     return replace(

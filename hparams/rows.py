@@ -11,7 +11,7 @@ from typing import Any
 from t2t_repro.config import HParams
 from t2t_repro.registry import register_hparams
 
-from .base import transformer_base
+from .base import WMT14_ENDE, WMT14_ENFR, transformer_base
 from .paper import transformer_base_paper
 
 Row = tuple[str, dict[str, Any]]  # what it is, and what it changes
@@ -74,6 +74,8 @@ PAPER: dict[str, Row] = {
         "Table 3, big: width 1024, filter size 4096, 16 heads, dropout 0.3, 300,000 steps.",
         _BIG,
     ),
+}
+PAPER_ENFR: dict[str, Row] = {
     "paper_table2_big_enfr": (
         "Table 2, the big model for En-Fr: as for En-De, with dropout 0.1 (section 6.1).",
         {**_BIG, "layer_prepostprocess_dropout": 0.1},
@@ -101,16 +103,17 @@ T2T: dict[str, Row] = {
 }
 
 
-def register(base: Callable[[], HParams], rows: Mapping[str, Row]) -> None:
-    """Registers a set for each row: `base` with the row's changes."""
+def register(base: Callable[[], HParams], rows: Mapping[str, Row], problem: str) -> None:
+    """Registers a set for each row: `base` with the row's changes, made for a problem."""
     for name, (doc, changes) in rows.items():
 
         def row(changes=changes) -> HParams:
             return replace(base(), **changes)
 
         row.__name__, row.__doc__ = name, doc
-        register_hparams(row, name=name)
+        register_hparams(row, name=name, problem=problem)
 
 
-register(transformer_base_paper, PAPER)
-register(transformer_base, T2T)
+register(transformer_base_paper, PAPER, WMT14_ENDE)
+register(transformer_base_paper, PAPER_ENFR, WMT14_ENFR)
+register(transformer_base, T2T, WMT14_ENDE)

@@ -38,7 +38,7 @@ def transformer_timeseries() -> HParams:
     return replace(transformer_small(), batch_size=256, learning_rate_warmup_steps=2000)
 
 
-@register_hparams
+@register_hparams(problem="translate_ende_multi30k")
 def transformer_multi30k() -> HParams:
     """Ours, for 29,000 image captions (translate_ende_multi30k): small, pre-norm, much dropout."""
     return replace(
@@ -57,7 +57,7 @@ def transformer_multi30k() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem="algorithmic_reverse_quickstart")
 def transformer_quickstart() -> HParams:
     """Ours, for the trainer's default job: an algorithmic problem in minutes on two cores."""
     return replace(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from t2t_repro.config import HParams
 from t2t_repro.registry import register_hparams
 
-from .base import transformer_base
+from .base import WMT14_ENDE, WMT14_ENFR, transformer_base
 from .big import transformer_big, transformer_big_enfr
 from .small import transformer_small, transformer_timeseries, transformer_tiny
 from .variants import transformer_clean_big
@@ -36,25 +36,25 @@ _BROADCAST_DROPOUT = {
 }
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_tpu() -> HParams:
     """base for TPUs."""
     return for_tpu(transformer_base())
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_packed_tpu() -> HParams:
     """T2T's old name of transformer_tpu."""
     return transformer_tpu()
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_tpu_bf16_activation() -> HParams:
     """transformer_tpu in bfloat16."""
     return replace(transformer_tpu(), activation_dtype="bfloat16")
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENFR)
 def transformer_big_enfr_tpu() -> HParams:
     """big_enfr for TPUs: fewer heads, so that matrices are at least 128 wide."""
     return for_tpu(transformer_big_enfr(), num_heads=8)
@@ -95,16 +95,16 @@ def transformer_wikitext103_l4k_v0() -> HParams:
     )
 
 
-def _register_for_tpu(base: Callable[[], HParams]) -> None:
+def _register_for_tpu(base: Callable[[], HParams], problem: str = "") -> None:
     def made() -> HParams:
         return for_tpu(base())
 
     made.__name__ = f"{base.__name__}_tpu"
     made.__doc__ = f"{base.__name__.removeprefix('transformer_')} for TPUs."
-    register_hparams(made)
+    register_hparams(made, problem=problem)
 
 
-_register_for_tpu(transformer_big)
+_register_for_tpu(transformer_big, WMT14_ENDE)
 _register_for_tpu(transformer_tiny)
 _register_for_tpu(transformer_small)
 _register_for_tpu(transformer_timeseries)

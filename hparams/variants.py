@@ -5,11 +5,11 @@ from dataclasses import replace
 from t2t_repro.config import HParams
 from t2t_repro.registry import register_hparams
 
-from .base import transformer_base, transformer_base_v2
+from .base import WMT14_ENDE, transformer_base, transformer_base_v2
 from .big import transformer_big
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_relative() -> HParams:
     """base with relative instead of absolute positions (https://arxiv.org/abs/1803.02155)."""
     return replace(
@@ -28,7 +28,7 @@ def transformer_relative_tiny() -> HParams:
     )
 
 
-@register_hparams
+@register_hparams(problem=WMT14_ENDE)
 def transformer_relative_big() -> HParams:
     """big with relative positions."""
     return replace(

@@ -4,12 +4,14 @@ This module alone imports the catalogues, when the first name is looked up. They
 package in a checkout (`hparams/`, `problems/`) and inside it in an installed wheel.
 """
 
+import functools
 import importlib
 import importlib.util
 import pathlib
 import pkgutil
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from t2t_repro import user_code
 from t2t_repro.config import HParams
@@ -17,6 +19,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.names import snake_case
 
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
+_MADE_FOR: dict[str, str] = {}  # hparams set: problem
 _PROBLEMS: dict[str, type] = {}
 _PACKAGE = pathlib.Path(__file__).parent
 _LOADED: set[str] = set()
@@ -25,16 +28,27 @@ USR_DIR_PREFIX = "t2t_repro_usr_dir_"  # before the name of a user's package
 
 
 def register_hparams(
-    function: Callable[[], HParams], *, name: str = "", take_over: bool = False
-) -> Callable[[], HParams]:
-    """Registers a function that returns a complete HParams.
+    function: Callable[[], HParams] | None = None,
+    *,
+    name: str = "",
+    problem: str = "",
+    take_over: bool = False,
+) -> Any:
+    """Registers a function that returns a complete HParams, and returns it.
 
     Args:
-        function: makes the set.
+        function: makes the set; None: a decorator is returned, as in
+            `@register_hparams(problem="translate_ende_wmt14")`.
         name: of the set; "": the function's own.
+        problem: what the set was made for: t2t-trainer takes it where none is named; "": none.
         take_over: take the name even from this package's catalogue.
     """
-    return _register(_HPARAMS, "hparams set", name or function.__name__, function, take_over)
+    if function is None:
+        return functools.partial(register_hparams, name=name, problem=problem, take_over=take_over)
+    name = name or function.__name__
+    _register(_HPARAMS, "hparams set", name, function, take_over)
+    _MADE_FOR[name] = problem
+    return function
 
 
 def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> type:
@@ -71,6 +85,18 @@ def get_hparams(name: str, overrides: str = "") -> HParams:
             f"{user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it there."
         )
     return hparams.override(overrides)
+
+
+def problem_of_hparams(name: str) -> str:
+    """Returns the problem that the hparam set `name` was made for; "": none.
+
+    Raises:
+        UserError: on an unknown set; the nearest names are given.
+    """
+    _load_catalogue("hparams")
+    if name not in _HPARAMS:
+        raise unknown("hparams set", name, _HPARAMS)
+    return _MADE_FOR[name]
 
 
 def get_problem(name: str):

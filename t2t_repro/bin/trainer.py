@@ -3,7 +3,9 @@
   t2t-trainer
 
 alone trains a small model on data that it makes itself, in about three minutes on two cores, and
-shows what it has learned. Your own training needs a problem, a configuration and two folders:
+shows what it has learned. With --hparams_set alone it trains that set on the problem that it was
+made for, such as transformer_big on translate_ende_wmt14, with its data in t2t_data and the run in
+t2t_runs/SET. Your own training needs a problem, a configuration and two folders:
 
   t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
       --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
@@ -23,12 +25,11 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry
-from t2t_repro.bin import quickstart
+from t2t_repro.bin import defaults, quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Problem, Text2TextProblem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.runs import problem_of
 from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 
 if TYPE_CHECKING:
@@ -110,9 +111,7 @@ def main(args: flags.FlagValues) -> None:
         if args.registry_help:
             print(registry_help())
             return
-        before = config_of(args.output_dir)
-        default = not (before or args.problem or args.data_dir or args.find_batch_size)
-        request = request_of(args, before, default)
+        request = request_of(args)
         if args.find_batch_size:
             find_batch_size(request, args.memory_limit_mb)
             return
@@ -121,36 +120,19 @@ def main(args: flags.FlagValues) -> None:
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
-        quickstart.run(request.run, train) if default else train()
+        quickstart.run(request.run, train) if defaults.is_quickstart(args) else train()
 
 
-def config_of(output_dir: str | None) -> RunConfig | None:
-    """Returns what the run there is, if there is one that is not the embedded default's."""
-    run = RunDirectory(output_dir) if output_dir else None
-    config = run.config() if run and run.exists() else None
-    return config if config and config.problem != quickstart.PROBLEM else None
-
-
-def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) -> TrainRequest:
-    """Returns what the flags ask for.
-
-    Args:
-        args: the flags.
-        before: the run that is in --output_dir, which says what they leave out; None: none.
-        default: whether the embedded default says it.
+def request_of(args: flags.FlagValues) -> TrainRequest:
+    """Returns what the flags ask for; what they leave out is as `defaults` knows it.
 
     Raises:
         UserError: if they lack something or contradict each other.
     """
-    known: dict[str, Any] = quickstart.defaults(args.output_dir) if default else {}
-    if before:
-        problem_of(before)  # names the --t2t_usr_dir that is missing
-        known = {name: getattr(before, name) for name in ("problem", "data_dir", "random_seed")}
+    known, before = defaults.known(args), defaults.run_before(args)
     values: dict[str, Any] = {name: args[name].value for name in args}
     values |= {name: value for name, value in known.items() if not args[name].present}
-    for name, hint in _HINTS.items():
-        if not values[name] and not (before and name == "hparams_set"):
-            raise UserError(f"Expected --{name}. Received: none. {hint}")
+    defaults.check_complete(values, before)
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
         hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
     else:
@@ -204,12 +186,6 @@ def request_of(args: flags.FlagValues, before: RunConfig | None, default: bool) 
     )
 
 
-_HINTS = {
-    "problem": "--registry_help lists the problems.",
-    "hparams_set": "--registry_help lists the sets; transformer_base is the paper's, by T2T.",
-    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
-    "output_dir": "It is the folder of the run.",
-}
 _STOPPING, _OF_STOPPING = "eval_early_stopping_", ("metric", "metric_delta", "metric_minimize")
 
 

@@ -59,6 +59,13 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
     return sets
 
 
+def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
+    """Whether all splits of a problem have their files in `data_dir`."""
+    splits = [entry["split"] for entry in problem.dataset_splits]
+    sets = [shard_sets(problem, split, data_dir).items() for split in splits]
+    return all(any(len(paths) == total for total, paths in each) for each in sets)
+
+
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:
     """Returns the files of a split in order.
 

@@ -265,7 +265,7 @@ def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
     assert (tmp_path / "run" / "batch-size.json").exists()
     with pytest.raises(SystemExit):
         run("--find_batch_size")
-    assert "Expected --problem. Received: none" in capsys.readouterr().err
+    assert "Expected --problem, --hparams_set, --data_dir and" in capsys.readouterr().err
 
 
 def test_a_batch_size_is_tried(flags, tmp_path, capsys):

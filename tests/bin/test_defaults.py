@@ -1,0 +1,125 @@
+"""What t2t-trainer trains where its flags say little: the user's own lines."""
+
+import os
+import pathlib
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import quickstart, trainer
+from t2t_repro.run_directory import RunDirectory
+
+
+def run(*argv):
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Takes the place of training, in an empty folder; the requests that it gets."""
+    requests = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
+    monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
+    return requests
+
+
+@pytest.mark.parametrize(
+    "hparams_set, problem",
+    [
+        ("transformer_big", "translate_ende_wmt14"),
+        ("transformer_base", "translate_ende_wmt14"),
+        ("transformer_base_v1", "translate_ende_wmt14"),
+        ("transformer_l2", "translate_ende_wmt14"),
+        ("transformer_big_tpu", "translate_ende_wmt14"),
+        ("transformer_big_enfr", "translate_enfr_wmt14"),
+        ("transformer_big_enfr_tpu", "translate_enfr_wmt14"),
+        ("paper_table3_big", "translate_ende_wmt14"),
+        ("paper_table2_big_enfr", "translate_enfr_wmt14"),
+        ("transformer_parsing_base", "parsing_wsj16k"),
+        ("transformer_parsing_big", "wsj_parsing"),
+        ("paper_parsing_wsj", "parsing_wsj16k"),
+        ("paper_parsing_semi_supervised", "parsing_wsj_semi32k"),
+        ("transformer_multi30k", "translate_ende_multi30k"),
+    ],
+)
+def test_a_set_alone_means_the_problem_that_it_was_made_for(asked, hparams_set, problem):
+    run(f"--hparams_set={hparams_set}")
+    (request,) = asked
+    assert (request.config.problem, request.config.hparams_set) == (problem, hparams_set)
+    assert request.config.hparams == registry.get_hparams(hparams_set)
+    assert request.config.data_dir == os.path.abspath("t2t_data")
+    assert request.run.path == pathlib.Path("t2t_runs", hparams_set)
+    assert request.generate is not None
+
+
+def test_what_is_named_is_taken(asked):
+    run("--hparams_set=transformer_big", "--data_dir=d", "--output_dir=o", "--train_steps=7")
+    (request,) = asked
+    assert request.config.problem == "translate_ende_wmt14" and request.plan.train_steps == 7
+    assert (request.config.data_dir, str(request.run.path)) == (os.path.abspath("d"), "o")
+
+
+def test_data_that_are_there_are_not_made(asked, tmp_path):
+    folder = tmp_path / "t2t_data"
+    folder.mkdir()
+    problem = registry.get_problem("translate_ende_wmt14")
+    for entry in problem.dataset_splits:
+        for path in problem.filepaths(entry["split"], folder, entry["shards"]):
+            pathlib.Path(path).touch()
+    subwords = ["<pad>_", "<EOS>_", *"0123456789;\\_u"]
+    (folder / problem.vocab_filename).write_text("".join(f"'{word}'\n" for word in subwords))
+    run("--hparams_set=transformer_big")
+    assert asked[0].generate is None
+    pathlib.Path(path).unlink()
+    run("--hparams_set=transformer_big")
+    assert asked[1].generate is not None
+
+
+def test_no_set_at_all_and_its_own_are_the_quickstart(asked):
+    run()
+    run("--hparams_set=transformer_quickstart")
+    for request in asked:
+        config = request.config
+        assert (config.problem, config.hparams_set) == (
+            quickstart.PROBLEM,
+            quickstart.HPARAMS_SET,
+        )
+        assert str(request.run.path) == quickstart.OUTPUT_DIR
+
+
+def test_the_readmes_first_command_works_before_and_after(asked):
+    """The run of each has a folder of its own."""
+    for argv in ([], ["--hparams_set=transformer_big"], []):
+        run(*argv)
+        asked[-1].run.begin(asked[-1].config, ["t2t-trainer", *argv], [])
+    assert [request.config.hparams_set for request in asked] == [
+        "transformer_quickstart",
+        "transformer_big",
+        "transformer_quickstart",
+    ]
+
+
+def test_the_same_line_continues_its_run(asked):
+    run("--hparams_set=transformer_big", "--random_seed=5")
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    run("--hparams_set=transformer_big")
+    assert asked[1].config.random_seed == 5 and asked[1].generate is not None
+    assert RunDirectory("t2t_runs/transformer_big").exists()
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--hparams_set=transformer_tiny"], "--problem, --data_dir and --output_dir. Received: n"),
+        (["--problem=text2text_tmpdir"], "--hparams_set, --data_dir and --output_dir. Received: n"),
+        (["--data_dir=d"], "Expected --problem, --hparams_set and --output_dir. Received: none of"),
+        (["--find_batch_size"], "Expected --problem, --hparams_set, --data_dir and --output_dir."),
+        (["--hparams_set=transformer_bigg"], "Unknown hparams set. Received: 'transformer_bigg'"),
+    ],
+)
+def test_all_that_is_missing_is_named_at_once(asked, capsys, argv, message):
+    with pytest.raises(SystemExit) as stopped:
+        run(*argv)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and message in error and error.count("\n") == 1 and not asked
