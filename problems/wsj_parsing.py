@@ -110,6 +110,7 @@ class WsjParsing(_TreesProblem):
     """
 
     VOCABULARY_FILES = ("wsj.train.text.txt", "wsj.train.tags.txt")
+    approx_vocab_size = 2**15
 
     @property
     def max_samples_for_vocab(self) -> int:

@@ -279,6 +279,12 @@ def raw_file_options(args: flags.FlagValues) -> dict[str, Any]:
     return options
 
 
+def define_vocabulary_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that say what vocabulary a problem's files are made with."""
+    text = "About how many subwords to build; 0: as the problem says, else as the text supports."
+    flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
+
+
 _RAW_FILE_FLAGS = {
     "treebank_dir": "For the parsing problems: the folder of a Penn Treebank's wsj_0200.mrg and so "
     "on; it becomes the trees files in --tmp_dir. Sections 02-21 are training, 22 dev, 23 test.",

@@ -5,241 +5,31 @@ them, `data/pipeline.py` reads them. README.md has the smallest useful problem, 
 text".
 """
 
+import copy
+import inspect
 import itertools
-import os
 import pathlib
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro import declared
-from t2t_repro.errors import UserError
-from t2t_repro.space_ids import SpaceID
-from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS, ByteTextEncoder, TokenTextEncoder
-from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary import count_tokens, encoder_of
-
-Sample = dict[str, Any]
-Track = Callable[[Iterable[str], int | None], Iterable[str]]
-Count = Callable[[Iterable[str]], dict[str, int]]
-
-
-class Split:
-    """The splits of a dataset; each value is the word in its files' names."""
-
-    TRAIN = "train"
-    EVAL = "dev"
-    TEST = "test"
-    ALL = (TRAIN, EVAL, TEST)
-
-
-class VocabType:
-    """The kinds of vocabulary of a text problem; each value is the last part of the file's name."""
-
-    CHARACTER = "character"
-    SUBWORD = "subwords"
-    TOKEN = "tokens"
-
-
-class OutputType:
-    """What the targets are, and so what t2t-decoder writes."""
-
-    TEXT = "text"
-    TREE = (
-        "tree"  # linearised tags (parsing/trees.py); trees over the words of the source are written
-    )
-
-
-class Problem:
-    """A task. Subclasses describe it forwards; `Problem(was_reversed=True)` swaps its two sides.
-
-    A reversed problem reads the forward problem's files and vocabulary: inputs and targets, their
-    encoders and space ids change places when they are read.
-    """
-
-    name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
-    was_reversed = False
-    random_seed = 429459  # of problems that draw their samples; T2T's default
-
-    def __init_subclass__(cls, **more: Any):
-        super().__init_subclass__(**more)
-        declared.guard(cls)
-
-    def __new__(cls, was_reversed: bool = False):
-        reverse = was_reversed and not cls.was_reversed
-        return super().__new__(_reversed_class(cls) if reverse else cls)
-
-    def __init__(self, was_reversed: bool = False):
-        del was_reversed  # __new__ has chosen the class
-
-    # --- what a subclass says ------------------------------------------------------------------
-
-    @property
-    def dataset_splits(self) -> list[dict[str, Any]]:
-        """The splits to generate, and the number of files (shards) of each."""
-        return [{"split": Split.TRAIN, "shards": 100}, {"split": Split.EVAL, "shards": 1}]
-
-    @property
-    def is_generate_per_split(self) -> bool:
-        """False: `generate_samples` runs once, and its samples are dealt to all files in turn."""
-        return True
-
-    @property
-    def already_shuffled(self) -> bool:
-        """Whether the training samples come in random order already."""
-        return False
-
-    @property
-    def packed_length(self) -> int | None:
-        """Packs sentences into examples of at most so many ids a side; None: one an example.
-
-        `data/packing.py` says how. Only the files and training are packed, never decoding.
-        """
-        return None
-
-    @property
-    def packed_spacing(self) -> int:
-        """How many zeros go between the sentences of a packed example."""
-        return 0
-
-    def generate_encoded_samples(
-        self, data_dir: str, tmp_dir: str, dataset_split: str
-    ) -> Iterable[Sample]:
-        """Yields {"inputs": ids, "targets": ids}, each ending with 1."""
-        raise NotImplementedError
-
-    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
-        """Returns the text encoders of "inputs" and "targets"."""
-        raise NotImplementedError
-
-    def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
-        """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.
-
-        Called once, before everything else; whatever it decides must be in the files it writes.
-
-        Args:
-            tmp_dir: the folder of raw files.
-            options: the flags that were given, by name, such as {"treebank_dir": "/data/ptb"}.
-
-        Raises:
-            UserError: on a flag that is not for this problem.
-        """
-        if options:
-            flags = " and ".join(f"--{name}" for name in options)
-            raise UserError(
-                f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
-                "Leave it out, or take a problem that reads it."
-            )
-
-    def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
-    ) -> None:
-        """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
-
-        Args:
-            data_dir: the folder of the files.
-            tmp_dir: the folder of raw files.
-            track: called with the texts and their number (or None), returns them: shows progress.
-            count: counts the tokens of texts, as `vocabulary.count_tokens` does.
-        """
-
-    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
-        """Returns how many samples a split has, where that is cheap to know; raw files are checked.
-
-        `data/generate.py` asks before it starts, so that a broken file costs seconds, not hours.
-        """
-        return None
-
-    @property
-    def vocab_filenames(self) -> list[str]:
-        """The files in `data_dir` that the encoders read."""
-        return []
-
-    @property
-    def lexicon_filename(self) -> str:
-        """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
-        return ""
-
-    input_space_id = SpaceID.GENERIC
-    target_space_id = SpaceID.GENERIC
-    batch_size_multiplier = 1  # T2T's: scales the length buckets
-    output_type = OutputType.TEXT
-    decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
-
-    def eval_metrics(self) -> list[str]:
-        """The names of the metrics that evaluation reports."""
-        return ["accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"]
-
-    # --- what follows from it ------------------------------------------------------------------
-
-    def forward(self) -> "Problem":
-        """Returns the problem as its files hold it: itself, unless it is reversed."""
-        return self
-
-    def stored_feature(self, name: str) -> str:
-        """Returns under which name the files hold "inputs", "targets_position" and the like."""
-        return name
-
-    def dataset_filename(self) -> str:
-        """Returns the first part of the names of this problem's files."""
-        return self.name
-
-    def filepaths(self, split: str, data_dir: str | os.PathLike, num_shards: int) -> list[str]:
-        """Returns the files of a split, "problem-train-00000-of-00100" and so on."""
-        base = f"{self.dataset_filename()}-{split}"
-        names = (f"{base}-{shard:05d}-of-{num_shards:05d}" for shard in range(num_shards))
-        return [os.path.join(data_dir, name) for name in names]
-
-    def inputs_vocab_size(self, data_dir: str) -> int:
-        """Returns the number of ids that inputs may have."""
-        return self.feature_encoders(data_dir)["inputs"].vocab_size
-
-    def targets_vocab_size(self, data_dir: str) -> int:
-        """Returns the number of ids that targets may have."""
-        return self.feature_encoders(data_dir)["targets"].vocab_size
-
-    def datagen_command(self, data_dir: str | os.PathLike) -> str:
-        """Returns the command that makes this problem's files."""
-        folder = shlex.quote(os.fspath(data_dir))
-        return f"t2t-datagen --problem={self.name} --data_dir={folder} --tmp_dir=RAW_FILES"
-
-
-class _Reversed(Problem):
-    """What `was_reversed` changes: everything that is read changes sides."""
-
-    was_reversed = True
-    forward_class: type[Problem]
-
-    def forward(self) -> Problem:
-        return self.forward_class()
-
-    def stored_feature(self, name: str) -> str:
-        side, *kind = name.split("_")
-        return "_".join([{"inputs": "targets", "targets": "inputs"}[side], *kind])
-
-    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
-        encoders = super().feature_encoders(data_dir)
-        return {name: encoders[self.stored_feature(name)] for name in encoders}
-
-
-def _reversed_class(cls: type[Problem]) -> type[Problem]:
-    body = {
-        "__module__": cls.__module__,
-        "forward_class": cls,
-        "input_space_id": cls.target_space_id,
-        "target_space_id": cls.input_space_id,
-        "output_type": OutputType.TEXT,
-        "decode_hparams": "",
-    }
-    return type(f"{cls.__name__}Rev", (_Reversed, cls), body)
+from t2t_repro.base_problem import Count as Count
+from t2t_repro.base_problem import OutputType as OutputType
+from t2t_repro.base_problem import Problem as Problem
+from t2t_repro.base_problem import Sample as Sample
+from t2t_repro.base_problem import Split as Split
+from t2t_repro.base_problem import Track as Track
+from t2t_repro.space_ids import SpaceID as SpaceID
+from t2t_repro.text import vocabulary_file, vocabulary_size
+from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS
+from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.vocabulary_file import VocabType as VocabType
+from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 
 class Text2TextProblem(Problem):
     """A problem of text pairs. Subclasses override `generate_samples`, and what else differs."""
+
+    _asked_vocab_size = 0  # by `ask_vocab_size`; 0: it was not
 
     # --- what a subclass says ------------------------------------------------------------------
 
@@ -254,8 +44,9 @@ class Text2TextProblem(Problem):
 
     @property
     def approx_vocab_size(self) -> int:
-        """About how many subwords to build."""
-        return 2**15
+        """About how many subwords to build. Where no subclass says it, this is in the file's name
+        alone, as in T2T: as many are built as the text supports (text/vocabulary_size.py)."""
+        return T2T_SIZE
 
     @property
     def additional_reserved_tokens(self) -> list[str]:
@@ -345,20 +136,37 @@ class Text2TextProblem(Problem):
         """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
         if other:
+            other = copy.copy(other)
+            other._asked_vocab_size = self._asked_vocab_size
             other.prepare_vocabulary(data_dir, tmp_dir, track, count)
             return
         path = pathlib.Path(data_dir, self.vocab_filename)
         if self.vocab_type != VocabType.SUBWORD or path.exists():
             return
         texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-        encoder = SubwordTextEncoder.build_from_generator(
-            track(texts, self.num_texts_for_vocab(tmp_dir)),
-            self.approx_vocab_size,
+        own = self.approx_vocab_size if self.says_vocab_size else None
+        vocabulary_size.build(
+            path,
+            self._asked_vocab_size or own,
+            "--vocab_size" if self._asked_vocab_size else f"{self.name} (approx_vocab_size)",
+            count(track(texts, self.num_texts_for_vocab(tmp_dir))),
+            is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
-            count=count,
         )
-        encoder.store_to_file(path)
+
+    @property
+    def says_vocab_size(self) -> bool:
+        """Whether a subclass, or the problem whose vocabulary this is, says approx_vocab_size."""
+        if self.use_vocab_from_other_problem:
+            return self.use_vocab_from_other_problem.says_vocab_size
+        said = inspect.getattr_static(self, "approx_vocab_size")
+        return said is not inspect.getattr_static(Text2TextProblem, "approx_vocab_size")
+
+    def ask_vocab_size(self, size: int) -> None:
+        if self.vocab_type != VocabType.SUBWORD:
+            super().ask_vocab_size(size)
+        self._asked_vocab_size = size
 
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
@@ -382,19 +190,6 @@ class Text2TextProblem(Problem):
         return encoded
 
     def _read_vocabulary(self, data_dir: str):
-        if self.vocab_type == VocabType.CHARACTER:
-            return ByteTextEncoder()
-        path = os.path.join(data_dir, self.vocab_filename)
-        if not os.path.isfile(path):
-            raise UserError(
-                f"Expected the vocabulary {self.vocab_filename} in {os.fspath(data_dir)!r}. "
-                f"Received: no such file. Make it: {self.datagen_command(data_dir)}"
-            )
-        if self.vocab_type == VocabType.SUBWORD:
-            return encoder_of(SubwordTextEncoder, path)
-        if self.vocab_type == VocabType.TOKEN:
-            return encoder_of(TokenTextEncoder, path, replace_oov=self.oov_token)
-        raise UserError(
-            f"Expected vocab_type of {self.name} to be 'subwords', 'character' or 'tokens'. "
-            f"Received: {self.vocab_type!r}."
-        )
+        command = self.datagen_command(data_dir)
+        names = self.vocab_filename, self.oov_token, self.name
+        return vocabulary_file.read(self.vocab_type, data_dir, *names, command)

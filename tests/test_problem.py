@@ -79,7 +79,8 @@ def test_vocabulary_is_built_once_and_shared(tmp_path):
 
     Sharing().prepare_vocabulary(str(tmp_path), "", track)
     assert seen == [(100, None)]
-    assert [path.name for path in tmp_path.iterdir()] == ["vocab.toy.300.subwords"]
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {"vocab.toy.300.subwords", "vocab.toy.300.subwords.json"}
     before = (tmp_path / "vocab.toy.300.subwords").read_bytes()
     Toy().prepare_vocabulary(str(tmp_path), "", track)
     assert len(seen) == 1 and (tmp_path / "vocab.toy.300.subwords").read_bytes() == before

@@ -18,7 +18,7 @@ from absl import flags
 
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
+from t2t_repro.problem import Problem, Text2TextProblem, VocabType
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
@@ -50,6 +50,9 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
     cli.define_raw_file_flags(f)
+    cli.define_vocabulary_flags(f)
+    exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many."
+    flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -61,12 +64,18 @@ def main(args: flags.FlagValues) -> None:
     if not args.data_dir:
         raise UserError("Expected --data_dir, the folder to write to. Received: none.")
     machine = machine_of(args)
-    from t2t_repro.data.generate import summary_path
+    if args.t2t_exact and args.vocab_size:
+        raise UserError(
+            f"Expected --t2t_exact or --vocab_size. Received: both, and --vocab_size="
+            f"{args.vocab_size}. tensor2tensor's sizes are those of the problems."
+        )
     from t2t_repro.data.job import Job
+    from t2t_repro.data.vocabularies import summary_path
 
-    for name in names:
-        job = Job(
-            registry.get_problem(name),
+    problems = map(registry.get_problem, names)
+    jobs = [
+        Job(
+            problem,
             args.data_dir,
             args.tmp_dir,
             seed=args.random_seed,
@@ -74,11 +83,22 @@ def main(args: flags.FlagValues) -> None:
             num_shards=args.num_shards,
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
+            vocab_size=t2t_vocab_size(problem) if args.t2t_exact else args.vocab_size,
         )
+        for problem in problems
+    ]
+    for job in jobs:
         run(job, machine)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def t2t_vocab_size(problem: Problem) -> int:
+    """Returns how many subwords tensor2tensor builds where the problem does not say it; 0: none."""
+    if not isinstance(problem, Text2TextProblem) or problem.says_vocab_size:
+        return 0
+    return problem.approx_vocab_size if problem.vocab_type == VocabType.SUBWORD else 0
 
 
 def machine_of(args: flags.FlagValues) -> "Machine":
@@ -165,6 +185,8 @@ def print_summary(summary: dict) -> None:
             f"{tokens['inputs']:,} -> {tokens['targets']:,}; longest {longest['inputs']} -> "
             f"{longest['targets']}; empty lines {empty['inputs']} -> {empty['targets']}"
         )
+    for warning in summary["warnings"]:
+        print(f"  warning: {warning['message']}")
 
 
 console = cli.program(__name__, "t2t-datagen", __doc__, define_flags, main)

@@ -45,6 +45,7 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
     cli.define_run_flags(f)
     cli.define_raw_file_flags(f)
+    cli.define_vocabulary_flags(f)
     cli.define_request_flags(f, Plan)
 
     def whole(
@@ -150,8 +151,13 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
             "whose files are there already. Add it, or leave the other out."
         )
+    cli.check_needs(args, {"vocab_size": "generate_data"})
     make_data = functools.partial(
-        generate, values["problem"], data_dir, values["tmp_dir"], options, values["t2t_usr_dir"]
+        generate,
+        *(problem, data_dir, values["tmp_dir"]),
+        usr_dir=values["t2t_usr_dir"],
+        options=options,
+        vocab_size=values["vocab_size"],
     )
     config = RunConfig(
         hparams_set=hparams_set,
@@ -236,13 +242,16 @@ def trial(argv: list[str], batch_size: int) -> None:
 
 
 def generate(
-    problem: str, data_dir: str, tmp_dir: str, options: dict[str, str], usr_dir: str | None
+    problem: Problem, data_dir: str, tmp_dir: str, *, usr_dir: str | None, **what: Any
 ) -> None:
-    """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores."""
+    """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores.
+
+    `what` are fields of `Job`.
+    """
     from t2t_repro.bin import datagen
     from t2t_repro.data.job import Job
 
-    job = Job(registry.get_problem(problem), data_dir, tmp_dir, options=options)
+    job = Job(problem, data_dir, tmp_dir, **what)
     datagen.run(job, datagen.this_machine(usr_dir))
 
 

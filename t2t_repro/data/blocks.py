@@ -27,12 +27,14 @@ LoadProblem = Callable[[], Problem]
 
 @dataclasses.dataclass
 class Statistics:
-    """Counts of examples, by side. Tokens include the end of sentence."""
+    """Counts of examples, by side. Tokens include the end of sentence; bytes are of the text in
+    UTF-8, 0 where samples are no texts."""
 
     examples: int = 0
     tokens: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     longest: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     empty: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    bytes: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
 
     def add(self, sample: Sample) -> None:
         self.examples += 1
@@ -42,12 +44,17 @@ class Statistics:
             self.longest[side] = max(self.longest[side], length)
             self.empty[side] += length == 1 and sample[side][0] == EOS_ID
 
+    def add_text(self, sample: Sample) -> None:
+        for side in SIDES:
+            self.bytes[side] += len(sample[side].encode("utf-8", "surrogatepass"))
+
     def merge(self, other: "Statistics") -> None:
         self.examples += other.examples
         for side in SIDES:
             self.tokens[side] += other.tokens[side]
             self.longest[side] = max(self.longest[side], other.longest[side])
             self.empty[side] += other.empty[side]
+            self.bytes[side] += other.bytes[side]
 
 
 class Made(NamedTuple):
@@ -92,9 +99,11 @@ class MakeFrames:
 
     def __call__(self, block: tuple[int, list[Sample]]) -> Made:
         number, samples = block
-        if self._encode is not None:
-            samples = self._encode(samples)
         statistics = Statistics()
+        if self._encode is not None:
+            texts, samples = samples, self._encode(samples)
+            for sample in texts:
+                statistics.add_text(sample)
         for sample in samples:
             statistics.add(sample)
         frames = tfrecord.frames(map(example.serialize, samples))

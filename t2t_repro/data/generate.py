@@ -9,11 +9,10 @@ import dataclasses
 import functools
 import json
 import os
-import pathlib
 from collections.abc import Callable
 
 from t2t_repro import user_code
-from t2t_repro.data import journal, records
+from t2t_repro.data import journal, records, vocabularies
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.local import Local
@@ -21,7 +20,6 @@ from t2t_repro.data.machine import Machine, Track
 from t2t_repro.data.workers import WorkerLost
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
-from t2t_repro.problem import Problem
 
 Report = Callable[[str], None]
 
@@ -35,9 +33,10 @@ def generate_data(
 ) -> dict:
     """Writes the files of every split that is not there yet, and returns the summary of all.
 
-    A vocabulary file that is there is used as it is, also to `overwrite`: models depend on it.
-    Training files are shuffled by the seed; the others keep the order of their source. A second
-    process waits until the first has finished with the same `data_dir` or `tmp_dir`.
+    A vocabulary file that is there is used as it is: models depend on it. To `overwrite` makes it
+    anew if it was built here, for these files alone. Training files are shuffled by the seed; the
+    others keep the order of their source. A second process waits until the first has finished with
+    the same `data_dir` or `tmp_dir`.
 
     Args:
         job: what to make.
@@ -59,12 +58,15 @@ def generate_data(
         others = _other_sets(job)
         entry = journal.resume(job, report)
         todo = _todo(job, entry, report)
-        if todo:
-            _check_vocabulary(job, len(todo) == len(job.files()), report)
+        everything = len(todo) == len(job.files())
+        anew = vocabularies.check(job, everything, not (entry.group or entry.finished), report)
         todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
         summary = _read_summary(job)
         try:
             with user_code.blaming(), machine:
+                if anew:
+                    vocabularies.remove(job)
+                known = vocabularies.known(job)
                 if todo:
                     problem.prepare_vocabulary(
                         job.data_dir,
@@ -73,6 +75,7 @@ def generate_data(
                         functools.partial(machine.count_tokens, job),
                     )
                     entry.settings = journal.settings(job)
+                    vocabularies.say(job, known, report)
                 for files in todo:
                     statistics = machine.make(job, files, entry, track)
                     if not statistics["examples"]:
@@ -95,17 +98,13 @@ def generate_data(
         encoders = problem.feature_encoders(job.data_dir)
         summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
         summary["vocab_files"] = problem.vocab_filenames
+        summary |= vocabularies.summary_of(job, summary)
         if entry.finished:
             summary["random_seed"] = job.seed
             text = json.dumps(summary, indent=1) + "\n"
-            write_text_atomic(summary_path(problem, job.data_dir), text)
+            write_text_atomic(vocabularies.summary_path(problem, job.data_dir), text)
         journal.discard(job)
         return summary
-
-
-def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
-    """Returns the path of the JSON file that `generate_data` leaves beside the records."""
-    return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.json")
 
 
 def _other_sets(job: Job) -> list[str]:
@@ -161,24 +160,9 @@ def _is_there(files: Files, report: Report) -> bool:
     return there == count
 
 
-def _check_vocabulary(job: Job, everything: bool, report: Report) -> None:
-    """Refuses to build a vocabulary beside files that another was used for."""
-    for name in job.problem.vocab_filenames:
-        there = os.path.exists(os.path.join(job.data_dir, name))
-        if not there and not everything:
-            raise UserError(
-                f"Expected the vocabulary {name} in {job.data_dir!r} beside the files made with "
-                "it. Received: no such file. Put it back, or make everything again by --overwrite."
-            )
-        if there:
-            report(
-                f"Using the vocabulary {name} that is in {job.data_dir}; delete it to rebuild it."
-            )
-
-
 def _read_summary(job: Job) -> dict:
     try:
-        text = summary_path(job.problem, job.data_dir).read_text(encoding="utf-8")
+        text = vocabularies.summary_path(job.problem, job.data_dir).read_text(encoding="utf-8")
         summary = json.loads(text)
         return {**summary, "splits": dict(summary["splits"])}
     except (OSError, ValueError, KeyError, TypeError):  # it only informs: a broken one is replaced

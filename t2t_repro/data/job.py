@@ -48,6 +48,11 @@ class Job:
         num_shards: the number of training files; 0: the problem's own.
         max_cases: stop each split after so many samples; 0: do not.
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
+        vocab_size: about how many subwords to build; 0: as the problem says, and where it says
+            nothing, as many as the text supports.
+
+    Raises:
+        UserError: on a `vocab_size` for a problem that builds no subwords.
     """
 
     problem: Problem
@@ -58,10 +63,13 @@ class Job:
     num_shards: int = 0
     max_cases: int = 0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    vocab_size: int = 0
 
     def __post_init__(self) -> None:
         problem = copy.copy(self.problem.forward())
         problem.random_seed = self.seed
+        if self.vocab_size:
+            problem.ask_vocab_size(self.vocab_size)
         object.__setattr__(self, "problem", problem)
         for name in ("data_dir", "tmp_dir"):
             path = pathlib.Path(getattr(self, name)).expanduser()

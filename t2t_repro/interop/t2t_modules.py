@@ -12,6 +12,7 @@ from t2t_repro.interop.mutable_hparams import MutableHParams
 from t2t_repro.text import encoders
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]
 _NO_MODALITIES = "set input_space_id and target_space_id as attributes of the class instead"
@@ -58,6 +59,7 @@ class Text2TextProblem(problem.Text2TextProblem):
 
     has_inputs = True
     batch_size_means_tokens = True
+    approx_vocab_size = T2T_SIZE  # said, as in T2T
 
     def get_or_create_vocab(
         self, data_dir: str, tmp_dir: str | None, force_get: bool = False
@@ -84,6 +86,12 @@ class Text2TextProblem(problem.Text2TextProblem):
             self.get_or_create_vocab(data_dir, tmp_dir)
         else:
             super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+
+    def ask_vocab_size(self, size: int) -> None:
+        own = ("generate_encoded_samples", "get_or_create_vocab")
+        if any(_defined_by_user(type(self), name) for name in own):
+            problem.Problem.ask_vocab_size(self, size)  # refuses
+        super().ask_vocab_size(size)
 
     @property
     def vocab_filenames(self) -> list[str]:

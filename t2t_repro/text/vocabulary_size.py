@@ -1,0 +1,171 @@
+"""How many subwords a text supports, and what tells that a vocabulary has too many.
+
+A subword is learned from its occurrences. With too many of them most are whole words that occur a
+few times, and a word that the training text does not have falls into characters.
+
+Little text wants few: Gowda and May 2020 (arXiv 2004.02334) find
+the best translations with the largest vocabulary of which 95% occurs 100 times or more, about 1,000
+symbols for 30,000 pairs, 4,000 to 16,000 for 500,000 and 32,000 to 64,000 for 4.5 million; Sennrich
+and Zhang 2019 (arXiv 1905.11901) 2,000 for 100,000 words; Ding et al. 2019
+(arXiv 1905.10453) lose 3 to 4 BLEU by a wrong number alone. Araabi and Monz 2020
+(arXiv 2011.02266) find 5,000 to 15,000 merges for 5,000 to 80,000
+pairs. benchmarks/RESULTS.md has what was measured here.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from t2t_repro import schema
+from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.text.subword import SubwordTextEncoder
+
+T2T_SIZE = 2**15  # of a text problem that does not say it
+# Text in bytes, and subwords for it: measured on 10,000 pairs of captions, and T2T's for WMT.
+_LITTLE, _FOR_LITTLE = 1.1e6, 4000
+_MUCH, _FOR_MUCH = 1.1e9, T2T_SIZE
+_LEAST = 500
+_SEEN = 10  # how often a subword must occur at least, where its number is chosen here
+_RARE = 5  # a word that is seen less often is not learned
+_T2T_COUNTS = (1, 1000)  # the minimum counts among which T2T chooses
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """The text that a vocabulary is built from.
+
+    Attributes:
+        words: how many words it has: tokens of letters and digits.
+        kinds: how many of them are different.
+        size: its bytes in UTF-8, but for the blanks between two words.
+    """
+
+    words: int
+    kinds: int
+    size: int
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> "Text":
+        """Returns what a text is, of the counts of its tokens."""
+        of_words = [count for token, count in counts.items() if token[0].isalnum()]
+        size = sum(
+            len(token.encode("utf-8", "surrogatepass")) * count for token, count in counts.items()
+        )
+        return cls(sum(of_words), len(of_words), size)
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularySize:
+    """What is known of a vocabulary that was built, in a file beside its own.
+
+    Attributes:
+        sha256: of its file.
+        asked: how many subwords were to be made; None: as many as the text supports.
+        made: how many there are.
+        supported: how many the text supports.
+        rare: the share of them that are whole words which occur fewer than five times.
+        reason: why there are so many, in words.
+    """
+
+    sha256: str
+    asked: int | None
+    made: int
+    supported: int
+    rare: float
+    reason: str
+
+    @classmethod
+    def of(cls, path: pathlib.Path) -> "VocabularySize | None":
+        """Returns what is known of a vocabulary; None: it was not built here, or changed since."""
+        try:
+            known = schema.read(_beside(path), cls, "Delete it.")
+        except (OSError, UserError):
+            return None
+        return known if path.exists() and known.sha256 == _digest(path) else None
+
+
+def supported(size: int) -> int:
+    """Returns how many subwords a text of so many bytes supports: a power of its size."""
+    exponent = math.log(_FOR_MUCH / _FOR_LITTLE) / math.log(_MUCH / _LITTLE)
+    many = _FOR_LITTLE * (max(size, 1) / _LITTLE) ** exponent
+    return min(max(100 * round(many / 100), _LEAST), _FOR_MUCH)
+
+
+def build(
+    path: pathlib.Path,
+    asked: int | None,
+    why: str,
+    counts: Mapping[str, int],
+    *,
+    is_t2t: bool,
+    max_subtoken_length: int | None,
+    reserved_tokens: Sequence[str],
+) -> None:
+    """Builds a vocabulary and writes it, and what is known of it.
+
+    Args:
+        path: its file.
+        asked: about how many subwords; None: as many as the text supports.
+        why: who asked.
+        counts: the tokens of the text and how often each occurs.
+        is_t2t: whether T2T's vocabulary is wanted, which has more subwords than asked for where
+            each of them occurs a thousand times.
+        max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
+        reserved_tokens: tokens to be given the first ids.
+    """
+    text = Text.of(counts)
+    fits = supported(text.size)
+    target, (least, most) = asked or fits, _T2T_COUNTS
+    least = least if asked else _SEEN
+
+    def made(least: int, most: int) -> SubwordTextEncoder:
+        return SubwordTextEncoder.build_to_target_size(
+            target,
+            counts,
+            least,
+            most,
+            max_subtoken_length=max_subtoken_length,
+            reserved_tokens=reserved_tokens,
+        )
+
+    encoder, highest = made(least, most), max(counts.values())
+    if encoder.vocab_size > 1.01 * target and highest > most and not is_t2t:
+        encoder = min(encoder, made(most, highest), key=lambda e: abs(e.vocab_size - target))
+    reason = f"{text.words:,} running words, {text.kinds:,} different ones, support {fits:,}"
+    if asked:
+        reason = f"{why} asks for {asked:,}; {reason}"
+        if encoder.vocab_size < 0.9 * asked:
+            reason += "; the text has no more, whole words included"
+    elif encoder.vocab_size < 0.9 * fits:
+        reason += f", but so many do not occur {_SEEN} times each"
+    rare = sum(1 <= counts.get(word, 0) < _RARE for word in _whole_words(encoder))
+    whole = path.with_name(path.name + INCOMPLETE)
+    encoder.store_to_file(whole)
+    known = VocabularySize(
+        sha256=_digest(whole),
+        asked=asked,
+        made=encoder.vocab_size,
+        supported=fits if asked else min(fits, encoder.vocab_size),
+        rare=round(rare / encoder.vocab_size, 4),
+        reason=reason,
+    )
+    write_text_atomic(_beside(path), json.dumps(dataclasses.asdict(known), indent=1) + "\n")
+    os.replace(whole, path)  # last: a kill before it leaves no vocabulary of which nothing is known
+
+
+def _beside(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _digest(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _whole_words(encoder: SubwordTextEncoder) -> Iterable[str]:
+    strings = encoder.all_subtoken_strings
+    return (s[:-1] for s in strings if len(s) > 2 and s.endswith("_"))
