@@ -17,7 +17,7 @@ from t2t_repro.text.encoders import TokenTextEncoder
 @register_problem
 class Text2textTmpdir(Text2TextProblem):
     """Reads one sample a line from inputs.train.txt, targets.train.txt, inputs.eval.txt and
-    targets.eval.txt in tmp_dir, each plain or .gz, and builds about 32k subwords from them.
+    targets.eval.txt in tmp_dir, each plain or .gz, and builds subwords: as many as they support.
 
     `--train_source` makes them out of other files. The test split is text alone, to decode and to
     score: inputs.test.txt and targets.test.txt.

@@ -35,6 +35,7 @@ from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 if TYPE_CHECKING:
     import keras
 
+    from t2t_repro.data.job import Job
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.early_stopping import EarlyStopping
     from t2t_repro.training.request import DecodedBleu
@@ -152,13 +153,14 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             "whose files are there already. Add it, or leave the other out."
         )
     cli.check_needs(args, {"vocab_size": "generate_data"})
-    make_data = functools.partial(
-        generate,
-        *(problem, data_dir, values["tmp_dir"]),
-        usr_dir=values["t2t_usr_dir"],
-        options=options,
-        vocab_size=values["vocab_size"],
-    )
+    make_data = None
+    if values["generate_data"]:
+        from t2t_repro.data.job import Job
+
+        job = Job(
+            problem, data_dir, values["tmp_dir"], options=options, vocab_size=values["vocab_size"]
+        )
+        make_data = functools.partial(generate, job, values["t2t_usr_dir"])
     config = RunConfig(
         hparams_set=hparams_set,
         hparams=hparams,
@@ -185,7 +187,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         threads=tuple(values[f"{kind}_op_parallelism_threads"] for kind in ("inter", "intra")),
         warm_start_from=values["warm_start_from"],
         command=["t2t-trainer", *sys.argv[1:]],
-        generate=make_data if values["generate_data"] else None,
+        generate=make_data,
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],
@@ -241,17 +243,10 @@ def trial(argv: list[str], batch_size: int) -> None:
     cli.run("t2t-trainer", __doc__, define_flags, main, argv)
 
 
-def generate(
-    problem: Problem, data_dir: str, tmp_dir: str, *, usr_dir: str | None, **what: Any
-) -> None:
-    """Makes the problem's files that are not there yet, as t2t-datagen does, on all cores.
-
-    `what` are fields of `Job`.
-    """
+def generate(job: "Job", usr_dir: str | None) -> None:
+    """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
     from t2t_repro.bin import datagen
-    from t2t_repro.data.job import Job
 
-    job = Job(problem, data_dir, tmp_dir, **what)
     datagen.run(job, datagen.this_machine(usr_dir))
 
 

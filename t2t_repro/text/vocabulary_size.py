@@ -120,10 +120,9 @@ def build(
     """
     text = Text.of(counts)
     fits = supported(text.size)
-    target, (least, most) = asked or fits, _T2T_COUNTS
-    least = least if asked else _SEEN
+    (least, most), highest = _T2T_COUNTS, max(counts.values())
 
-    def made(least: int, most: int) -> SubwordTextEncoder:
+    def made(target: int, least: int, most: int = most) -> SubwordTextEncoder:
         return SubwordTextEncoder.build_to_target_size(
             target,
             counts,
@@ -133,16 +132,19 @@ def build(
             reserved_tokens=reserved_tokens,
         )
 
-    encoder, highest = made(least, most), max(counts.values())
+    encoder = made(asked, least) if asked else made(fits, _SEEN)
+    target = asked or fits
     if encoder.vocab_size > 1.01 * target and highest > most and not is_t2t:
-        encoder = min(encoder, made(most, highest), key=lambda e: abs(e.vocab_size - target))
+        fewer = made(target, most, highest)
+        encoder = min(encoder, fewer, key=lambda e: abs(e.vocab_size - target))
+    if encoder.vocab_size > fits:  # asked for
+        fits = min(fits, made(fits, _SEEN).vocab_size)
+    fits = min(fits, encoder.vocab_size) if not asked else fits
     reason = f"{text.words:,} running words, {text.kinds:,} different ones, support {fits:,}"
     if asked:
         reason = f"{why} asks for {asked:,}; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
-    elif encoder.vocab_size < 0.9 * fits:
-        reason += f", but so many do not occur {_SEEN} times each"
     rare = sum(1 <= counts.get(word, 0) < _RARE for word in _whole_words(encoder))
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)
@@ -150,7 +152,7 @@ def build(
         sha256=_digest(whole),
         asked=asked,
         made=encoder.vocab_size,
-        supported=fits if asked else min(fits, encoder.vocab_size),
+        supported=fits,
         rare=round(rare / encoder.vocab_size, 4),
         reason=reason,
     )

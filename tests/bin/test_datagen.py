@@ -95,3 +95,46 @@ def test_own_problems_are_loaded_in_every_process(tmp_path, monkeypatch):
         run("--problem=my_own_bytes", f"--t2t_usr_dir={tmp_path}/own", *flags)
         files[processes] = {path.name: path.read_bytes() for path in data.iterdir()}
     assert files[1] == files[2] and len(files[1]) == 4
+
+
+def own_text(folder):
+    """Writes the four files of text2text_tmpdir: 300 lines of numbers in words."""
+    digits = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+    folder.mkdir()
+    for split, first in (("train", 100), ("eval", 500)):
+        lines = [" ".join(digits[int(c)] for c in str(number)) for number in range(first, 900)]
+        (folder / f"inputs.{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / f"targets.{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_own_text_gets_the_subwords_that_it_supports_or_those_of_t2t(tmp_path, capsys):
+    own_text(tmp_path / "raw")
+    start = ["--problem=text2text_tmpdir", f"--tmp_dir={tmp_path}/raw"]
+    start.append("--num_concurrent_processes=1")
+    made = {}
+    for flag in ("--vocab_size=0", "--t2t_exact", "--vocab_size=40"):
+        run(*start, f"--data_dir={tmp_path}/{flag}", flag)
+        summary = tmp_path / flag / "datagen.text2text_tmpdir.json"
+        made[flag] = json.loads(summary.read_text())["vocabulary"]
+        said = capsys.readouterr().err
+        assert f"vocab.text2text_tmpdir.32768.subwords: {made[flag]['made']} subwords. " in said
+        assert "4,800 running words, 10 different ones, support " in said
+    assert [entry["asked"] for entry in made.values()] == [None, 32768, 40]
+    # It is T2T's: all that occurs at all.
+    assert made["--t2t_exact"]["made"] > made["--vocab_size=0"]["made"] - 1
+
+
+def test_wrong_sizes_are_refused_before_anything_is_made(tmp_path, capsys):
+    own_text(tmp_path / "raw")
+    start = ["--problem=text2text_tmpdir", f"--tmp_dir={tmp_path}/raw", f"--data_dir={tmp_path}/d"]
+    several = "--problem=text2text_tmpdir,algorithmic_reverse_binary40_test"
+    for flags, message in (
+        (["--vocab_size=-1"], "vocab_size"),
+        (["--vocab_size=2000000"], "vocab_size"),
+        (["--vocab_size=50", "--t2t_exact"], "Expected --t2t_exact or --vocab_size. Received: b"),
+        ([several, "--vocab_size=50"], "builds subwords. Received: algorithmic_reverse_binary40_t"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            run(*start, *flags)
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+    assert not (tmp_path / "d").exists()

@@ -236,6 +236,17 @@ def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):
     assert load(PROBLEM).name == PROBLEM
 
 
+def test_a_size_of_the_vocabulary_is_for_data_that_are_made(flags, tmp_path, capsys):
+    for more, message in (
+        ([], "--vocab_size has no effect without --generate_data"),
+        (["--generate_data"], f"that builds subwords. Received: {PROBLEM}"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            run(*flags, "--vocab_size=300", *more)
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_trainer_is_refused(flags, tmp_path, capsys):
     generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
     with RunDirectory(tmp_path / "run").locked(), pytest.raises(SystemExit) as stopped:

@@ -22,6 +22,12 @@ def test_reads_the_four_files(raw_dir):
     assert problem.num_samples(str(raw_dir), Split.EVAL) == 2
 
 
+def test_the_size_is_in_the_name_of_the_vocabulary_alone():
+    assert not registry.get_problem("text2text_tmpdir").says_vocab_size
+    for name in ("translate_ende_wmt32k", "translate_ende_wmt32k_packed", "wsj_parsing"):
+        assert registry.get_problem(name).says_vocab_size
+
+
 def test_a_missing_file_is_named(raw_dir):
     (raw_dir / "targets.eval.txt").unlink()
     problem = registry.get_problem("text2text_tmpdir")

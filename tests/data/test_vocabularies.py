@@ -1,0 +1,154 @@
+"""The vocabulary of a data directory: its size, whether it stays, and whether it fits."""
+
+import json
+import random
+
+import pytest
+
+from t2t_repro import problem as problems
+from t2t_repro.data import generate
+from t2t_repro.data.job import Job
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+
+TRAIN, NAME = "toy-train-00000-of-00001", "vocab.toy.32768.subwords"
+
+
+class Toy(problems.Text2TextProblem):
+    name = "toy"
+    dataset_splits = [{"split": Split.TRAIN, "shards": 1}, {"split": Split.EVAL, "shards": 1}]
+    seeds = {Split.TRAIN: 1, Split.EVAL: 2}
+    letters = {Split.TRAIN: "abcdefgh", Split.EVAL: "abcdefgh"}
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        draw = random.Random(self.seeds[dataset_split])
+        letters = self.letters[dataset_split]
+        for _ in range(400):
+            words = ["".join(draw.choices(letters, k=draw.randint(2, 4))) for _ in range(9)]
+            yield {"inputs": " ".join(words), "targets": " ".join(words).upper()}
+
+
+class Sharing(Toy):
+    name = "sharing"
+    use_vocab_from_other_problem = Toy()
+
+
+class Characters(Toy):
+    vocab_type = problems.VocabType.CHARACTER
+
+
+def run(folder, problem=None, **what):
+    """Generates; returns the summary and what was reported."""
+    said = []
+    job = Job(problem or Toy(), folder, "", **what)
+    return generate.generate_data(job, report=said.append), said
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_problem_that_says_no_size_gets_what_its_text_supports(tmp_path):
+    summary, said = run(tmp_path)
+    known = summary["vocabulary"]
+    assert known["file"] == NAME and known["asked"] is None
+    assert known["made"] == summary["vocab_size"]["inputs"] < 1500
+    assert said == [f"{NAME}: {known['made']:,} subwords. {known['reason']}."]
+    assert json.loads((tmp_path / "datagen.toy.json").read_text())["vocabulary"] == known
+    assert summary["warnings"] == []
+    assert summary["splits"]["dev"]["bytes"]["inputs"] > 400 * 9 * 3
+
+
+def test_the_size_is_a_flag_of_every_problem_of_subwords(tmp_path):
+    for problem in (Toy(), Toy(was_reversed=True), Sharing()):
+        folder = tmp_path / f"{problem.name}{problem.was_reversed}"
+        summary, _ = run(folder, problem, vocab_size=300)
+        assert abs(summary["vocab_size"]["inputs"] - 300) < 20
+        assert summary["vocabulary"]["asked"] == 300
+        assert (folder / NAME).exists()
+    assert Sharing.use_vocab_from_other_problem._asked_vocab_size == 0
+    for problem in (Characters(), problems.Problem()):
+        with pytest.raises(UserError, match="--vocab_size with a problem that builds subwords"):
+            Job(problem, tmp_path, "", vocab_size=300)
+
+
+def test_a_vocabulary_of_another_size_is_refused_or_made_anew(tmp_path):
+    run(tmp_path, vocab_size=300)
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match="about 600 .*, for --vocab_size=300. .*or --overw"):
+        run(tmp_path, vocab_size=600)
+    run(tmp_path, vocab_size=300)
+    assert contents(tmp_path) == before
+    _, said = run(tmp_path, vocab_size=600, overwrite=True)
+    assert said[0] == (
+        f"Making the vocabulary {NAME} anew; a run keeps a copy of that it began with."
+    )
+    run(tmp_path / "straight", vocab_size=600)
+    straight = contents(tmp_path / "straight")
+    (tmp_path / "straight").rename(tmp_path.with_name("elsewhere"))
+    assert contents(tmp_path) == straight
+    assert straight[TRAIN] != before[TRAIN]
+
+
+def test_overwrite_makes_the_vocabulary_of_changed_text_anew(tmp_path):
+    run(tmp_path)
+    before = contents(tmp_path)
+    changed = Toy()
+    changed.letters = {**Toy.letters, Split.TRAIN: "hgfedcbaxyz"}
+    run(tmp_path, changed, overwrite=True)
+    after = contents(tmp_path)
+    assert all(after[name] != before[name] for name in (NAME, f"{NAME}.json", TRAIN))
+
+
+@pytest.mark.parametrize("reason", ["foreign", "shared"])
+def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
+    run(tmp_path, vocab_size=300)
+    if reason == "foreign":  # such as the one of a model that was downloaded
+        vocabulary = tmp_path / NAME
+        vocabulary.write_text(vocabulary.read_text() + "'downloaded_'\n")
+    else:
+        run(tmp_path, Sharing())
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"give another --data_dir\.$"):
+        run(tmp_path, vocab_size=600, overwrite=True)
+    assert contents(tmp_path) == before
+    _, said = run(tmp_path, overwrite=True)
+    assert "others use it, or it was not made here" in said[0]
+    assert contents(tmp_path)[NAME] == before[NAME]
+
+
+def test_an_interrupted_overwrite_goes_on_with_the_vocabulary_that_it_made(tmp_path, monkeypatch):
+    run(tmp_path, vocab_size=300)
+    made, finish = [], generate.Journal.finish
+
+    def then_a_kill(self, *arguments):
+        finish(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(generate.Journal, "finish", then_a_kill)
+        run(tmp_path, vocab_size=600, overwrite=True)
+    monkeypatch.setattr("t2t_repro.text.vocabulary_size.build", lambda *a, **k: made.append(a))
+    run(tmp_path, vocab_size=600, overwrite=True)
+    assert made == []
+    monkeypatch.undo()
+    run(tmp_path.with_name("elsewhere"), vocab_size=600)
+    assert contents(tmp_path) == contents(tmp_path.with_name("elsewhere"))
+
+
+def test_dev_text_of_rare_words_is_a_warning_with_the_size_to_take(tmp_path):
+    (first, second) = run(tmp_path, vocab_size=2**15)[0]["warnings"]
+    assert first["kind"] == "dev_subwords" and second["kind"] == "rare_words"
+    assert first["vocab_size"] == second["vocab_size"] < 1500
+    take = f"take --vocab_size={first['vocab_size']} --overwrite."
+    assert first["message"].endswith(take) and second["message"].endswith(take)
+    assert " of dev take " in first["message"] and "whole words" in second["message"]
+    summary, _ = run(tmp_path, vocab_size=first["vocab_size"], overwrite=True)
+    assert summary["warnings"] == []
+
+
+def test_dev_text_of_another_kind_is_another_warning(tmp_path):
+    other = Toy()
+    other.letters = {**Toy.letters, Split.EVAL: "äöüßéèê"}
+    (warning,) = run(tmp_path, other, vocab_size=300)[0]["warnings"]
+    assert warning["vocab_size"] is None and "in domain or language" in warning["message"]

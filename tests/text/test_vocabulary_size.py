@@ -1,0 +1,90 @@
+import random
+
+import pytest
+
+from t2t_repro.text import vocabulary_size
+from t2t_repro.text.encoders import RESERVED_TOKENS
+from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.vocabulary_size import Text, VocabularySize
+
+
+def text(lines, seed=3):
+    """Lines of words that are drawn from 3,000, a few of them often."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices("abcdefgh", k=draw.randint(2, 9))) for _ in range(3000)]
+    weights = [1 / rank for rank in range(1, len(words) + 1)]
+    return [" ".join(draw.choices(words, weights, k=7)) + "." for _ in range(lines)]
+
+
+def build(path, lines, asked=None, is_t2t=False):
+    """Builds; returns the encoder and what is known of it."""
+    vocabulary_size.build(
+        path,
+        asked,
+        "--vocab_size",
+        count_tokens(lines),
+        is_t2t=is_t2t,
+        max_subtoken_length=200,
+        reserved_tokens=RESERVED_TOKENS,
+    )
+    return SubwordTextEncoder(path), VocabularySize.of(path)
+
+
+def test_more_text_supports_more_subwords():
+    sizes = [vocabulary_size.supported(10**power) for power in range(12)]
+    assert sizes == sorted(sizes) and (sizes[0], sizes[-1]) == (500, 2**15)
+    captions, wmt = vocabulary_size.supported(1_087_379), vocabulary_size.supported(1_200_000_000)
+    assert (captions, wmt) == (4000, 2**15)
+
+
+def test_a_text_is_its_words_their_kinds_and_its_bytes():
+    assert Text.of(count_tokens(["a cat, a käse", "a 7"])) == Text(words=6, kinds=4, size=14)
+
+
+def test_the_size_is_chosen_by_the_text_and_said(tmp_path):
+    encoder, known = build(tmp_path / "vocab", text(4000))
+    assert known.asked is None and known.made == encoder.vocab_size
+    assert known.supported == known.made < vocabulary_size.supported(153_000)
+    assert 900 < known.made and known.rare < 0.03
+    expected = f"28,000 running words, 2,237 different ones, support {known.made:,}"
+    assert known.reason == expected
+    few, _ = build(tmp_path / "few", text(100))
+    assert few.vocab_size < 450  # of which each occurs ten times
+
+
+def test_a_size_that_is_asked_for_is_made_as_t2t_makes_it(tmp_path):
+    lines = text(2000)
+    encoder, known = build(tmp_path / "vocab", lines, asked=900)
+    t2t = SubwordTextEncoder.build_from_generator(
+        iter(lines), 900, max_subtoken_length=200, reserved_tokens=RESERVED_TOKENS
+    )
+    assert encoder.all_subtoken_strings == t2t.all_subtoken_strings
+    assert abs(known.made - 900) < 30 and known.reason.startswith("--vocab_size asks for 900; ")
+
+
+def test_too_many_are_seen_by_their_rare_whole_words(tmp_path):
+    lines = text(2000)
+    _, known = build(tmp_path / "vocab", lines, asked=2**15)
+    assert known.made < 4000 and known.rare > 0.3 and known.supported < 1000
+    assert known.reason.endswith("the text has no more, whole words included")
+
+
+def test_few_subwords_of_much_text(tmp_path):
+    lines = ["of the cat and a dog, and so on and so forth"] * 3000
+    t2t, known = build(tmp_path / "t2t", lines, asked=21, is_t2t=True)
+    ours, known = build(tmp_path / "ours", lines, asked=21)
+    assert ours.vocab_size < t2t.vocab_size  # T2T's least count is 1,000 at most
+    assert known.made == ours.vocab_size
+
+
+@pytest.mark.parametrize("change", ["'x'\n", None])
+def test_what_is_known_is_of_the_file_as_it_was_built(tmp_path, change):
+    path = tmp_path / "vocab"
+    build(path, text(50))
+    assert VocabularySize.of(path)
+    if change:
+        path.write_text(path.read_text() + change)
+    else:
+        path.unlink()
+    assert VocabularySize.of(path) is None
