@@ -94,7 +94,10 @@ def measure(command: list[str], raw: pathlib.Path, work: pathlib.Path, pairs: in
     out.mkdir(parents=True)
     flags = ["--problem=text2text_tmpdir", f"--tmp_dir={raw}", f"--data_dir={out}"]
     root = pathlib.Path(__file__).parents[1]
-    env = {**os.environ, "PYTHONPATH": str(root)} if "-m" in command else None
+    env = None
+    if "-m" in command:  # ours
+        flags.append("--t2t_exact")
+        env = {**os.environ, "PYTHONPATH": str(root)}
     with open(work / "log", "wb") as log:
         before = os.times()
         started = time.perf_counter()
