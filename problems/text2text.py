@@ -26,6 +26,7 @@ class Text2textTmpdir(Text2TextProblem):
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
     TEST_FILES = ("inputs.test.txt", "targets.test.txt")
+    pairs_a_file = 10_000
 
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         request, rest = RawText.of(options)
@@ -41,9 +42,15 @@ class Text2textTmpdir(Text2TextProblem):
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        paths = (raw.find(tmp_dir, name) for name in self._names(dataset_split))
+        return [str(path) for path in paths if path]
+
+    def _names(self, dataset_split: str) -> tuple[str, str]:
+        return self.TRAIN_FILES if dataset_split == Split.TRAIN else self.EVAL_FILES
+
     def _files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
-        names = self.TRAIN_FILES if dataset_split == Split.TRAIN else self.EVAL_FILES
-        return [raw.required(tmp_dir, name) for name in names]
+        return [raw.required(tmp_dir, name) for name in self._names(dataset_split)]
 
 
 @register_problem

@@ -43,6 +43,7 @@ class Problem:
     name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
     was_reversed = False
     random_seed = 429459  # of problems that draw their samples; T2T's default
+    pairs_a_file: int | None = None  # so many training pairs fill a file; None: see dataset_splits
 
     def __init_subclass__(cls, **more: Any):
         super().__init_subclass__(**more)
@@ -147,6 +148,10 @@ class Problem:
         `data/generate.py` asks before it starts, so that a broken file costs seconds, not hours.
         """
         return None
+
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        """Returns the files that a split is made of and nothing else, whose change is refused."""
+        return []
 
     @property
     def vocab_filenames(self) -> list[str]:

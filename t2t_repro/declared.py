@@ -95,6 +95,7 @@ _VALUES = {
     "dataset_splits": _list_of(Rule('{"split": name, "shards": 1 to 99999}', _is_split)),
     "is_generate_per_split": _FLAG,
     "already_shuffled": _FLAG,
+    "pairs_a_file": _or_none(_whole(1)),
     "packed_length": _or_none(_whole(0)),
     "packed_spacing": _whole(0),
     "input_space_id": _whole(0, 31),
@@ -120,6 +121,7 @@ _VALUES = {
 _RESULTS = {
     "eval_metrics": _list_of(_METRIC),
     "num_samples": _or_none(_whole(0, 2**63)),
+    "raw_text_files": _list_of(_TEXT),
     "dataset_filename": _NAME,
     "filepaths": _list_of(_TEXT),
     "feature_encoders": _ENCODERS,

@@ -18,7 +18,7 @@ from absl import flags
 
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem, Text2TextProblem, VocabType
+from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
@@ -33,7 +33,7 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("exclude_problems", "", exclude, flag_values=f)
     flags.DEFINE_string("data_dir", None, "The folder to write to.", flag_values=f)
     flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
-    shards = "The number of training files; 0: the problem's own."
+    shards = "The number of training files; 0: as many as the text fills, or the problem's own."
     flags.DEFINE_integer("num_shards", 0, shards, 0, 99_999, flag_values=f)  # five digits
     cases = "Stop each split after so many samples; 0: do not."
     flags.DEFINE_integer("max_cases", 0, cases, lower_bound=0, flag_values=f)
@@ -51,7 +51,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
-    exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many."
+    exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
+    exact += "and write as many files."
     flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
 
 
@@ -80,7 +81,7 @@ def main(args: flags.FlagValues) -> None:
             args.tmp_dir,
             seed=args.random_seed,
             overwrite=args.overwrite,
-            num_shards=args.num_shards,
+            num_shards=args.num_shards or (t2t_num_shards(problem) if args.t2t_exact else 0),
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
             vocab_size=t2t_vocab_size(problem) if args.t2t_exact else args.vocab_size,
@@ -92,6 +93,12 @@ def main(args: flags.FlagValues) -> None:
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def t2t_num_shards(problem: Problem) -> int:
+    """Returns into how many files tensor2tensor deals the training samples."""
+    splits = {entry["split"]: entry["shards"] for entry in problem.dataset_splits}
+    return splits.get(Split.TRAIN, 0)
 
 
 def t2t_vocab_size(problem: Problem) -> int:

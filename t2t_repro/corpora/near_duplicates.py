@@ -6,13 +6,30 @@ for, so that a corpus of any size passes by them.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 # Letters of scripts without spaces are words by themselves: Thai to Lao, Burmese, Khmer, kana, Han.
-_SINGLE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(rf"[{_SINGLE}]|[^\W_{_SINGLE}]+")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_RUN = 3  # words
+_SINGLE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_NUMBERS = re.compile(r"\b0+(?: +0+)*\b")
+
+
+class _Letters(dict[int, str]):
+    """What becomes of each character: a letter stays, a digit is 0, all others are spaces."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        kind = unicodedata.category(character)[0]
+        if _SINGLE.match(character):
+            character = f" {character} "
+        elif character.isdigit():
+            character = "0"
+        elif kind not in "LMN":
+            character = " "
+        self[code] = character
+        return character
+
+
+_LETTERS = _Letters()
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -23,15 +40,18 @@ def words(text: str) -> tuple[str, ...]:
     text = text.casefold()
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    found = _WORD.findall(_NUMBER.sub("0", text))
-    if all(word == "0" for word in found):
-        return tuple(_WORD.findall(text)) or tuple(text.split())
-    return tuple(found)
+    letters = text.translate(_LETTERS)
+    if "0" in letters:
+        letters = _NUMBERS.sub("0", letters)
+    found = tuple(letters.split())
+    if not found or found == ("0",):
+        return tuple(re.findall(r"\w+", text)) or tuple(text.split())
+    return found
 
 
-def runs(found: tuple[str, ...]) -> set[int]:
-    """Returns the hashes of all runs of three words; none of fewer words."""
-    return set(map(hash, zip(found, found[1:], found[2:], strict=False)))
+def runs(found: tuple[str, ...]) -> Iterator[int]:
+    """Yields the hashes of all runs of three words; none of fewer words."""
+    return map(hash, zip(found, found[1:], found[2:], strict=False))
 
 
 class Index:
@@ -48,10 +68,11 @@ class Index:
         for number, text in enumerate(texts):
             found = words(text)
             self._by_words.setdefault(found, []).append(number)
-            of_text = runs(found)
+            of_text = set(runs(found))
             self._sizes.append(len(of_text))
             for run in of_text:
                 self._by_run.setdefault(run, []).append(number)
+        self._runs = frozenset(self._by_run)
 
     def same(self, text: str) -> list[int]:
         """Returns the sentences of the same words."""
@@ -61,9 +82,9 @@ class Index:
         """Returns the sentences of the same words, or that share half of the runs of the longer."""
         found = words(text)
         same = self._by_words.get(found, [])
-        of_text = runs(found)
-        hits = of_text & self._by_run.keys()
-        if 2 * len(hits) < len(of_text) or not hits:
+        hits = self._runs.intersection(runs(found))
+        size = len(set(runs(found))) if hits else 0
+        if 2 * len(hits) < size or not hits:
             return same
         shared: dict[int, int] = {}
         for run in hits:
@@ -72,5 +93,5 @@ class Index:
         return [
             number
             for number, count in shared.items()
-            if 2 * count >= max(len(of_text), self._sizes[number])
+            if 2 * count >= max(size, self._sizes[number])
         ]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 from t2t_repro import user_code
-from t2t_repro.data import journal, records, vocabularies
+from t2t_repro.data import journal, raw_text, records, vocabularies
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.local import Local
@@ -22,6 +22,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
 
 Report = Callable[[str], None]
+_COUNTS = {"examples", "files", "tokens", "longest", "empty"}  # of a split, in the summary
 
 
 def generate_data(
@@ -54,9 +55,12 @@ def generate_data(
     with user_code.blaming(), locked(_existing(job.tmp_dir), report):
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
-    with locked(_existing(job.data_dir, job.tmp_dir), report):
+    with user_code.blaming(), locked(_existing(job.data_dir, job.tmp_dir), report):
+        job = raw_text.sized(job)
+        problem = job.problem
         others = _other_sets(job)
         entry = journal.resume(job, report)
+        raw_text.check(job, entry, _read_summary(job))
         todo = _todo(job, entry, report)
         everything = len(todo) == len(job.files())
         anew = vocabularies.check(job, everything, not (entry.group or entry.finished), report)
@@ -77,13 +81,14 @@ def generate_data(
                     entry.settings = journal.settings(job)
                     vocabularies.say(job, known, report)
                 for files in todo:
+                    made_of = raw_text.entry(job, files)
                     statistics = machine.make(job, files, entry, track)
                     if not statistics["examples"]:
                         raise UserError(
                             f"Expected samples for the {' and '.join(files.splits)} split of "
                             f"{problem.name}. Received: none from {job.tmp_dir!r}."
                         )
-                    entry.finish(files, statistics, job)
+                    entry.finish(files, statistics | made_of, job)
         except UserError as error:
             if not isinstance(error, WorkerLost):
                 journal.discard(job)
@@ -164,6 +169,7 @@ def _read_summary(job: Job) -> dict:
     try:
         text = vocabularies.summary_path(job.problem, job.data_dir).read_text(encoding="utf-8")
         summary = json.loads(text)
-        return {**summary, "splits": dict(summary["splits"])}
-    except (OSError, ValueError, KeyError, TypeError):  # it only informs: a broken one is replaced
+        splits = {name: dict(made) for name, made in summary["splits"].items()}
+        return {**summary, "splits": {k: v for k, v in splits.items() if _COUNTS <= v.keys()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a broken one is replaced
         return {"problem": job.problem.name, "splits": {}}

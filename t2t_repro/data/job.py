@@ -45,7 +45,7 @@ class Job:
         tmp_dir: the folder of raw files.
         seed: of the order, and of problems that draw their samples.
         overwrite: make files that are there already again.
-        num_shards: the number of training files; 0: the problem's own.
+        num_shards: the number of training files; 0: as many as the text fills, or the problem says.
         max_cases: stop each split after so many samples; 0: do not.
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
         vocab_size: about how many subwords to build; 0: as the problem says, and where it says

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import functools
 import gzip
 import os
 import pathlib
@@ -204,5 +205,16 @@ def parallel_lines(
 
 
 def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.PathLike) -> int:
-    """Returns the number of pairs; reads both files to the end and raises as `parallel_lines`."""
+    """Returns the number of pairs; raises as `parallel_lines`.
+
+    A process reads both files to the end, once while they stay as they are.
+    """
+    status = [os.stat(path) for path in (inputs_path, targets_path)]
+    seen = tuple((entry.st_ino, entry.st_size, entry.st_mtime_ns) for entry in status)
+    return _count_unchanged(os.fspath(inputs_path), os.fspath(targets_path), seen)
+
+
+@functools.lru_cache(maxsize=16)
+def _count_unchanged(inputs_path: str, targets_path: str, seen: tuple) -> int:
+    del seen  # part of the cache's key
     return sum(1 for _ in parallel_lines(inputs_path, targets_path))

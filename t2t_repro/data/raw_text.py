@@ -1,0 +1,75 @@
+"""The text that files are made of: into how many they go, and whether it is still the same.
+
+A data directory that tensor2tensor made says nothing of its text, and is taken as it is.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_repro.data import records
+from t2t_repro.data.job import Files, Job
+from t2t_repro.data.journal import Journal
+from t2t_repro.errors import UserError
+from t2t_repro.files import sha256
+from t2t_repro.problem import Split
+
+_KEY = "raw_text"  # of a split's entry in the summary
+
+
+def sized(job: Job) -> Job:
+    """Returns the job with as many training files as its text fills, or as there are already.
+
+    At most as many as the problem says; just so many where it does not count its pairs a file.
+    """
+    problem = job.problem
+    if job.num_shards or problem.pairs_a_file is None:
+        return job
+    there = records.shard_sets(problem, Split.TRAIN, job.data_dir)
+    if len(there) == 1 and not job.overwrite:
+        return dataclasses.replace(job, num_shards=next(iter(there)))
+    pairs = problem.num_samples(job.tmp_dir, Split.TRAIN)
+    if pairs is None:
+        return job
+    most = next(e["shards"] for e in problem.dataset_splits if e["split"] == Split.TRAIN)
+    files = -(-min(pairs, job.max_cases or pairs) // problem.pairs_a_file)
+    return dataclasses.replace(job, num_shards=max(1, min(files, most)))
+
+
+def entry(job: Job, files: Files) -> dict[str, dict[str, str]]:
+    """Returns what the summary says of the text that some files are made of; {} where unknown."""
+    digests = _digests(job, files)
+    return {_KEY: digests} if digests else {}
+
+
+def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:
+    """Refuses to keep files that were made of another text than lies in tmp_dir.
+
+    Args:
+        job: what to make.
+        journal: what an earlier run began; it has looked at the text itself.
+        summary: what `generate_data` left beside the files.
+
+    Raises:
+        UserError: naming the text.
+    """
+    for files in job.files():
+        begun = files.name in journal.finished or files.name == journal.group
+        made_of = summary["splits"].get(files.name, {}).get(_KEY)
+        if job.overwrite or begun or not isinstance(made_of, dict):
+            continue
+        if not all(map(os.path.exists, files.paths)):
+            continue
+        for name, digest in _digests(job, files).items():
+            if made_of.get(name, digest) != digest:
+                raise UserError(
+                    f"Expected the {name} that the {files.name} files in {job.data_dir!r} were "
+                    f"made of. Received: another text in {job.tmp_dir!r}. Make them again by "
+                    "--overwrite, or name another --data_dir."
+                )
+
+
+def _digests(job: Job, files: Files) -> dict[str, str]:
+    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
+    return {os.path.basename(path): sha256(path) for path in paths}

@@ -1,0 +1,102 @@
+import json
+import shutil
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import generate, journal
+from t2t_repro.data.job import Job
+from t2t_repro.errors import UserError
+from tests.data.record_files import read_examples
+
+NAME = "text2text_tmpdir_tokens"
+
+
+@pytest.fixture
+def raw(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(registry.get_problem(NAME)), "pairs_a_file", 10)
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for side in ("inputs", "targets"):
+        lines = [f"{side} {'abcdefghijklmnopqrstuvwxyz'[number % 26]}\n" for number in range(41)]
+        (folder / f"{side}.train.txt").write_text("".join(lines))
+        (folder / f"{side}.eval.txt").write_text("".join(lines[:3]))
+    (folder / "vocab.txt").write_text("inputs\ntargets\na\nb\n")
+    return folder
+
+
+def run(raw, data="data", **options):
+    said = []
+    job = Job(registry.get_problem(NAME), raw.parent / data, raw, **options)
+    generate.generate_data(job, report=said.append)
+    return said
+
+
+def names(raw, data="data"):
+    return sorted(path.name for path in (raw.parent / data).glob(f"{NAME}-train-*"))
+
+
+def test_as_many_training_files_as_the_text_fills(raw):
+    run(raw)
+    assert names(raw)[-1] == f"{NAME}-train-00004-of-00005" and len(names(raw)) == 5
+    assert sum(len(read_examples(raw.parent / "data" / name)) for name in names(raw)) == 41
+    run(raw, "few", max_cases=4)
+    run(raw, "t2t", num_shards=100)
+    assert (len(names(raw, "few")), len(names(raw, "t2t"))) == (1, 100)
+    said = run(raw, "t2t")
+    assert len(names(raw, "t2t")) == 100 and said[0].startswith("Keeping the 100 train files")
+    run(raw, "t2t", overwrite=True)
+    assert len(names(raw, "t2t")) == 5
+
+
+def test_files_of_tensor2tensor_need_no_raw_text(raw):
+    run(raw, num_shards=3)
+    (raw.parent / "data" / f"datagen.{NAME}.json").unlink()
+    (raw / "inputs.train.txt").write_text("another\n" * 41)
+    assert run(raw)[0].startswith("Keeping the 3 train files")
+    shutil.rmtree(raw)
+    assert run(raw)[0].startswith("Keeping the 3 train files")
+
+
+def test_text_that_changed_since_is_refused(raw):
+    run(raw)
+    before = {path.name: path.read_bytes() for path in (raw.parent / "data").iterdir()}
+    summary = json.loads(before[f"datagen.{NAME}.json"])
+    assert list(summary["splits"]["train"]["raw_text"]) == ["inputs.train.txt", "targets.train.txt"]
+    for name, split in (("targets.train.txt", "train"), ("inputs.eval.txt", "dev")):
+        text = (raw / name).read_text()
+        (raw / name).write_text(text.replace(" a", " b"))  # as many bytes
+        with pytest.raises(
+            UserError, match=f"Expected the {name} that the {split} files in '/.*Rec"
+        ):
+            run(raw)
+        assert {p.name: p.read_bytes() for p in (raw.parent / "data").iterdir()} == before
+        (raw / name).write_text(text)
+    (raw / "inputs.eval.txt").write_text("inputs b\n" * 3)
+    run(raw, overwrite=True)
+    assert run(raw)[0].startswith("Keeping the 5 train files")
+
+
+def test_what_is_made_again_may_have_another_text(raw):
+    run(raw)
+    (raw.parent / "data" / f"{NAME}-dev-00000-of-00001").unlink()
+    (raw / "inputs.eval.txt").write_text("inputs b\n" * 3)
+    assert run(raw)[0].startswith("Keeping the 5 train files")
+    (example, *_) = read_examples(raw.parent / "data" / f"{NAME}-dev-00000-of-00001")
+    assert example["inputs"] == [3, 6, 1]
+    # an interrupted --overwrite goes on, though the summary tells of the old text
+    (raw / "inputs.train.txt").write_text("inputs a\n" * 41)
+    job = Job(registry.get_problem(NAME), raw.parent / "data", raw, num_shards=5, overwrite=True)
+    begun = journal.Journal(settings=journal.settings(job), finished={"train": {"examples": 41}})
+    begun.save(job)
+    assert run(raw)[0].startswith("Going on where")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"splits": {"train": []}}', '{"splits": {"train": {"raw_text": 3}}}']
+)
+def test_a_summary_of_another_form_says_nothing(raw, text):
+    run(raw)
+    (raw.parent / "data" / f"datagen.{NAME}.json").write_text(text)
+    (raw / "inputs.train.txt").write_text("inputs a\n" * 41)
+    run(raw)
