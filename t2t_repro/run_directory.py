@@ -23,6 +23,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic, writing
 
+CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 _LOCK = "trainer.lock"
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
@@ -188,7 +189,7 @@ class RunDirectory:
         """Copies what a decoder needs besides checkpoints: configuration and vocabularies."""
         out.path.mkdir(parents=True, exist_ok=True)
         for path in self.path.iterdir():
-            history = path.name in (self.metrics_path.name, _LOCK)
+            history = path.name in (self.metrics_path.name, _LOCK, CHOSEN)
             history = history or path.name.startswith(("events.out", "eval-"))
             if path.is_file() and not history:
                 with writing(out.path / path.name, "wb") as copy:
@@ -245,7 +246,14 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
     """Returns the run that needs the file `path`: of its checkpoints, or of what it is; or None."""
     path = pathlib.Path(os.path.realpath(path))
     run = RunDirectory(path.parent)
-    needed = ("run.json", "hparams.json", run.metrics_path.name, "training-data.json", _LOCK)
+    needed = (
+        "run.json",
+        "hparams.json",
+        run.metrics_path.name,
+        "training-data.json",
+        CHOSEN,
+        _LOCK,
+    )
     if run.exists() and (path.name in needed or path.name.startswith("vocab")):
         return run.path
     for folder in path.parents:

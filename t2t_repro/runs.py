@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_repro import registry
+from t2t_repro.decoding import chosen
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
 from t2t_repro.training import state
 
 
@@ -133,6 +135,34 @@ class TrainedRun:
     def encoders(self) -> dict[str, Any]:
         """The problem's encoders: {"inputs": TextEncoder, "targets": TextEncoder}."""
         return self.problem.feature_encoders(self.vocabulary_dir)
+
+    @functools.cached_property
+    def chosen(self) -> chosen.Chosen | None:
+        """How the run decodes best, as t2t-finish has found it; None: it has not."""
+        return chosen.read(self.path)
+
+    def decode_settings(
+        self, text: str | None = "", *, say: Callable[[str], None] = _silent
+    ) -> DecodeHParams:
+        """Returns how to decode: what `text` says, then what was chosen, then the problem's own.
+
+        Args:
+            text: "name=value,name=value", as --decode_hparams.
+            say: gets a line about what was chosen, where that is what counts.
+
+        Raises:
+            UserError: on an unknown name or a bad value.
+        """
+        if self.chosen is None:
+            return DecodeHParams.of(self.problem, text)
+        search = self.chosen.search
+        settings = DecodeHParams.of(self.problem, text, str(search))
+        if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
+            say(
+                f"{search}, chosen on {self.chosen.sentences}: {search.bleu:.2f} BLEU "
+                f"({self.path / CHOSEN}). --decode_hparams says otherwise."
+            )
+        return settings
 
     def checkpoint(self, path: str | os.PathLike | None = None) -> pathlib.Path:
         """Returns one checkpoint: that of a path, which may be a run, or the newest of this one.

@@ -4,7 +4,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t_repro.corpora import parallel
-from t2t_repro.problem import Sample, Split, Text2TextProblem
+from t2t_repro.errors import UserError
+from t2t_repro.problem import OutputType, Problem, Sample, Split, Text2TextProblem
+
+
+def check_text(problem: Problem, what: str) -> None:
+    """Refuses a problem whose targets are no text, which alone has a BLEU.
+
+    Args:
+        problem: the problem.
+        what: what scores it, such as a flag.
+
+    Raises:
+        UserError: naming both.
+    """
+    if not isinstance(problem, Text2TextProblem) or problem.output_type != OutputType.TEXT:
+        raise UserError(
+            f"{what} scores text, which {problem.name} does not have. Received: {problem.name}. "
+            "Leave it out, or take a problem of text."
+        )
 
 
 class TranslateProblem(Text2TextProblem):

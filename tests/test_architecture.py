@@ -28,7 +28,7 @@ FLOORS = (
     {"models", "data"},
     {"training", "decoding", "scoring"},
     {"runs"},
-    {"interop", "serving"},
+    {"interop", "serving", "finishing"},
     {"views"},
     {"studies"},
     {"cli"},  # what the programs share: it loads a user's package

@@ -17,7 +17,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.requests import flag
-from t2t_repro.run_directory import RunDirectory, owner
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.waiting import appearing
 
 
@@ -73,7 +73,7 @@ def average_all(
     run.config()  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
-    _check_free(run, out)
+    averaging.check_free(run, out)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 
@@ -103,29 +103,6 @@ def average_all(
             f"{f' from step {least} on' if least else ''}. Lower --n, or train on."
         )
     return written
-
-
-def _check_free(run: RunDirectory, out: RunDirectory) -> None:
-    """Refuses a folder that is not for averages of the run, and holds what is not to be replaced.
-
-    Raises:
-        UserError: naming it.
-    """
-    from t2t_repro.training import checkpoints
-
-    received = ""
-    if other := owner(out.checkpoints_dir):
-        received = f"{out.path}, in the checkpoints of {other}"
-    elif out.exists() and not run.is_continued_by(out):
-        received = f"{out.path}, another run"
-    for path in checkpoints.list_checkpoints(out.path):
-        if not received and not checkpoints.read_state_file(path).state.averaged:
-            received = f"{out.path}, whose {path.name} was trained"
-    if received:
-        raise UserError(
-            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
-            f"{received}. Name another."
-        )
 
 
 console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -34,7 +34,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
-    request.settings(run.problem)  # a wrong one is answered before what is slow to load
+    request.settings(run)  # a wrong one is answered before what is slow to load
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.interop import engines
 

@@ -27,10 +27,13 @@ from absl import flags
 from t2t_repro import __version__, cli, fields, registry
 from t2t_repro.bin import defaults, quickstart
 from t2t_repro.errors import UserError
-from t2t_repro.problem import OutputType, Problem, Text2TextProblem
+from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
+from t2t_repro.runs import trained_run
+from t2t_repro.training import cluster
+from t2t_repro.training.request import SCHEDULES, TRY_BATCH_SIZE, Plan, TrainRequest
+from t2t_repro.translation import check_text
 
 if TYPE_CHECKING:
     import keras
@@ -98,6 +101,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("intra_op_parallelism_threads", 0, text, 0, 2**15)
     text = "A run or checkpoint whose weights a new run begins with."
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+    text = "At the end average and choose beams and alpha on dev, as t2t-finish: into RUN/finished."
+    boolean("finish", text)
     boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
     text = "With --find_batch_size: how much memory there is, in MB; 0: what is free."
     whole("memory_limit_mb", 0, text)
@@ -117,12 +122,16 @@ def main(args: flags.FlagValues) -> None:
         if args.find_batch_size:
             find_batch_size(request, args.memory_limit_mb)
             return
+        if args.finish:
+            check_finish(request)
         request.check()
         check_memory(request)
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
         quickstart.run(request.run, train) if defaults.is_quickstart(args) else train()
+        if args.finish:
+            finish(request)
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:
@@ -226,6 +235,29 @@ def check_memory(request: TrainRequest) -> None:
         parameters.check_memory(config.hparams, request.problem, config.data_dir, training=training)
 
 
+def check_finish(request: TrainRequest) -> None:
+    """Refuses --finish where nothing is trained, or not by one process, or there is no text."""
+    check_text(request.problem, "--finish")
+    if request.schedule not in SCHEDULES[:3]:
+        raise UserError(
+            f"Expected a schedule that trains with --finish. Received: {request.schedule}. Leave "
+            "it out: t2t-finish finishes a run that is there."
+        )
+    if os.environ.get(cluster.VARIABLE):
+        raise UserError(
+            f"Expected one process with --finish. Received: {cluster.VARIABLE}. Leave it out, and "
+            "finish the run by t2t-finish when it has ended."
+        )
+
+
+def finish(request: TrainRequest) -> None:
+    """Finishes a run that was trained, with what t2t-finish tries by default."""
+    from t2t_repro import finishing
+
+    out = RunDirectory(request.run.path / "finished")
+    finishing.finish(trained_run(request.run.path), out, finishing.FinishRequest())
+
+
 def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:
     """Finds the largest batch_size for a run."""
     from t2t_repro.training import batch_size
@@ -269,11 +301,7 @@ def make_bleu(
     """
     if not sentences:
         return None
-    if not isinstance(problem, Text2TextProblem) or problem.output_type != OutputType.TEXT:
-        raise UserError(
-            f"--eval_bleu_sentences scores text, which {problem.name} does not have. Received: "
-            f"{sentences}. Leave it out."
-        )
+    check_text(problem, "--eval_bleu_sentences")
 
     def make(model: "keras.Model", split: str) -> "DecodedBleu":
         from t2t_repro.decoding.dev_bleu import DevBleu

@@ -28,7 +28,7 @@ from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
-from t2t_repro.problem import OutputType, Problem
+from t2t_repro.problem import OutputType
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
@@ -57,8 +57,8 @@ class TranslateAllRequest:
     alpha: float | None = flag(None, "Exponent of the length penalty. Default: 0.6.")
     decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
 
-    def settings(self, problem: Problem) -> "DecodeHParams":
-        """Returns how to decode.
+    def settings(self, run: TrainedRun) -> "DecodeHParams":
+        """Returns how to decode with a run.
 
         Raises:
             UserError: on what has no effect on whole files of text.
@@ -68,7 +68,7 @@ class TranslateAllRequest:
         beams = {"beam_size": self.beam_size, "alpha": self.alpha}
         given = [f"{name}={value}" for name, value in beams.items() if value is not None]
         text = ",".join([*given, *filter(None, [self.decode_hparams])])
-        settings = DecodeHParams.of(problem, text)
+        settings = run.decode_settings(text, say=progress.on_stderr)
         for name in ("shards", "return_token_scores"):
             if getattr(settings, name) != getattr(DecodeHParams(), name):
                 raise UserError(
@@ -143,7 +143,7 @@ def translate_all(
             f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
             "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
         )
-    settings = request.settings(problem)
+    settings = request.settings(run)
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import best_translations, translate_file
     from t2t_repro.decoding.translate import Translator

@@ -133,10 +133,8 @@ def main(args: flags.FlagValues) -> None:
 
 def attention(request: Request, source: str) -> list[Path]:
     """Draws the attention of a sentence and its translation; returns the files."""
-    from t2t_repro.decoding.settings import DecodeHParams
-
     run, folder = request.run, request.folder
-    settings = DecodeHParams.of(run.problem, request.decode_hparams)
+    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
 
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""BLEU of what a model writes of some held-out sentences: a score of the model as it is trained."""
+"""BLEU of what a model writes of held-out sentences, to judge it by in training and after it."""
 
 import os
 
@@ -6,34 +6,70 @@ import keras
 
 from t2t_repro.data.pipeline import read_split
 from t2t_repro.decoding.decode import engine_of
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
+from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text.encoders import EOS_ID
 
 # The paper's limit; a model that knows nothing yet writes on to it.
-SETTINGS = DecodeHParams(beam_size=1, extra_length=50)
+GREEDY = DecodeHParams(beam_size=1, extra_length=50)
 
 
-class DevBleu:
-    """sacreBLEU of greedy translations of a fixed sample of a split, detokenised on both sides.
+class DevSample:
+    """Sentences of a split with their references, detokenised.
 
     Args:
-        model: a `Transformer`; it decodes as it stands when the score is asked for.
         problem: a problem of text.
         data_dir: its files.
         split: one of its splits.
-        count: how many sentences, spread evenly over the split in the order of its files; where
-            there are fewer, all.
+        count: how many, spread evenly over the split in the order of its files; where there are
+            fewer, or for 0, all.
 
     Attributes:
-        sample: of which sentences, in words.
+        described: which sentences, in words.
         signature: sacreBLEU's.
 
     Raises:
         UserError: if the split has no example.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        data_dir: str | os.PathLike,
+        split: str = Split.EVAL,
+        count: int = 0,
+    ):
+        examples = list(read_split(problem, split, data_dir))
+        if not examples:
+            raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")
+        of, count = len(examples), min(count or len(examples), len(examples))
+        taken = [examples[i * of // count] for i in range(count)]
+        self._encoders = encoders = problem.feature_encoders(os.fspath(data_dir))
+        self._sources = [each["inputs"] for each in taken]
+        targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
+        self._bleu = SacreBleu([one_line(encoders["targets"].decode(ids)) for ids in targets])
+        self.signature = self._bleu.signature
+        some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"
+        self.described = f"{some} {split} sentences"
+
+    def score(self, engine: Engine, settings: DecodeHParams) -> float:
+        """Returns the BLEU in percent of what an engine writes."""
+        translator = Translator(engine, self._encoders, settings, warn=lambda text: None)
+        sources = [translator.cut(ids, "") for ids in self._sources]
+        written = translator.translate_ids(sources)
+        return self._bleu.score([one_line(best.text) for best, *_ in written])
+
+
+class DevBleu:
+    """BLEU of greedy translations by a model as it stands when it is asked; see `DevSample`.
+
+    Attributes:
+        sample: of which sentences, in words.
+        signature: sacreBLEU's.
     """
 
     def __init__(
@@ -44,21 +80,10 @@ class DevBleu:
         split: str,
         count: int,
     ):
-        examples = list(read_split(problem, split, data_dir))
-        if not examples:
-            raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")
-        count = min(count, len(examples))
-        taken = [examples[i * len(examples) // count] for i in range(count)]
-        encoders = problem.feature_encoders(os.fspath(data_dir))
-        self._translator = Translator(engine_of(model), encoders, SETTINGS, warn=lambda text: None)
-        self._sources = [self._translator.cut(each["inputs"], "") for each in taken]
-        targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
-        self._bleu = SacreBleu([one_line(encoders["targets"].decode(ids)) for ids in targets])
-        self.signature = self._bleu.signature
-        of = f"{count:,} of {len(examples):,}" if count < len(examples) else f"all {count:,}"
-        self.sample = f"{of} sentences, decoded greedily"
+        self._model, self._sentences = model, DevSample(problem, data_dir, split, count)
+        self.sample = f"{self._sentences.described}, decoded greedily"
+        self.signature = self._sentences.signature
 
     def score(self) -> float:
         """Returns the BLEU in percent."""
-        hypotheses = self._translator.translate_ids(self._sources)
-        return self._bleu.score([one_line(best.text) for best, *_ in hypotheses])
+        return self._sentences.score(engine_of(self._model), GREEDY)

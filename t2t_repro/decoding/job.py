@@ -39,14 +39,20 @@ class DecodeJob:
     run: Any
 
     @classmethod
-    def of(cls, request: DecodeRequest, run: Any, abilities: frozenset[Ability]) -> "DecodeJob":
-        """Returns the job that a request is, for an engine of these abilities.
+    def of(
+        cls,
+        request: DecodeRequest,
+        run: Any,
+        abilities: frozenset[Ability],
+        say: Report = lambda text: None,
+    ) -> "DecodeJob":
+        """Returns the job that a request is, for an engine of these abilities; as `settings` says.
 
         Raises:
             UserError: if it contradicts itself, or has a part without effect.
             FileNotFoundError: if a file that is to be read is not there.
         """
-        settings = request.settings(run.problem)
+        settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
         request.check(settings, run.problem, abilities)
         job = cls(request, settings, run)

@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream
@@ -82,11 +82,18 @@ class DecodeRequest:
     )
     given: frozenset[str] = frozenset()
 
-    def settings(self, problem: Problem) -> "DecodeHParams":
-        """Returns the decode hparams: the problem's own, less what was asked for instead."""
+    def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> "DecodeHParams":
+        """Returns the decode hparams: those of a `TrainedRun`, less what was asked for instead.
+
+        What t2t-finish has chosen does not count where tensor2tensor's way is asked for, nor where
+        nothing is searched; where it does, `say` is told.
+        """
         from t2t_repro.decoding.settings import DecodeHParams
 
-        settings = DecodeHParams.of(problem, self.decode_hparams)
+        if self.t2t_exact or self.score_file:
+            settings = DecodeHParams.of(run.problem, self.decode_hparams)
+        else:
+            settings = run.decode_settings(self.decode_hparams, say=say)
         named = {"shards": "decode_shards", "shard_id": "worker_id"}
         given = {name: getattr(self, flag) for name, flag in named.items() if flag in self.given}
         return dataclasses.replace(settings, **given)

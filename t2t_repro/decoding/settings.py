@@ -225,8 +225,13 @@ class DecodeHParams:
         return f"{self.shard_id:03d}" if self.shards > 1 else ""
 
     @classmethod
-    def of(cls, problem: Problem, text: str | None) -> "DecodeHParams":
+    def of(cls, problem: Problem, text: str | None, chosen: str = "") -> "DecodeHParams":
         """Returns how a problem decodes, with what the user gave applied; see `parse`.
+
+        Args:
+            problem: the problem.
+            text: what the user gave.
+            chosen: what counts before the problem's own, in the same form.
 
         Raises:
             UserError: as `parse`; it names the line of a problem of the user's that is wrong.
@@ -236,7 +241,7 @@ class DecodeHParams:
         except UserError as error:
             where = user_code.member(type(problem), "decode_hparams")
             raise UserError(f"{error} It is in decode_hparams of {problem.name}{where}.") from error
-        return cls.parse(text or "", problem.decode_hparams)
+        return cls.parse(text or "", ",".join(filter(None, [problem.decode_hparams, chosen])))
 
     @classmethod
     def parse(cls, text: str, defaults: str = "") -> "DecodeHParams":

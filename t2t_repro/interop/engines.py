@@ -25,7 +25,7 @@ def carry_out(request: DecodeRequest, run: TrainedRun, say: Report) -> DecodeJob
         UserError: if the request contradicts itself or the run, or the engine cannot follow it.
     """
     module = module_of(request.engine)
-    job = DecodeJob.of(request, run, module.KIND.abilities)
+    job = DecodeJob.of(request, run, module.KIND.abilities, say)
     job.carry_out(module.load(job, say), say)
     return job
 

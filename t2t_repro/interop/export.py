@@ -31,7 +31,7 @@ def export(
         UserError: if the form cannot follow the request or hold the model, or too much is lost.
             Nothing was written then.
     """
-    settings = request.settings(run.problem)
+    settings = run.decode_settings(request.decode_hparams, say=say)
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.interop import quality
     from t2t_repro.training import checkpoints

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun
 
@@ -63,12 +62,6 @@ class ExportRequest:
                 "Expected --t2t_serving with --format=saved_model. Received: "
                 f"--format={self.format}. Leave it out."
             )
-
-    def settings(self, problem: Problem) -> "DecodeHParams":
-        """Returns how to decode: the problem's own way, less what was asked for instead."""
-        from t2t_repro.decoding.settings import DecodeHParams
-
-        return DecodeHParams.of(problem, self.decode_hparams)
 
     @property
     def is_measured(self) -> bool:

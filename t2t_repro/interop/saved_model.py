@@ -130,7 +130,7 @@ class _SavedModel:
             model,
             run.encoders,
             path,
-            request.settings(run.problem),
+            run.decode_settings(request.decode_hparams),
             run.vocabulary_files,
             storage=request.quantize,
             t2t_serving=request.t2t_serving,

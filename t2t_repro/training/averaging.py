@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.training import checkpoints
 
 
@@ -46,3 +47,24 @@ def rolling_average(
         yield checkpoints.write(pathlib.Path(out), arrays, state)
         for name, value in checkpoints.read_arrays(members.popleft() / checkpoints.WEIGHTS).items():
             sums[name] -= value
+
+
+def check_free(run: RunDirectory, out: RunDirectory) -> None:
+    """Refuses a folder that is not for averages of the run, and holds what is not to be replaced.
+
+    Raises:
+        UserError: naming it.
+    """
+    received = ""
+    if other := owner(out.checkpoints_dir):
+        received = f"{out.path}, in the checkpoints of {other}"
+    elif out.exists() and not run.is_continued_by(out):
+        received = f"{out.path}, another run"
+    for path in checkpoints.list_checkpoints(out.path):
+        if not received and not checkpoints.read_state_file(path).state.averaged:
+            received = f"{out.path}, whose {path.name} was trained"
+    if received:
+        raise UserError(
+            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
+            f"{received}. Name another."
+        )

@@ -91,7 +91,12 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ),
         (
             "--eval_bleu_sentences=7",
-            f"--eval_bleu_sentences scores text, which {PROBLEM} does not have. Received: 7",
+            f"--eval_bleu_sentences scores text, which {PROBLEM} does not have",
+        ),
+        ("--finish", f"--finish scores text, which {PROBLEM} does not have"),
+        (
+            "--problem=text2text_tmpdir --schedule=evaluate --finish",
+            "Expected a schedule that trains with --finish. Received: evaluate",
         ),
         (
             "--problem=text2text_tmpdir --schedule=train --eval_bleu_sentences=7",

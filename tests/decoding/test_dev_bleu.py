@@ -12,34 +12,13 @@ from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu
 from t2t_repro.decoding.decode import decode
 from t2t_repro.models.build import transformer_for
-from t2t_repro.problem import Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.experiment import Experiment
 from t2t_repro.training.request import Plan, TrainRequest
-
-WORDS = "ab ba aab bba abab baba aabb bbaa".split()
-
-
-class Doubled(Text2TextProblem):
-    """Sentences and themselves, in bytes."""
-
-    name = "doubled"
-
-    @property
-    def vocab_type(self):
-        return VocabType.CHARACTER
-
-    @property
-    def dataset_splits(self):
-        return [{"split": Split.TRAIN, "shards": 1}, {"split": Split.EVAL, "shards": 1}]
-
-    def generate_samples(self, data_dir, tmp_dir, dataset_split):
-        for i in range(40 if dataset_split == Split.TRAIN else 7):
-            text = " ".join(WORDS[(i * k) % 8] for k in range(1, 5 + i % 3))
-            yield {"inputs": text, "targets": text}
+from tests.decoding.doubled import Doubled
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +32,7 @@ def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
     hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
     model = transformer_for(Doubled(), hparams, data_dir)
     bleu = dev_bleu.DevBleu(model, Doubled(), data_dir, "dev", 3)
-    assert bleu.sample == "3 of 7 sentences, decoded greedily"
+    assert bleu.sample == "3 of 7 dev sentences, decoded greedily"
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in bleu.signature
     encoder = Doubled().feature_encoders(data_dir)["targets"]
     dev = [each["targets"] for each in dev_bleu.read_split(Doubled(), "dev", data_dir)]
@@ -66,7 +45,7 @@ def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
         references.append(encoder.decode(ids[:-1]))
     assert bleu.score() == sacrebleu.corpus_bleu(written, [references]).score == bleu.score()
     every = dev_bleu.DevBleu(model, Doubled(), data_dir, "dev", 300)
-    assert every.sample == "all 7 sentences, decoded greedily"
+    assert every.sample == "all 7 dev sentences, decoded greedily"
 
 
 @pytest.fixture
@@ -110,8 +89,8 @@ def test_a_run_has_it_and_is_the_same_without_and_after_a_stop(make, capsys, mon
     straight, stopped = make("straight"), make("stopped")
     assert Experiment(straight).run()["bleu"] == 3.5
     out = capsys.readouterr().out
-    assert out.count("bleu is sacreBLEU of 5 of 7 sentences, decoded greedily: nrefs:1|") == 1
-    assert "(all 7 examples; bleu of 5 of 7 sentences, decoded greedily; else teacher-" in out
+    assert out.count("bleu is sacreBLEU of 5 of 7 dev sentences, decoded greedily: nrefs:1|") == 1
+    assert "(all 7 examples; bleu of 5 of 7 dev sentences, decoded greedily; else teacher-" in out
     assert "| bleu 3.5000 |" in out
     Experiment(make("stopped", steps=2)).run()
     Experiment(stopped).run()

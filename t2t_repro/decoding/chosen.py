@@ -1,0 +1,80 @@
+"""How a finished run decodes: decoding.json, which t2t-finish writes and all that decodes reads.
+
+It loads nothing heavy.
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import ClassVar
+
+from t2t_repro import schema
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.files import write_text_atomic
+from t2t_repro.run_directory import CHOSEN
+
+_MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2t-finish."
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights that were tried: the mean of the checkpoints of these steps, and its BLEU."""
+
+    name: str
+    steps: tuple[int, ...]
+    bleu: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Beams:
+    """A search that was tried, and its BLEU."""
+
+    beam_size: int
+    alpha: float
+    bleu: float
+
+    def __post_init__(self):
+        DecodeHParams(beam_size=self.beam_size, alpha=self.alpha)
+
+    def __str__(self) -> str:
+        return f"beam_size={self.beam_size},alpha={self.alpha:g}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What was chosen, and of what.
+
+    Attributes:
+        weights: the weights that were taken.
+        search: how to decode with them.
+        sentences: on which sentences that was found out, in words.
+        signature: sacreBLEU's.
+        asked: what was to be tried, as flags.
+        weights_tried, searches_tried: everything that was tried.
+    """
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+
+    weights: Weights
+    search: Beams
+    sentences: str
+    signature: str
+    asked: dict[str, str]
+    weights_tried: tuple[Weights, ...]
+    searches_tried: tuple[Beams, ...]
+
+    def write(self, run: pathlib.Path) -> None:
+        """Writes it into a run directory."""
+        write_text_atomic(run / CHOSEN, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+
+def read(run: pathlib.Path) -> Chosen | None:
+    """Returns what was chosen for a run; None: nothing.
+
+    Raises:
+        schema.Malformed: if the file is broken.
+    """
+    try:
+        return schema.read(run / CHOSEN, Chosen, _MEND)
+    except FileNotFoundError:
+        return None

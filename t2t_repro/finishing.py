@@ -1,0 +1,247 @@
+"""What comes after training: which weights to take, and how to decode with them, by BLEU on dev.
+
+Averages of checkpoints are tried first, with tensor2tensor's search; then the length penalty, with
+the weights that were best; then the beams. A search keeps the hypotheses that are best by its own
+length penalty, so that each is decoded: n-best lists of one do not hold the best of another. Of
+equals the simpler is taken. The result is a run directory of its own, as t2t-avg-all writes one,
+with decoding.json beside it.
+"""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Sequence
+
+from t2t_repro import files
+from t2t_repro.decoding import chosen
+from t2t_repro.decoding.chosen import Beams, Chosen, Weights
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.progress import took
+from t2t_repro.requests import flag
+from t2t_repro.run_directory import CHOSEN, RunDirectory
+from t2t_repro.runs import TrainedRun
+from t2t_repro.training.state import read_ranking
+from t2t_repro.translation import check_text
+
+DEFAULT = DecodeHParams()
+_WORK = ".candidates"  # in the folder of the result, while there is none
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinishRequest:
+    """What to try, as the flags of t2t-finish."""
+
+    n: int = flag(8, "Average at most this many of the newest checkpoints, and of best.", least=1)
+    beam_sizes: str = flag("1,4,5", "The beams to try.")
+    alphas: str = flag("0.4,0.6,0.8,1.0,1.2,1.4", "The length penalties to try.")
+    sentences: int = flag(
+        1000, "Choose by this many dev sentences, spread over the split; 0: all.", least=0
+    )
+
+    def __post_init__(self):
+        for beam_size in self.beams:
+            DecodeHParams(beam_size=beam_size)
+        for alpha in self.penalties:
+            DecodeHParams(alpha=alpha)
+
+    @property
+    def beams(self) -> list[int]:
+        """The beams, without repeats, fewest first."""
+        return sorted(set(_numbers("beam_sizes", self.beam_sizes, int)))
+
+    @property
+    def penalties(self) -> list[float]:
+        """The length penalties, without repeats, the usual first, then those nearest to it."""
+        numbers = set(_numbers("alphas", self.alphas, float))
+        return sorted(numbers, key=lambda alpha: (abs(alpha - DEFAULT.alpha), alpha))
+
+
+def _numbers(name: str, text: str, kind: Callable) -> list:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"Expected --{name} to be numbers with commas between. Received: {text!r}."
+        ) from None
+
+
+def check(run: TrainedRun, out: RunDirectory) -> None:
+    """Refuses, before anything heavy is loaded, what cannot be finished, or not there.
+
+    Raises:
+        UserError: if the run writes no text, has no checkpoint, or is the folder of the result.
+    """
+    check_text(run.problem, "t2t-finish")
+    run.check_checkpoint()
+    if run.path.resolve() == out.path.resolve():
+        raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
+
+
+def finish(
+    run: TrainedRun,
+    out: RunDirectory,
+    request: FinishRequest,
+    *,
+    say: Callable[[str], None] = print,
+    searches: int = 1,
+) -> Chosen:
+    """Chooses weights and search by a run's dev split, and writes them as a run directory.
+
+    Args:
+        run: the run; its `best` is looked at too.
+        out: the run directory of the result. What an earlier call has written there is replaced,
+            or left, where the same would come out.
+        request: what to try.
+        say: gets a line for all that is tried.
+        searches: as `decode.ModelEngine` takes it.
+
+    Raises:
+        UserError: as `check`; if a checkpoint is damaged, there is no dev split, or `out` holds
+            something else.
+    """
+    check(run, out)
+    from t2t_repro.training import averaging
+
+    averaging.check_free(run.directory, out)
+    out.path.mkdir(parents=True, exist_ok=True)
+    with files.locked([out.path], say):
+        return _finish(run, out, request, say, searches)
+
+
+def _finish(
+    run: TrainedRun,
+    out: RunDirectory,
+    request: FinishRequest,
+    say: Callable[[str], None],
+    searches: int,
+) -> Chosen:
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.dev_bleu import DevSample
+    from t2t_repro.training import averaging, checkpoints
+
+    candidates = _candidates(run, request.n)
+    asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
+    asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
+    before = _read(out, say)
+    if before and before.asked == asked and checkpoints.list_checkpoints(out.path):
+        say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
+        return before
+    work = out.path / _WORK
+    for folder in (work, out.checkpoints_dir):
+        shutil.rmtree(folder, ignore_errors=True)
+    (out.path / CHOSEN).unlink(missing_ok=True)
+
+    sample = DevSample(run.problem, run.data_dir, count=request.sentences)
+    say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
+    model = run.new_model()
+    engine = ModelEngine(model, searches)
+
+    def score(what: str, settings: DecodeHParams) -> float:
+        started = time.monotonic()
+        bleu = round(sample.score(engine, settings), 2)
+        say(f"{what}: {bleu:.2f} ({took(time.monotonic() - started)})")
+        return bleu
+
+    tried: list[Weights] = []
+    averages: list[pathlib.Path] = []
+    first = dataclasses.replace(DEFAULT, beam_size=_usual(request.beams))
+    for number, (name, paths) in enumerate(candidates):
+        averages.append(averaging.average(paths, work / str(number)))
+        checkpoints.load_weights(model, averages[-1])
+        steps = tuple(checkpoints.step_of(path) for path in paths)
+        tried.append(Weights(name, steps, score(name, first)))
+    weights = max(tried, key=lambda each: each.bleu)  # the first of equals
+    taken = averages[tried.index(weights)]
+    checkpoints.load_weights(model, taken)
+
+    def search(beam_size: int, alpha: float) -> Beams:
+        settings = dataclasses.replace(DEFAULT, beam_size=beam_size, alpha=alpha)
+        bleu = (
+            weights.bleu
+            if settings == first
+            else score(f"beam {beam_size}, alpha {alpha:g}", settings)
+        )
+        return Beams(beam_size, alpha, bleu)
+
+    searched = [search(first.beam_size, alpha) for alpha in request.penalties]
+    alpha = max(searched, key=lambda each: each.bleu).alpha
+    searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
+    simplest = sorted(searched, key=lambda each: each.beam_size)  # stable: the usual alpha first
+    result = Chosen(
+        weights=weights,
+        search=max(simplest, key=lambda each: each.bleu),
+        sentences=sample.described,
+        signature=sample.signature,
+        asked=asked,
+        weights_tried=tuple(tried),
+        searches_tried=tuple(searched),
+    )
+    run.directory.copy_description(out)
+    checkpoints.copy_weights(taken, out.checkpoints_dir)
+    result.write(out.path)
+    shutil.rmtree(work)
+    best = result.search
+    say(f"Chose {weights.name} and {best}: {best.bleu:.2f} BLEU on dev. Written to {out.path}.")
+    return result
+
+
+def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]:
+    """Returns names and checkpoints of what may be averaged, the simplest first."""
+    from t2t_repro.training import checkpoints
+
+    newest = checkpoints.list_checkpoints(run.path)[-n:]
+    best = run.directory.path / "best"
+    ranking = read_ranking(RunDirectory(best).checkpoints_dir)
+    there = {checkpoints.step_of(path): path for path in checkpoints.list_checkpoints(best)}
+    ranked = [there[e.step] for e in (ranking.ranking if ranking else ()) if e.step in there][:n]
+    found: dict[tuple[int, ...], tuple[str, list[pathlib.Path]]] = {}
+
+    def add(name: str, paths: Sequence[pathlib.Path]) -> None:
+        paths = sorted(paths, key=checkpoints.step_of)
+        steps = tuple(map(checkpoints.step_of, paths))
+        if steps:
+            found.setdefault(steps, (f"{name} ({_said(steps)})", paths))
+
+    add("the newest checkpoint", newest[-1:])
+    if ranking:
+        add(f"the best by {ranking.metric}", ranked[:1])
+    add(f"the mean of the newest {len(newest)}", newest)
+    if ranking:
+        add(f"the mean of the best {len(ranked)} by {ranking.metric}", ranked)
+    for _, paths in found.values():
+        for path in paths:
+            checkpoints.verify(path)
+    return list(found.values())
+
+
+def _said(steps: Sequence[int]) -> str:
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {', '.join(map(str, steps))}"
+
+
+def _usual(beams: Sequence[int]) -> int:
+    """The beams to compare weights with: tensor2tensor's, or the nearest."""
+    return min(beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
+
+
+def _digest(paths) -> str:
+    """Returns what distinguishes checkpoints from others of the same steps."""
+    from t2t_repro.training.state import WEIGHTS
+
+    digest = hashlib.sha256()
+    for path in sorted(set(paths), key=os.fspath):
+        with open(path / WEIGHTS, "rb") as file:
+            digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _read(out: RunDirectory, say: Callable[[str], None]) -> Chosen | None:
+    """Returns what was chosen before; what is broken is said and made anew."""
+    try:
+        return chosen.read(out.path)
+    except UserError as error:
+        say(str(error))
+        return None

@@ -1,0 +1,175 @@
+"""Choosing weights and search after training, and that everything decodes as was chosen."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from t2t_repro import finishing, registry
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.decoding import chosen, dev_bleu
+from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.errors import UserError
+from t2t_repro.finishing import FinishRequest
+from t2t_repro.models.build import transformer_for
+from t2t_repro.run_directory import RunConfig, RunDirectory, owner
+from t2t_repro.runs import TrainedRun
+from t2t_repro.training import checkpoints
+from t2t_repro.training.best import KeepBest
+from tests.decoding.doubled import Doubled
+
+FEW = FinishRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with checkpoints 10, 20, 30 and 40, whose weights are the step / 10; two are kept."""
+    folder = tmp_path_factory.mktemp("finishing")
+    generate_data(Job(Doubled(), folder / "data", folder))
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test", "num_hidden_layers=1"),
+        problem="doubled",
+        data_dir=str(folder / "data"),
+        version="0",
+    )
+    run = TrainedRun(RunDirectory(folder / "run"), config, Doubled())
+    run.directory.begin(config, ["t2t-trainer"], [])
+    model = transformer_for(Doubled(), config.hparams, config.data_dir)
+    for step, loss in {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}.items():
+        for weight in model.weights:
+            weight.assign(np.full(weight.shape, step / 10, weight.dtype))
+        checkpoints.save(run.directory.checkpoints_dir, model, checkpoints.State(step=step))
+        KeepBest(count=2).add(run.directory, step, {"loss": loss})
+    return run
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """What was decoded, (weights, beam_size, alpha); 2.5 is the best weight, 1 the best alpha."""
+    log = []
+
+    def score(self, engine, settings):
+        weight = float(np.asarray(engine.model.weights[0]).flat[0])
+        log.append((weight, settings.beam_size, settings.alpha))
+        bleu = 30 - abs(weight - 2.5) + settings.alpha
+        return bleu + 0.001 * settings.beam_size  # no difference to two digits
+
+    monkeypatch.setattr(dev_bleu.DevSample, "score", score)
+    return log
+
+
+def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(made, tried, tmp_path):
+    said = []
+    out = RunDirectory(tmp_path / "out")
+    found = finishing.finish(made, out, FEW, say=said.append)
+    assert tried == [
+        (4.0, 4, 0.6),
+        (2.0, 4, 0.6),
+        (3.0, 4, 0.6),
+        (2.5, 4, 0.6),
+        (2.5, 4, 0.4),
+        (2.5, 4, 1.0),
+        (2.5, 1, 1.0),
+        (2.5, 5, 1.0),
+    ]
+    assert found.weights.steps == (20, 30) and str(found.search) == "beam_size=1,alpha=1"
+    assert found.weights.name == "the mean of the best 2 by loss (steps 20, 30)"
+    assert said[-1].startswith(
+        "Chose the mean of the best 2 by loss (steps 20, 30) and beam_size=1"
+    )
+    assert said[0].startswith("Choosing by sacreBLEU of all 7 dev sentences: nrefs:1|")
+    (only,) = checkpoints.list_checkpoints(out.path)
+    assert only.name == "ckpt-30" and checkpoints.verify(only).averaged == (20, 30)
+    assert sorted(path.name for path in out.path.iterdir()) == [
+        "checkpoints", "decoding.json", "hparams.json", "run.json"
+    ]  # fmt: skip
+    assert chosen.read(out.path) == found and owner(out.path / "decoding.json") == out.path
+    # The same again finds it done; something else to try does not.
+    del tried[:]
+    assert finishing.finish(made, out, FEW, say=said.append) == found and not tried
+    assert "is finished already" in said[-1]
+    finishing.finish(made, out, dataclasses.replace(FEW, n=1, alphas="0.6"), say=said.append)
+    assert [each[0] for each in tried] == [4.0, 2.0, 2.0, 2.0]
+    (only,) = checkpoints.list_checkpoints(out.path)
+    assert only.name == "ckpt-20"
+
+
+@pytest.fixture
+def finished(made, tmp_path):
+    """A run that has nothing but what was chosen for it."""
+    tmp_path.joinpath("run").mkdir()
+    search = chosen.Beams(5, 1.1, 31.25)
+    weights = chosen.Weights("the newest checkpoint", (40,), 31.0)
+    chosen.Chosen(
+        weights=weights,
+        search=search,
+        sentences="all 7 dev sentences",
+        signature="x",
+        asked={},
+        weights_tried=(weights,),
+        searches_tried=(search,),
+    ).write(tmp_path / "run")
+    return dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
+
+
+def test_what_was_chosen_is_how_it_decodes_unless_it_is_told_otherwise(finished):
+    said = []
+    settings = DecodeRequest().settings(finished, said.append)
+    assert (settings.beam_size, settings.alpha) == (5, 1.1)
+    assert said == [
+        "beam_size=5,alpha=1.1, chosen on all 7 dev sentences: 31.25 BLEU "
+        f"({finished.path / 'decoding.json'}). --decode_hparams says otherwise."
+    ]
+    for request, expected in {
+        DecodeRequest(decode_hparams="beam_size=2"): (2, 1.1),
+        DecodeRequest(decode_hparams="alpha=0.7,beam_size=3"): (3, 0.7),
+        DecodeRequest(t2t_exact=True): (4, 0.6),
+        DecodeRequest(score_file="x"): (4, 0.6),
+    }.items():
+        settings = request.settings(finished, said.append)
+        assert (settings.beam_size, settings.alpha) == expected
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"beam_size": 0}, "Expected decode hparam beam_size to be at least 1. Received: 0"),
+        ({"alpha": "1"}, r"Expected search.alpha in .*decoding.json to be .*Received: '1'"),
+    ],
+)
+def test_a_file_that_is_broken_is_named(finished, change, message):
+    path = finished.path / "decoding.json"
+    values = json.loads(path.read_text())
+    values["search"] |= change
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=f"{message}.*decoding.json|{message}.* t2t-finish"):
+        finished.decode_settings()
+
+
+@pytest.mark.parametrize(
+    "request_of, message",
+    [
+        (lambda: FinishRequest(alphas="0.4;0.6"), "Expected --alphas to be numbers with commas"),
+        (lambda: FinishRequest(beam_sizes="4,0"), "decode hparam beam_size to be at least 1"),
+        (lambda: FinishRequest(alphas="-1"), "decode hparam alpha to be at least 0"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(request_of, message):
+    with pytest.raises(UserError, match=message):
+        request_of()
+
+
+def test_a_run_is_not_finished_into_itself_or_another(made, tmp_path):
+    with pytest.raises(UserError, match="another folder. Received: .*run twice"):
+        finishing.finish(made, made.directory, FEW)
+    other = RunDirectory(tmp_path / "other")
+    other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
+    with pytest.raises(UserError, match="a new folder, or one of averages.*other, another run"):
+        finishing.finish(made, other, FEW)
+    trees = dataclasses.replace(made, problem=registry.get_problem("algorithmic_reverse_binary40"))
+    with pytest.raises(UserError, match="t2t-finish scores text, which algorithmic_reverse_binary"):
+        finishing.check(trees, other)
