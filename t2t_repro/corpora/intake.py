@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from t2t_repro import __version__, progress
 from t2t_repro.corpora import formats, raw_record, splits
 from t2t_repro.corpora.cleaner_en_xx import Pair
-from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share
+from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText, tempered
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
+from t2t_repro.files import naming, writing
 
 Say = Callable[[str], None]
 
@@ -53,14 +53,16 @@ def prepare(
     own = raw_record.own_files(folder, before, names)
     raw_files = [RawFile.of(path) for corpus in corpora for path in corpus.paths()]
     given = {name: value for name, value in dataclasses.asdict(request).items() if value}
-    asked = {"seed": seed, **given}
+    asked = {"seed": seed} | {
+        name: shown(value) if isinstance(value, str) else value for name, value in given.items()
+    }
     if before:
         change = before.change(asked, raw_files)
         if not change and own == set(before.files):
             say(f"Keeping the raw text in {folder}, which was made of these files.")
             return
         say(f"Making the raw text in {folder} again: {change or 'a file is missing'}.")
-    with contextlib.ExitStack() as stack:
+    with naming(folder), contextlib.ExitStack() as stack:
         work = _Work(stack, folder, request, corpora, names, seed, say)
         shares, left_out, files = work.make()
         record = Record(__version__, asked, raw_files, shares, left_out, files)
@@ -255,6 +257,6 @@ def _shares(corpora: Sequence[Corpus], kept: list[int], written: list[int]) -> l
     """Returns what the corpora of a split gave to it."""
     total = max(sum(written), 1)
     return [
-        Share(corpus.split, corpus.name, pairs, corpus.weight, count, count / total)
+        Share(corpus.split, shown(corpus.name), pairs, corpus.weight, count, count / total)
         for corpus, pairs, count in zip(corpora, kept, written, strict=True)
     ]

@@ -28,7 +28,7 @@ class RawFile:
     @classmethod
     def of(cls, path: str | os.PathLike) -> "RawFile":
         """Returns it as it is now."""
-        return cls(os.path.abspath(path), sha256(path), os.path.getsize(path))
+        return cls(shown(os.path.abspath(path)), sha256(path), os.path.getsize(path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +88,11 @@ class Record:
             if known.get(file.path) != file.sha256:
                 return f"{file.path} {'has changed since' if file.path in known else 'is new'}"
         return "" if len(known) == len(raw_files) else "there are fewer files"
+
+
+def shown(path: str) -> str:
+    """Returns a path as JSON can hold it: a byte that is no UTF-8 as \\xNN."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def read(folder: pathlib.Path) -> Record | None:

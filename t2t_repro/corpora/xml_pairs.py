@@ -98,6 +98,13 @@ def _parsed(stream, units: "_Units", name: str) -> Iterator[list[Pair]]:
             f"{type(error).__name__} at line {parser.getLineNumber()}. Leave the declaration out "
             "if you trust the file."
         ) from error
+    except UserError:
+        raise
+    except (LookupError, ValueError) as error:  # an encoding that is declared and not known
+        raise UserError(
+            f"Expected XML in {name}. Received: {error}. Convert it to UTF-8, and say so in its "
+            "first line."
+        ) from error
     yield units.taken()
 
 

@@ -138,3 +138,28 @@ def test_wrong_sizes_are_refused_before_anything_is_made(tmp_path, capsys):
             run(*start, *flags)
         assert stopped.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "d").exists()
+
+
+def test_text_of_another_form_becomes_records(tmp_path, capsys):
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    lines = [json.dumps({"source": f"one {a}", "target": f"ein {a}"}) + "\n" for a in letters]
+    (tmp_path / "pairs.jsonl").write_text("".join(lines))
+    folders = [f"--tmp_dir={tmp_path}/raw", f"--data_dir={tmp_path}/data"]
+    flags = ["--problem=text2text_tmpdir", *folders, f"--train_source={tmp_path}/pairs.jsonl"]
+    run(*flags, "--test_size=2")
+    said = capsys.readouterr()
+    assert "train: 23 examples in 1 files" in said.out and "dev: 1 examples in 1" in said.out
+    assert "Drawing 1 of 26 pairs for dev" in said.err
+    for more, message in (
+        (["--test_size=3"], "Expected the inputs.train.txt that the train files in "),
+        (["--columns=a,b"], "Expected a and b on line 1 of "),
+        (["--test_size=0"], "--test_size=0"),
+        (["--train_weights=2", "--train_temperature=3"], "Received: both"),
+        (["--problem=algorithmic_shift_decimal40"], "Received: --train_source"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            run(*flags, *more)
+        assert left.value.code == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+    run(*flags, "--test_size=3", "--overwrite")
+    assert "train: 22 examples in 1 files" in capsys.readouterr().out

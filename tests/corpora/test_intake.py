@@ -1,5 +1,7 @@
+import errno
 import gzip
 import json
+import os
 
 import pytest
 
@@ -181,3 +183,25 @@ def test_a_broken_record_is_named(folder):
     (folder / "raw" / "raw-text.json").write_text('{"version": 3}')
     with pytest.raises(UserError, match="version in raw/raw-text.json .* Delete it, and the text"):
         run(folder, train_source="big.tsv")
+
+
+def test_a_name_that_is_no_utf8(folder):
+    name = os.fsdecode(b"caf\xe9.tsv")
+    os.rename(folder / "big.tsv", folder / name)
+    run(folder, train_source=name)
+    assert run(folder, train_source=name)[0].startswith("Keeping the raw text")
+    record = json.loads(made(folder)["raw-text.json"])
+    assert record["shares"][0]["corpus"] == r"caf\xe9.tsv"
+
+
+def test_a_full_disk_leaves_all_as_it_was(folder, monkeypatch):
+    run(folder, train_source="small.tsv")
+    before = made(folder)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(intake._Spool, "add", full)
+    with pytest.raises(OSError, match="No space left on device: .*raw"):
+        run(folder, train_source="big.tsv")
+    assert made(folder) == before

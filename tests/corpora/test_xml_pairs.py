@@ -81,6 +81,8 @@ BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></t
     [
         ("a.tmx", "<tmx>\n<tu></tmx>", GERMAN, "XML in .*a.tmx. .* mismatched tag at line 2"),
         ("a.tmx", TMX.format(encoding="utf-8")[:-20], GERMAN, "Received: no element found at line"),
+        ("a.tmx", '<?xml version="1.0" encoding="no"?><tmx/>', GERMAN, "unknown encoding: no"),
+        ("a.tmx", '<?xml version="1.0" encoding="big5"?><tmx/>', GERMAN, "multi-byte encodings"),
         ("a.tmx", BOMB, GERMAN, "without entities of its own .* EntitiesForbidden at line 1"),
         ("a.xlf", BOMB, GERMAN, "without entities of its own in .*a.xlf"),
         ("a.tmx", TMX.format(encoding="utf-8"), Sides(),
