@@ -18,6 +18,7 @@ from t2t_repro.base_problem import Problem as Problem
 from t2t_repro.base_problem import Sample as Sample
 from t2t_repro.base_problem import Split as Split
 from t2t_repro.base_problem import Track as Track
+from t2t_repro.corpora import bad_pairs
 from t2t_repro.space_ids import SpaceID as SpaceID
 from t2t_repro.text import vocabulary_file, vocabulary_size
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS
@@ -112,9 +113,15 @@ class Text2TextProblem(Problem):
         encoder = self._read_vocabulary(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
+    def kept_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
+        """Returns what `generate_samples` yields, but for the bad pairs that `data_dir` names."""
+        samples = self.generate_samples(data_dir, tmp_dir, dataset_split)
+        path = bad_pairs.path_of(data_dir, self.dataset_filename())
+        return bad_pairs.without(samples, bad_pairs.read(path, dataset_split))
+
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the text that the subwords are built from."""
-        samples = self.generate_samples(data_dir, tmp_dir, Split.TRAIN)
+        samples = self.kept_samples(data_dir, tmp_dir, Split.TRAIN)
         for sample in itertools.islice(samples, self.max_samples_for_vocab):
             yield sample["inputs"]
             yield sample["targets"]
@@ -171,9 +178,8 @@ class Text2TextProblem(Problem):
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterator[Sample]:
-        return map(
-            self.sample_encoder(data_dir), self.generate_samples(data_dir, tmp_dir, dataset_split)
-        )
+        samples = self.kept_samples(data_dir, tmp_dir, dataset_split)
+        return map(self.sample_encoder(data_dir), samples)
 
     def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
         """Returns the function that `generate_encoded_samples` maps over the samples.

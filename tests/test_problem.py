@@ -135,7 +135,7 @@ def test_a_problem_of_ones_own_as_the_readme_has_it(tmp_path):
     (tmp_path / "my_package" / "__init__.py").write_text(example)
     (tmp_path / "my_text").mkdir()
     for file in ("train.en", "train.de", "dev.en", "dev.de"):
-        (tmp_path / "my_text" / file).write_text("the cat\na dog and a bird\n")
+        (tmp_path / "my_text" / file).write_text(f"the cat\na {file} dog and a bird\n")
     done = subprocess.run(
         [sys.executable, "-m", "t2t_repro.bin.datagen", *command.split()],
         cwd=tmp_path,

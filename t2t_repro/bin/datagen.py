@@ -54,6 +54,12 @@ def define_flags(f: flags.FlagValues) -> None:
     exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
     exact += "and write as many files."
     flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
+    check = "Check the text first, and write a report; of your own text that is the default."
+    flags.DEFINE_bool("check_data", None, check, flag_values=f)
+    drop = "Leave out the pairs with errors, and with what is surely a fault; a file names them."
+    flags.DEFINE_bool("drop_bad_pairs", False, drop, flag_values=f)
+    keep = "Take all pairs, also those with errors."
+    flags.DEFINE_bool("keep_bad_pairs", False, keep, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -85,6 +91,7 @@ def main(args: flags.FlagValues) -> None:
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
             vocab_size=t2t_vocab_size(problem) if args.t2t_exact else args.vocab_size,
+            check=check_of(args, problem),
         )
         for problem in problems
     ]
@@ -106,6 +113,27 @@ def t2t_vocab_size(problem: Problem) -> int:
     if not isinstance(problem, Text2TextProblem) or problem.says_vocab_size:
         return 0
     return problem.approx_vocab_size if problem.vocab_type == VocabType.SUBWORD else 0
+
+
+def check_of(args: flags.FlagValues, problem: Problem) -> str:
+    """Returns what `Job.check` is to be for a problem.
+
+    Raises:
+        UserError: if the flags contradict each other.
+    """
+    from t2t_repro.data.corpus_check import check_unasked
+    from t2t_repro.data.job import DROP, KEEP
+
+    given = ["--drop_bad_pairs"] * args.drop_bad_pairs + ["--keep_bad_pairs"] * args.keep_bad_pairs
+    given = ["--nocheck_data"] * (args.check_data is False) + given
+    if len(given) > 1:
+        raise UserError(
+            "Expected one of --nocheck_data, --drop_bad_pairs and --keep_bad_pairs. Received: "
+            f"{' and '.join(given)}."
+        )
+    if given:
+        return {"--drop_bad_pairs": DROP, "--keep_bad_pairs": KEEP}.get(given[0], "")
+    return check_unasked(problem) or (KEEP if args.check_data else "")
 
 
 def machine_of(args: flags.FlagValues) -> "Machine":

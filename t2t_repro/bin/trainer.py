@@ -164,10 +164,16 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     cli.check_needs(args, {"vocab_size": "generate_data"})
     make_data = None
     if values["generate_data"]:
+        from t2t_repro.data.corpus_check import check_unasked
         from t2t_repro.data.job import Job
 
         job = Job(
-            problem, data_dir, values["tmp_dir"], options=options, vocab_size=values["vocab_size"]
+            problem,
+            data_dir,
+            values["tmp_dir"],
+            options=options,
+            vocab_size=values["vocab_size"],
+            check=check_unasked(problem),
         )
         make_data = functools.partial(generate, job, values["t2t_usr_dir"])
     config = RunConfig(

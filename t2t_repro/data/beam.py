@@ -183,7 +183,7 @@ class _Samples:
         where = self.data_dir, self.tmp_dir, self.source
         if self.encodes_apart():
             assert isinstance(problem, Text2TextProblem), problem
-            return problem.generate_samples(*where)
+            return problem.kept_samples(*where)
         return problem.generate_encoded_samples(*where)
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 from t2t_repro import user_code
-from t2t_repro.data import journal, raw_text, records, vocabularies
+from t2t_repro.data import corpus_check, journal, raw_text, records, vocabularies
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.local import Local
@@ -46,8 +46,9 @@ def generate_data(
         report: receives a line for everything that is decided on the way.
 
     Raises:
-        UserError: if raw files are missing or broken, or a split has no sample. Unfinished files
-            are removed, unless a process was killed (`workers.WorkerLost`).
+        UserError: if raw files are missing or broken, a split has no sample, or the text has errors
+            at which `job.check` says to stop. Unfinished files are removed, unless a process was
+            killed (`workers.WorkerLost`).
     """
     machine, problem = machine or Local(), job.problem
     if job.options:
@@ -59,6 +60,7 @@ def generate_data(
         job = raw_text.sized(job)
         problem = job.problem
         others = _other_sets(job)
+        corpus_check.check_corpus(job, track, report)
         entry = journal.resume(job, report)
         raw_text.check(job, entry, _read_summary(job))
         todo = _todo(job, entry, report)

@@ -9,6 +9,9 @@ from typing import Any
 
 from t2t_repro.problem import Problem, Split
 
+# What to do with bad pairs of a corpus: stop at errors, leave them out, take all.
+STOP, DROP, KEEP = "stop", "drop", "keep"
+
 
 @dataclasses.dataclass(frozen=True)
 class Files:
@@ -50,6 +53,7 @@ class Job:
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
         vocab_size: about how many subwords to build; 0: as the problem says, and where it says
             nothing, as many as the text supports.
+        check: STOP, DROP or KEEP: check the text first; "": do not.
 
     Raises:
         UserError: on a `vocab_size` for a problem that builds no subwords.
@@ -64,6 +68,7 @@ class Job:
     max_cases: int = 0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     vocab_size: int = 0
+    check: str = ""
 
     def __post_init__(self) -> None:
         problem = copy.copy(self.problem.forward())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_repro import __version__
+from t2t_repro.corpora import bad_pairs
 from t2t_repro.data.blocks import UNSHUFFLED
 from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
@@ -103,6 +104,7 @@ def settings(job: Job) -> dict[str, Any]:
     for name in job.problem.vocab_filenames:
         path = pathlib.Path(job.data_dir, name)
         vocabularies[name] = sha256(path) if path.exists() else None
+    bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
     return {
         "version": __version__,
         "problem": job.problem.name,
@@ -112,6 +114,7 @@ def settings(job: Job) -> dict[str, Any]:
             split: len(paths) for files in job.files() for split, paths in files.splits.items()
         },
         "vocabulary": vocabularies,
+        "choice of pairs": sha256(bad) if bad.exists() else None,
     }
 
 

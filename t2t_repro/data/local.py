@@ -64,7 +64,7 @@ class Local(Machine):
         """Writes the unshuffled files, from where the journal says."""
         problem, encode = job.problem, None
         if blocks.is_encoded_by_sample(problem):
-            samples = problem.generate_samples(job.data_dir, job.tmp_dir, files.source)
+            samples = problem.kept_samples(job.data_dir, job.tmp_dir, files.source)
             load = functools.partial(self.load, problem.name)
             encode = blocks.EncodeSamples(
                 load if self._processes > 1 else lambda: problem, job.data_dir

@@ -1,0 +1,76 @@
+"""The file of the pairs of a corpus that are left out: a line each, with the reasons.
+
+It lies beside the data that is made without them, and decides what that is: whoever reads the
+corpus for it, here or on another machine, leaves out what the file names.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+
+Item = TypeVar("Item")
+_COLUMNS = ("split", "line", "reasons", "source", "target")
+
+
+class BadPair(NamedTuple):
+    """A pair to leave out: its split, its line from 1, why, and both sides."""
+
+    split: str
+    line: int
+    reasons: list[str]
+    source: str
+    target: str
+
+
+def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
+    """Returns the path of the file for the problem of that name."""
+    return pathlib.Path(data_dir, f"datagen.{name}.bad_pairs.tsv")
+
+
+def write(path: str | os.PathLike, pairs: Iterable[BadPair]) -> None:
+    """Writes the pairs; tabs and ends of lines in a side become spaces."""
+    with writing(path) as file:
+        file.write("\t".join(_COLUMNS) + "\n")
+        for pair in pairs:
+            sides = (" ".join(side.split()) for side in (pair.source, pair.target))
+            reasons = ",".join(pair.reasons)
+            file.write("\t".join([pair.split, str(pair.line), reasons, *sides]) + "\n")
+
+
+def read(path: str | os.PathLike, split: str) -> set[int]:
+    """Returns the lines of a split, from 1; none where there is no file.
+
+    Raises:
+        UserError: on a line that `write` would not have written.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return set(_lines(file, split, path))
+    except FileNotFoundError:
+        return set()
+
+
+def without(samples: Iterable[Item], lines: set[int]) -> Iterable[Item]:
+    """Returns the samples but for those whose number, from 1, is in `lines`."""
+    if not lines:
+        return samples
+    return (sample for line, sample in enumerate(samples, start=1) if line not in lines)
+
+
+def _lines(file: Iterable[str], split: str, path: str | os.PathLike) -> Iterator[int]:
+    for number, row in enumerate(file, start=1):
+        columns = row.split("\t", 2)
+        if number == 1 and columns[0] == _COLUMNS[0]:
+            continue
+        if len(columns) < 2 or not (columns[1].isascii() and columns[1].isdigit()):
+            raise UserError(
+                f"Expected a split and a line number with a tab between at line {number} of "
+                f"{os.fspath(path)}. Received: {row.rstrip()[:60]!r}. Delete the file, and make "
+                "the data again by --overwrite."
+            )
+        if columns[0] == split:
+            yield int(columns[1])

@@ -1,0 +1,105 @@
+"""Consecutive pairs of a split, and what several checks compute of them, once."""
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+PAIRS = 4096  # in a block
+Pair = tuple[str, str]
+
+# Scripts that put no space between words count by characters.
+_TOKEN = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+    r"|[^\W_]+|\n"
+)
+
+
+class Side:
+    """One side of a block.
+
+    Args:
+        texts: N lines.
+    """
+
+    def __init__(self, texts: list[str]):
+        self.texts = texts
+
+    @functools.cached_property
+    def joined(self) -> str:
+        """All lines, with one "\\n" between two of them, and nowhere else."""
+        joined = "\n".join(self.texts)
+        if joined.count("\n") != len(self.texts) - 1:
+            joined = "\n".join(text.replace("\n", " ") for text in self.texts)
+        return joined
+
+    @functools.cached_property
+    def is_ascii(self) -> bool:
+        return self.joined.isascii()
+
+    @functools.cached_property
+    def lengths(self) -> np.ndarray:
+        """int64 (N,): characters of each line."""
+        return np.fromiter(map(len, self.texts), np.int64, len(self.texts))
+
+    @functools.cached_property
+    def codes(self) -> np.ndarray:
+        """uint32: the code points of the lines in lower case, "\\n" before, between and behind."""
+        text = f"\n{self.joined.lower()}\n"
+        return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """int64 (N,): where in `codes` the "\\n" before each line stands."""
+        return np.flatnonzero(self.codes == 10)[:-1]
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Returns (N,): for each line the sum of `values`, of which there is one for each code."""
+        return np.add.reduceat(values, self.starts)
+
+    @functools.cached_property
+    def tokens(self) -> list[str]:
+        """The words of all lines in lower case, "\\n" between two lines."""
+        return _TOKEN.findall(self.joined.lower())
+
+    def having(self, pattern: re.Pattern[str]) -> np.ndarray:
+        """Returns bool (N,): the lines in which `pattern` is found."""
+        found = np.zeros(len(self.texts), bool)
+        if pattern.search(self.joined):
+            found[:] = [pattern.search(text) is not None for text in self.texts]
+        return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive pairs.
+
+    Attributes:
+        split: theirs.
+        first: the number of the first, from 0.
+        sources, targets: the N lines of each side.
+    """
+
+    split: str
+    first: int
+    sources: Side
+    targets: Side
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.sources, self.targets
+
+    def __len__(self) -> int:
+        return len(self.sources.texts)
+
+
+def blocks(split: str, pairs: Iterable[Pair]) -> Iterator[Block]:
+    """Yields the pairs of a split in blocks of PAIRS."""
+    pairs, first = iter(pairs), 0
+    while some := list(itertools.islice(pairs, PAIRS)):
+        sources, targets = zip(*some, strict=True)
+        yield Block(split, first, Side(list(sources)), Side(list(targets)))
+        first += len(some)

@@ -1,0 +1,74 @@
+"""What single characters and marks tell: empty sides, control characters, markup, encodings."""
+
+import re
+
+import ftfy
+import numpy as np
+
+from t2t_repro.corpora.checks.block import Block, Side
+from t2t_repro.corpora.checks.models import Models
+
+# Joiners and direction marks (U+200C to U+200F) belong to other scripts than the first ones.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f\xad\u034f\u061c\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\t]|(?:^|[\x20-\u052f])[\u200c-\u200f]"
+)
+_MARKUP = re.compile(
+    r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!\[CDATA|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}"
+    r"|[A-Za-z][A-Za-z0-9]{1,30});"
+)
+_MOSES = re.compile(r"& ?(?:apos|quot|amp|lt|gt|#91|#93|#124) ?;")  # what its tokenizer writes
+# UTF-8 read as Latin-1, Windows-1252 or the like begins with one of the first letters.
+_MISREAD = re.compile(
+    "[\xc2-\xf4\u0102-\u0111\u0413\u0420-\u0421\u0432-\u0433][\x80-\xbf\u0152-\u0178\u017d\u017e\u0192\u02c6\u02dc\u0400-\u045f"
+    "\u0490\u0491\u2013-\u2044\u20ac\u2116\u2122]|[\x80-\x84\x86-\x9f\ufffd]"
+)
+_BROKEN = re.compile("[\x80-\x84\x86-\x9f\ufffd]")
+
+
+def one_side_empty(block: Block, models: Models) -> np.ndarray:
+    sources, targets = (_blank(side) for side in block.sides)
+    return sources != targets
+
+
+def both_sides_empty(block: Block, models: Models) -> np.ndarray:
+    sources, targets = (_blank(side) for side in block.sides)
+    return sources & targets
+
+
+def invisible(block: Block, models: Models) -> np.ndarray:
+    def has(side: Side) -> np.ndarray:
+        if side.joined.replace("\n", "").isprintable():  # many times faster; most blocks are
+            return np.zeros(len(side.texts), bool)
+        return side.having(_INVISIBLE)
+
+    return has(block.sources) | has(block.targets)
+
+
+def markup(block: Block, models: Models) -> np.ndarray:
+    found = np.zeros(len(block), bool)
+    for side, escaped in zip(block.sides, models.moses_escaped, strict=True):
+        if "<" not in side.joined and "&" not in side.joined:
+            continue
+        for i, text in enumerate(side.texts):
+            if "<" in text or "&" in text:
+                text = _MOSES.sub(" ", text) if escaped else text
+                found[i] |= _MARKUP.search(text) is not None
+    return found
+
+
+def encoding(block: Block, models: Models) -> np.ndarray:
+    found = np.zeros(len(block), bool)
+    for side in block.sides:
+        if not side.is_ascii:
+            for i in np.flatnonzero(side.having(_MISREAD)):
+                found[i] |= _is_misread(side.texts[i])
+    return found
+
+
+def _is_misread(text: str) -> bool:
+    return bool(_BROKEN.search(text)) or ftfy.fix_encoding(text) != text
+
+
+def _blank(side: Side) -> np.ndarray:
+    return np.fromiter((not text.strip() for text in side.texts), bool, len(side.texts))

@@ -1,0 +1,60 @@
+"""What of a sentence must be in its translation as well, or must not."""
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from t2t_repro.corpora.checks.block import Block
+
+_NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f' ]\d{3})*(?:[.,]\d+)?")
+_DIGIT = re.compile(r"\d")
+_LETTERS = re.compile(r"[^\W\d_]")
+_QUESTIONS = ("?", "\uff1f", "\u061f", "\u037e", ";")  # Greek asks with the last two
+_BEHIND = " \"'\u201c\u201d\u2019\u00bb\u00ab)"
+SHORT = 3  # words: a name, a number with its unit; such pairs may well be equal
+
+
+def copied(block: Block) -> np.ndarray:
+    """Returns bool (N,): both sides are the same, and have letters."""
+    sources, targets = (side.joined.lower().split("\n") for side in block.sides)
+    pairs = zip(sources, targets, strict=True)
+    found = (s == t and _LETTERS.search(s) is not None for s, t in pairs)
+    return np.fromiter(found, bool, len(block))
+
+
+def copied_sentence(block: Block) -> np.ndarray:
+    """Returns bool (N,): as `copied`, and longer than SHORT words, or without spaces as long."""
+    found = copied(block)
+    for i in np.flatnonzero(found):
+        text = block.sources.texts[i]
+        found[i] = len(text.split()) > SHORT or not text.isascii() and len(text) > 8 * SHORT
+    return found
+
+
+def numbers_differ(block: Block) -> np.ndarray:
+    """Returns bool (N,): both sides have numbers, and not the same ones.
+
+    1,000.5 and 1.000,5 and 1 000,5 are the same. Languages write small ones as words, so that one
+    that is missing says nothing.
+    """
+    found = np.zeros(len(block), bool)
+    both = block.sources.having(_DIGIT) & block.targets.having(_DIGIT)
+    for i in np.flatnonzero(both):
+        sources, targets = (_numbers(side.texts[i]) for side in block.sides)
+        found[i] = bool(sources - targets) and bool(targets - sources)
+    return found
+
+
+def question_differs(block: Block) -> np.ndarray:
+    """Returns bool (N,): one side ends as a question, and the other has no question mark."""
+    found = np.zeros(len(block), bool)
+    for side, other in (block.sides, block.sides[::-1]):
+        for i, text in enumerate(side.texts):
+            if "?" in text and text.rstrip(_BEHIND).endswith("?"):
+                found[i] |= not any(mark in other.texts[i] for mark in _QUESTIONS)
+    return found
+
+
+def _numbers(text: str) -> Counter[str]:
+    return Counter(re.sub(r"\D", "", number).lstrip("0") for number in _NUMBER.findall(text))

@@ -1,0 +1,169 @@
+"""Which language a line is in: by models of the corpus itself, and by an identifier of many.
+
+Counts of three characters in a row, of each side, say of every line which side it belongs to,
+also where it is short: that finds sides that are swapped or not translated. A line whose
+characters are rare on its own side may be of a third language: then py3langid is asked.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from t2t_repro.corpora.checks.block import Block, Side
+
+BUCKETS = 1 << 16  # for the hashes of three characters
+_SWAPPED, _OTHER_SIDE = 12.0, 14.0  # nats of a line; neighbours share characters: a third of it
+_EACH = 0.4  # nats of a character, on the average
+_STRANGE = 3.0  # deviations below the median
+_SURE, _LETTERS = 0.6, 20  # py3langid's probability, and how much it must have seen
+_IDENTIFIED = 500  # lines by which py3langid says what the languages are
+# Where a group of scripts begins; what stands before the first is no letter of interest.
+_SCRIPTS = np.array(
+    [0x41, 0x370, 0x400, 0x530, 0x590, 0x600, 0x780, *range(0x900, 0xE00, 0x80), 0xE00, 0xF00]
+    + [0x1000, 0x10A0, 0x1100, 0x1200, 0x1380, 0x1780, 0x1800, 0x1E00, 0x1F00, 0x2000, 0x2E80]
+    + [0xAC00, 0xD7B0, 0xF900, 0xFB00, 0xFB50, 0xFE00, 0xFE70, 0xFF00, 0x20000],
+    np.uint32,
+)
+_SAME = {0x1E00: 0x41, 0x1F00: 0x370, 0xF900: 0x2E80, 0x20000: 0x2E80, 0xFB50: 0x600, 0xFE70: 0x600}
+_NO_LETTERS = {0x2000, 0xFE00, 0xFF00}
+
+
+@dataclasses.dataclass(frozen=True)
+class Languages:
+    """What was learned of the two sides.
+
+    Attributes:
+        odds: float32 (BUCKETS,): log of how much likelier three characters are in a source.
+        logs: for each side float32 (BUCKETS,): the log of their probability.
+        typical: for each side, median and deviation of the mean of `logs` over a line.
+        names: for each side the language that py3langid says, such as "en"; "": it does not know.
+        scripts: for each side the groups of _SCRIPTS that are its own.
+    """
+
+    odds: np.ndarray
+    logs: tuple[np.ndarray, np.ndarray]
+    typical: tuple[tuple[float, float], tuple[float, float]]
+    names: tuple[str, str]
+    scripts: tuple[frozenset[int], frozenset[int]]
+
+
+def fit(block: Block) -> Languages:
+    """Returns what the pairs of a sample tell."""
+    hashes = [_trigrams(side) for side in block.sides]
+    weights = np.ones(len(block))
+    for _ in range(3):  # without the pairs that then seem to be swapped
+        counts = []
+        for side, hashed in zip(block.sides, hashes, strict=True):
+            each = np.repeat(weights, np.diff(np.r_[side.starts, len(side.codes)]))
+            counts.append(np.bincount(hashed, each, BUCKETS) + 0.2)
+        logs = [np.log(count / count.sum()).astype(np.float32) for count in counts]
+        odds = logs[0] - logs[1]
+        scores = block.sources.sums(odds[hashes[0]]) - block.targets.sums(odds[hashes[1]])
+        weights = (scores > 0).astype(float)
+        if not weights.any():
+            break
+    typical = []
+    for side, hashed, log in zip(block.sides, hashes, logs, strict=True):
+        means = side.sums(log[hashed]) / (side.lengths + 1)
+        median = float(np.median(means))
+        typical.append((median, 1.4826 * float(np.median(np.abs(means - median))) + 1e-6))
+    return Languages(
+        odds,
+        (logs[0], logs[1]),
+        (typical[0], typical[1]),
+        (_main_language(block.sources), _main_language(block.targets)),
+        (_main_scripts(block.sources), _main_scripts(block.targets)),
+    )
+
+
+def swapped(block: Block, known: Languages) -> np.ndarray:
+    """Returns bool (N,): the source seems to be of the target's side, and the other way round."""
+    sources, targets = _odds(block, known)
+    characters = block.sources.lengths + block.targets.lengths
+    surely = targets - sources > np.maximum(_SWAPPED, _EACH * characters)
+    return (sources < 0) & (targets > 0) & surely
+
+
+def wrong_language(block: Block, known: Languages) -> np.ndarray:
+    """Returns bool (N,): one side is of the other's language, or of a third."""
+    sources, targets = _odds(block, known)
+    least = [np.maximum(_OTHER_SIDE, _EACH * side.lengths) for side in block.sides]
+    other = (sources < -least[0]) & (targets < 0) | (targets > least[1]) & (sources > 0)
+    for number, side in enumerate(block.sides):
+        if not known.names[number]:
+            continue
+        hashed = _trigrams(side)
+        means = side.sums(known.logs[number][hashed]) / (side.lengths + 1)
+        median, deviation = known.typical[number]
+        strange = (means < median - _STRANGE * deviation) & (side.lengths >= _LETTERS) & ~other
+        for i in np.flatnonzero(strange):
+            language, sure = _identifier().classify(side.texts[i])
+            other[i] |= language not in known.names and sure > _SURE
+    return other
+
+
+def wrong_script(block: Block, known: Languages) -> np.ndarray:
+    """Returns bool (N,): most letters of a side are of a script that is not that side's."""
+    found = np.zeros(len(block), bool)
+    for side, own in zip(block.sides, known.scripts, strict=True):
+        if side.is_ascii and 0 in own:
+            continue
+        groups = _groups(side.codes)
+        letters = groups >= 0
+        foreign = letters & ~np.isin(groups, list(own))
+        found |= 2 * side.sums(foreign.astype(int)) > np.maximum(side.sums(letters.astype(int)), 8)
+    return found
+
+
+def _odds(block: Block, known: Languages) -> tuple[np.ndarray, np.ndarray]:
+    sources, targets = (side.sums(known.odds[_trigrams(side)]) for side in block.sides)
+    return sources, targets
+
+
+def _trigrams(side: Side) -> np.ndarray:
+    """Returns, for each code, a hash of it and the next two; of other characters than digits."""
+    codes = side.codes.astype(np.uint32)
+    codes = np.where((codes >= 48) & (codes < 58), np.uint32(48), codes)
+    codes = np.r_[codes, codes[-1:], codes[-1:]]
+    mixed = codes[:-2] * np.uint32(0x9E3779B1) + codes[1:-1] * np.uint32(0x85EBCA77)
+    mixed = (mixed + codes[2:] * np.uint32(0xC2B2AE3D)) * np.uint32(0x27D4EB2F)
+    return mixed >> np.uint32(16)
+
+
+def _groups(codes: np.ndarray) -> np.ndarray:
+    """Returns the group of scripts of each code; -1: no letter."""
+    same = np.arange(-1, len(_SCRIPTS))
+    begins = _SCRIPTS.tolist()
+    for begin, group in enumerate(begins):
+        if group in _SAME:
+            same[begin + 1] = begins.index(_SAME[group])
+        if group in _NO_LETTERS:
+            same[begin + 1] = -1
+    groups = same[np.searchsorted(_SCRIPTS, codes, "right")]
+    ascii_letter = (codes >= 97) & (codes <= 122)  # they are in lower case
+    return np.where((codes < 0xC0) & ~ascii_letter, -1, groups)
+
+
+def _main_scripts(side: Side) -> frozenset[int]:
+    groups = _groups(side.codes)
+    groups = groups[groups >= 0]
+    counts = np.bincount(groups, minlength=1)
+    return frozenset(np.flatnonzero(counts > 0.1 * max(1, counts.sum())).tolist())
+
+
+def _main_language(side: Side) -> str:
+    texts = [text for text in side.texts if len(text) >= _LETTERS][:_IDENTIFIED] or side.texts[:9]
+    counts: dict[str, int] = {}
+    for text in texts:
+        language, _ = _identifier().classify(text)
+        counts[language] = counts.get(language, 0) + 1
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if counts.get(best, 0) > len(texts) / 2 else ""
+
+
+@functools.cache
+def _identifier():
+    from py3langid import langid  # its model takes a moment to load
+
+    return langid._load_identifier(norm_probs=True)

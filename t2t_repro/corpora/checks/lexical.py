@@ -1,0 +1,165 @@
+"""A small lexical model of the corpus itself: which words go with which, and how well pairs fit.
+
+IBM model 1 (Brown et al., 1993, section 4.1) on a sample, of which the strong entries stay. The fit
+of a pair is the log of how much likelier its target's words are beside its source than anywhere.
+"""
+
+import dataclasses
+import functools
+from collections import Counter
+
+import numpy as np
+
+from t2t_repro.corpora.checks.block import Block, Side
+
+WORDS = 20_000  # of each side, the most frequent
+MOST = 6_000_000  # pairs of words in the sample
+_ITERATIONS = 4
+_LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier than anywhere
+_UNRELATED, _ENOUGH = -10.0, 2000  # a fit; pairs in the sample, before one can tell
+_ANYWHERE = 0.3  # the probability that a word has nothing to do with the source
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Which words go with which.
+
+    Attributes:
+        words: for each side {word: its number}.
+        begins: int64 (source words + 1,): where the entries of a source word begin in the next two.
+        targets: int32: the target words of the entries.
+        times: float32: how much likelier they are beside this source word than anywhere.
+        pairs: of how many pairs it was made.
+    """
+
+    words: tuple[dict[str, int], dict[str, int]]
+    begins: np.ndarray
+    targets: np.ndarray
+    times: np.ndarray
+    pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """The known words of N lines, one line behind another.
+
+    Attributes:
+        ids: int64 (W,): their numbers.
+        lines: int64 (W,): their lines, in order.
+        counts: int64 (N,): how many words each line has, with the unknown ones.
+    """
+
+    ids: np.ndarray
+    lines: np.ndarray
+    counts: np.ndarray
+
+
+def fit(block: Block) -> Lexicon:
+    """Returns what the pairs of a sample tell."""
+    vocabularies = tuple(
+        {
+            word: number
+            for number, (word, count) in enumerate(Counter(side.tokens).most_common(WORDS + 1))
+            if word != "\n" and count > 1
+        }
+        for side in block.sides
+    )
+    vocabularies = tuple({w: i for i, w in enumerate(v)} for v in vocabularies)
+    sources, targets = (words(side, v) for side, v in zip(block.sides, vocabularies, strict=True))
+    number = len(vocabularies[1])
+    of_source, of_target = _beside(sources, targets, len(block))
+    keys, inverse = np.unique(of_source * number + of_target, return_inverse=True)
+    token = _target_tokens(sources, targets, len(block))
+    table: np.ndarray = np.ones(len(keys))
+    for _ in range(_ITERATIONS if len(keys) else 0):
+        share = table[inverse]
+        share = share / np.bincount(token, share, token[-1] + 1)[token]
+        table = np.bincount(inverse, share, len(keys))
+        table = table / np.maximum(np.bincount(keys // number, table), 1e-9)[keys // number]
+    frequency = np.bincount(targets.ids, minlength=number) / max(1, len(targets.ids))
+    times = table / frequency[keys % number] if len(keys) else table
+    seen = np.bincount(inverse, minlength=len(keys)) > 1
+    kept = (table > _LEAST) & (times > _TIMES) & seen
+    keys, times = keys[kept], times[kept]
+    begins = np.searchsorted(keys, np.arange(len(vocabularies[0]) + 1) * number)
+    entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
+    both = vocabularies[0], vocabularies[1]
+    return Lexicon(both, begins, entries, times.astype(np.float32), len(block))
+
+
+def unrelated(block: Block, lexicon: Lexicon) -> np.ndarray:
+    """Returns bool (N,): hardly a word of the target belongs to one of the source."""
+    if lexicon.pairs < _ENOUGH:
+        return np.zeros(len(block), bool)
+    return fits(block, lexicon)(0) < _UNRELATED
+
+
+def words(side: Side, vocabulary: dict[str, int]) -> Words:
+    """Returns the known words of a side."""
+    get = vocabulary.get
+    numbers = [-2 if token == "\n" else get(token, -1) for token in side.tokens]
+    ids = np.array(numbers, np.int64)
+    ends = ids == -2
+    lines = np.cumsum(ends)
+    counts = np.bincount(lines[~ends], minlength=len(side.texts))
+    known = ids >= 0
+    return Words(ids[known], lines[known], counts)
+
+
+class Fits:
+    """How well sources go with targets beside them, for the pairs of a block.
+
+    Args:
+        block: N pairs.
+        lexicon: what was learned.
+    """
+
+    def __init__(self, block: Block, lexicon: Lexicon):
+        sources, targets = (
+            words(side, known) for side, known in zip(block.sides, lexicon.words, strict=True)
+        )
+        self._number, self._size = max(1, len(lexicon.words[1])), len(block)
+        self._targets, self._counts = np.unique(
+            targets.lines * self._number + targets.ids, return_counts=True
+        )
+        # For each source word, the target words that it speaks for, and by how much.
+        counts = np.diff(lexicon.begins)[sources.ids]
+        ends = np.cumsum(counts)
+        at = np.repeat(lexicon.begins[sources.ids] - (ends - counts), counts)
+        at += np.arange(len(at))
+        lines = np.repeat(sources.lines, counts)
+        self._wanted = lines * self._number + lexicon.targets[at]
+        self._times = lexicon.times[at] / np.maximum(1, sources.counts)[lines]
+
+    def __call__(self, offset: int = 0) -> np.ndarray:
+        """Returns float64 (N,): how well source n goes with target n + offset; 0 outside."""
+        if not len(self._targets):
+            return np.zeros(self._size)
+        wanted = self._wanted + offset * self._number
+        at = np.minimum(np.searchsorted(self._targets, wanted), len(self._targets) - 1)
+        there = self._targets[at] == wanted
+        times = np.bincount(at[there], self._times[there], len(self._targets))
+        logs = np.log(_ANYWHERE + (1 - _ANYWHERE) * times) * self._counts
+        lines = self._targets // self._number - offset
+        inside = (lines >= 0) & (lines < self._size)
+        return np.bincount(lines[inside], logs[inside], self._size)
+
+
+@functools.lru_cache(maxsize=1)
+def fits(block: Block, lexicon: Lexicon) -> Fits:
+    """Returns the fits of a block, for all checks that ask for them."""
+    return Fits(block, lexicon)
+
+
+def _beside(sources: Words, targets: Words, lines: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns every source word beside every target word of its line, target word by word."""
+    per_line = np.bincount(sources.lines, minlength=lines)
+    begins = np.cumsum(per_line) - per_line
+    counts = per_line[targets.lines]
+    at = np.repeat(begins[targets.lines] - (np.cumsum(counts) - counts), counts)
+    return sources.ids[at + np.arange(len(at))], np.repeat(targets.ids, counts)
+
+
+def _target_tokens(sources: Words, targets: Words, lines: int) -> np.ndarray:
+    per_line = np.bincount(sources.lines, minlength=lines)
+    return np.repeat(np.arange(len(targets.lines)), per_line[targets.lines])

@@ -1,0 +1,110 @@
+"""What t2t-datagen does about the pairs of a corpus before it makes anything of them.
+
+The checks are in `corpora/checks`. What is left out stands in a file in the data directory, which
+all read who take samples of the problem: the vocabulary, this machine's processes, a cluster's.
+"""
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator
+
+from t2t_repro.corpora.checks import output
+from t2t_repro.corpora.checks.block import Pair
+from t2t_repro.corpora.checks.examine import Corpus, examine
+from t2t_repro.corpora.checks.report import Report
+from t2t_repro.data import blocks, journal
+from t2t_repro.data.job import DROP, STOP, Job
+from t2t_repro.data.machine import Track
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem, Split, Text2TextProblem
+
+
+def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
+    """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
+
+    An interrupted run that is gone on with had it checked before.
+
+    Raises:
+        UserError: if there are errors, and the job is to stop at them; or the problem's samples
+            are no pairs of text.
+    """
+    if not job.overwrite and all(os.path.exists(p) for files in job.files() for p in files.paths):
+        return
+    to = output.paths(job.data_dir, job.problem.dataset_filename())
+    if not job.check:
+        to.bad_pairs.unlink(missing_ok=True)
+        return
+    made_for = {"bad_pairs_are": job.check, "raw_files": journal.raw_files(job)}
+    if journal.journal_path(job).exists() and _is_made_for(to, made_for):
+        return
+    corpus = corpus_of(job)
+    # What flags of the raw text repeat on purpose is no fault.
+    repeats = any(job.options.get(name) for name in ("train_weights", "train_temperature"))
+    made = examine(corpus, track, keep=frozenset(["duplicate"] if repeats else []))
+    for line in made.lines():
+        report(line)
+    title = f"The text of {job.problem.name}"
+    to.bad_pairs.unlink(missing_ok=True)
+    output.write_report(to, made, title)  # not `made_for` it before all is done
+    report(f"The report, with the first pairs of each kind: {to.html}")
+    if job.check == STOP and made.errors:
+        raise errors_in(made, str(to.html))
+    if job.check == DROP and made.num_bad_pairs():
+        output.write_bad_pairs(to, made, corpus)
+        report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
+    output.write_report(to, made, title, **made_for)
+
+
+def check_unasked(problem: Problem) -> str:
+    """Returns `Job.check` where nothing is said: STOP at errors in the user's own text.
+
+    The problems of the catalogue are made as tensor2tensor makes them, of corpora that are what
+    they are.
+    """
+    problem = problem.forward()
+    module = type(problem).__module__
+    own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"
+    return STOP if own and blocks.is_encoded_by_sample(problem) else ""
+
+
+def errors_in(made: Report, page: str) -> UserError:
+    """Returns the error that says which pairs are wrong, and what to do."""
+    said = "; ".join(
+        f"{each.count:,} ({each.check.text}), as "
+        + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
+        for each in made.errors
+    )
+    return UserError(
+        f"Expected pairs without errors. Received: {said}. See {page}; correct the text, or give "
+        "t2t-datagen --drop_bad_pairs to leave the bad pairs out, or --keep_bad_pairs to take all."
+    )
+
+
+def corpus_of(job: Job) -> Corpus:
+    """Returns the pairs of a problem by split.
+
+    Raises:
+        UserError: if its samples are no pairs of text.
+    """
+    problem = job.problem
+    if not blocks.is_encoded_by_sample(problem):
+        raise UserError(
+            "Expected a problem whose samples are pairs of text, to check them. Received: "
+            f"{problem.name}. Leave out --check_data, --drop_bad_pairs and --keep_bad_pairs."
+        )
+    sources = dict.fromkeys([Split.TRAIN, *(files.source for files in job.files())])
+    return {split: functools.partial(_pairs, problem, job, split) for split in sources}
+
+
+def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:
+    for sample in problem.generate_samples(job.data_dir, job.tmp_dir, split):
+        yield sample["inputs"], sample["targets"]
+
+
+def _is_made_for(to: output.Paths, made_for: dict) -> bool:
+    try:
+        made = json.loads(to.json.read_text(encoding="utf-8"))
+        return all(made.get(name) == value for name, value in made_for.items())
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import check_data, datagen
+
+
+def run(*argv):
+    cli.run("t2t-check-data", check_data.__doc__, check_data.define_flags, check_data.main, argv)
+
+
+@pytest.fixture
+def text(tmp_path):
+    lines = [f"the {number} houses stand in street {number * 7 % 31}" for number in range(60)]
+    for split, of in (("train", lines), ("eval", [f"a dev line, {i} of it" for i in range(9)])):
+        targets = [line.replace("the", "die").replace("street", "Strasse") + " da" for line in of]
+        (tmp_path / f"inputs.{split}.txt").write_text("".join(f"{line}\n" for line in of))
+        (tmp_path / f"targets.{split}.txt").write_text("".join(f"{line}\n" for line in targets))
+    return tmp_path
+
+
+def add(text, source, target):
+    for side, line in (("inputs", source), ("targets", target)):
+        with open(text / f"{side}.train.txt", "a") as file:
+            file.write(line + "\n")
+
+
+def test_files_are_checked(text, capsys):
+    files = [f"--source={text}/inputs.train.txt", f"--target={text}/targets.train.txt"]
+    run(*files)
+    assert "Checked 60 train pairs" in capsys.readouterr().out
+    add(text, "", "nothing")
+    dev = [f"--dev_source={text}/inputs.eval.txt", f"--dev_target={text}/targets.eval.txt"]
+    with pytest.raises(SystemExit) as stop:
+        run(*files, *dev, f"--output_dir={text}/out")
+    out = capsys.readouterr().out
+    assert stop.value.code == 1 and "Checked 61 train and 9 dev pairs" in out
+    assert "error   empty" in out and "one side is empty: train 61" in out
+    assert sorted(path.name for path in (text / "out").iterdir()) == [
+        "datagen.inputs.train.txt.bad_pairs.tsv",
+        "datagen.inputs.train.txt.report.html",
+        "datagen.inputs.train.txt.report.json",
+    ]
+
+
+def test_a_problem_s_text_is_checked(text, capsys):
+    run("--problem=text2text_tmpdir", f"--tmp_dir={text}", f"--output_dir={text}/out")
+    assert "Checked 60 train and 9 dev pairs" in capsys.readouterr().out
+    said = json.loads((text / "out" / "datagen.text2text_tmpdir.report.json").read_text())
+    assert said["pairs"] == {"train": 60, "dev": 9}
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "Expected --source=FILE and --target=FILE, or --problem=NAME. Received: neither"),
+        (["--source=a", "--target=b", "--problem=c"], "Received: both"),
+        (["--dev_source=a", "--dev_target=b"], "Received: no --source"),
+        (["--source=a"], "Expected --source and --target. Received: no --target."),
+        (["--source=a", "--target=b", "--dev_target=c"], "Received: no --dev_source."),
+        (["--source=a", "--target=b", "--tmp_dir=c"], "--tmp_dir has no effect without --problem"),
+        (["--source=/nowhere/a", "--target=b"], "No such file or directory: '/nowhere/a'"),
+        (["--problem=text2text_tmpdri"], "Did you mean 'text2text_tmpdir'"),
+        (["--problem=algorithmic_reverse_binary40"], "samples are pairs of text"),
+    ],
+)
+def test_wrong_flags_are_errors(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(*argv)
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+def datagen_of(text, *argv):
+    argv = ["--problem=text2text_tmpdir", f"--tmp_dir={text}", f"--data_dir={text}/data", *argv]
+    argv.append("--num_concurrent_processes=1")
+    cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, [*argv, "--num_shards=2"])
+
+
+def test_datagen_stops_at_errors_unless_it_is_told_what_to_do(text, capsys):
+    add(text, "", "nothing")
+    with pytest.raises(SystemExit) as stop:
+        datagen_of(text)
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert stop.value.code == 2 and "1 (one side is empty), as train line 61. See " in error
+    datagen_of(text, "--drop_bad_pairs")
+    assert "train: 60 examples" in capsys.readouterr().out
+    datagen_of(text, "--keep_bad_pairs", "--overwrite")
+    assert "train: 61 examples" in capsys.readouterr().out
+    datagen_of(text, "--nocheck_data", "--overwrite")
+    assert "Checked" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--drop_bad_pairs", "--keep_bad_pairs"],
+        ["--nocheck_data", "--drop_bad_pairs"],
+        ["--nocheck_data", "--keep_bad_pairs"],
+    ],
+)
+def test_contradictions_are_errors(text, argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        datagen_of(text, *argv)
+    assert stop.value.code == 2 and f"Received: {' and '.join(argv)}." in capsys.readouterr().err

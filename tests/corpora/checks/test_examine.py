@@ -1,0 +1,201 @@
+"""Each kind of fault is found where it was put, and nowhere else."""
+
+import json
+import random
+
+import pytest
+
+from t2t_repro.corpora.checks import examine, output
+from t2t_repro.corpora.checks.page import page
+from t2t_repro.corpora.checks.table import CHECKS, ERROR
+
+# Sentences without sense, word by word in two languages.
+WORDS = (
+    "the small girl boy dog horse house river street window garden mother teacher friend bread "
+    "water morning evening sees finds loves carries opens closes paints forgets beside under near "
+    "without old young green quiet heavy bright"
+).split()
+GERMAN = (
+    "die kleine Mädchen Junge Hund Pferd Haus Fluss Straße Fenster Garten Mutter Lehrerin Freund "
+    "Brot Wasser Morgen Abend sieht findet liebt trägt öffnet schließt streicht vergisst neben "
+    "unter nahe ohne alte junge grüne ruhige schwere helle"
+).split()
+SPELT = dict(zip(WORDS, GERMAN, strict=True))
+N = 1500
+
+
+def clean(count=N, seed=3):
+    rng, seen = random.Random(seed), set()
+    while len(seen) < count:
+        seen.add(tuple(rng.choices(WORDS, k=rng.randint(6, 13))))
+    return [
+        (" ".join(words).capitalize() + ".", " ".join(SPELT[word] for word in words) + ".")
+        for words in sorted(seen, key=lambda words: rng.random())
+    ]
+
+
+def check(train, dev=()):
+    return examine.examine({"train": lambda: iter(train), "dev": lambda: iter(dev)})
+
+
+def found(report, name):
+    """The lines of train that a check found, from 0."""
+    bit = [each.check.name for each in report.findings].index(name)
+    return [i for i, marks in enumerate(report.marks["train"]) if marks >> bit & 1]
+
+
+PAIRS, DEV = clean(), clean(40, seed=4)
+LEAK = dict(zip((5, 600, 1499), DEV, strict=False))
+AT = (7, 40, 801)
+FAULTS = {
+    "empty": lambda s, t: ("", t),
+    "blank": lambda s, t: ("", ""),
+    "copy": lambda s, t: (s, s),
+    "markup": lambda s, t: (s, t.replace(".", " <b>x</b>")),
+    "invisible": lambda s, t: (s[:4] + "\u200b" + s[4:], t),
+    "encoding": lambda s, t: (s, f"{t} Mädchen".encode().decode("cp1252")),
+    "swapped": lambda s, t: (t, s),
+    "wrong_script": lambda s, t: (s, "Мужчина в чёрной куртке ждёт автобус"),
+    "length_ratio": lambda s, t: (s, t[:7]),
+    "too_long": lambda s, t: (s * 40, t * 40),
+    "numbers": lambda s, t: (f"{s} 1,250.5 31", f"{t} 1.250,5 32"),
+    "question": lambda s, t: (s[:-1] + "?", t),
+}
+
+
+def test_nothing_is_found_in_clean_pairs():
+    report = check(PAIRS, DEV)
+    assert {each.check.name: each.count for each in report.findings if each.count} == {}
+    assert report.num_bad_pairs() == 0 and not report.errors
+    assert list(report.lines())[0].startswith("Checked 1,500 train and 40 dev pairs")
+    assert list(report.lines())[0].endswith(": nothing found.")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found_where_it_is(name):
+    train = list(PAIRS)
+    for i in AT:
+        train[i] = FAULTS[name](*train[i])
+    report = check(train, DEV)
+    assert found(report, name) == list(AT)
+    (of,) = (each for each in report.findings if each.check.name == name)
+    assert (of.count, of.counts, of.first[0].line) == (3, {"train": 3, "dev": 0}, AT[0] + 1)
+    left_out = [line - 1 for line, reasons in report.bad_pairs("train") if name in reasons]
+    assert left_out == (list(AT) if of.check.drop else [])
+
+
+def test_what_is_there_again():
+    train = list(PAIRS)
+    train[20], train[1200] = train[900], (train[1200][0], train[30][1])
+    for i, pair in LEAK.items():
+        train[i] = pair[0].upper(), pair[1]
+    train[70] = DEV[9][0], train[70][1]
+    for i in (100, 200, 300):
+        train[i] = train[50][0], train[i][1]
+    report = check(train, DEV)
+    assert found(report, "duplicate") == [900]
+    assert found(report, "leakage") == sorted(LEAK)
+    assert found(report, "source_leakage") == [70]
+    assert found(report, "many_targets") == [50, 100, 200, 300]
+    assert [each.check.name for each in report.errors] == ["leakage"]
+
+
+@pytest.mark.parametrize("offset", [1, -1, 2])
+def test_a_stretch_that_slipped_is_found(offset):
+    train = list(PAIRS)
+    slipped = range(400, 420)
+    for i in slipped:
+        train[i] = PAIRS[i][0], PAIRS[i + offset][1]
+    hits = found(check(train), "slipped")
+    assert set(hits) <= set(slipped) and len(hits) >= 18
+
+
+def test_targets_that_belong_to_no_source_near_are_unrelated():
+    train = [*clean(2600, seed=8)]
+    for i in AT:
+        train[i] = " ".join(WORDS[:12]), f"{i} " + " ".join(GERMAN[20:32])
+    assert found(check(train), "unrelated") == list(AT)
+
+
+def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
+    rng = random.Random(1)
+    nouns = "garden river window teacher mother bread water evening street house".split()
+    of = "Garten Fluss Fenster Lehrer Mutter Brot Wasser Abend Strasse Haus".split()
+    english = "The {} is near the {} and the {}, without the {} or the {}"
+    german = "Der {} ist nahe bei dem {} und dem {}, ohne den {} oder den {}"
+    train = []
+    for _ in range(400):
+        n = rng.sample(range(10), 5)
+        train.append((english.format(*(nouns[i] for i in n)), german.format(*(of[i] for i in n))))
+    train[33] = train[33][0], "Le train pour la montagne part tous les matins à sept heures."
+    train[34] = train[34][0], train[35][0]
+    train[36] = "Bread", "Brot"
+    report = check(train)
+    assert report.languages == ("en", "de")
+    assert found(report, "wrong_language") == [33, 34]
+    assert found(report, "swapped") == []
+
+
+def test_a_kind_that_is_everywhere_is_how_the_corpus_is():
+    train = [(s.replace(" ", " <b>", 1), t) for s, t in PAIRS]
+    report = check(train)
+    assert len(found(report, "markup")) == N and report.num_bad_pairs() == 0
+    assert any("That is how this corpus is" in note for note in report.notes)
+    # Errors stay errors.
+    report = check([("", t) for _, t in PAIRS])
+    assert report.num_bad_pairs() == N
+
+
+def test_moses_escapes_are_no_markup():
+    train = [(s.replace(".", " &apos; &quot; ."), t.replace(".", " .")) for s, t in PAIRS]
+    train[3] = (train[3][0], "&nbsp; " + train[3][1])
+    report = check(train)
+    assert found(report, "markup") == [3]
+    assert any("escaped as Moses does" in note for note in report.notes)
+    assert found(check([(s.replace(".", " &apos;"), t) for s, t in PAIRS[:50]]), "markup") != []
+
+
+def test_dev_keeps_all_but_errors():
+    dev = [("", DEV[0][1]), (DEV[1][0], DEV[1][0]), *DEV[2:]]
+    report = check(PAIRS, dev)
+    assert list(report.bad_pairs("dev")) == [(1, ["empty"])]
+    assert list(report.bad_pairs("train")) == []
+
+
+@pytest.mark.parametrize(
+    "train", [[], [("", "")], [("a", "b")], [("a\nb", "c\td"), ("\ud800", "x")]]
+)
+def test_little_and_odd_text_is_checked_as_well(train):
+    report = check(train, train)
+    assert report.pairs == {"train": len(train), "dev": len(train)}
+    json.dumps(report.as_dict())
+
+
+def test_the_files(tmp_path):
+    train = list(PAIRS)
+    train[7] = ("", "a\tb @TITLE@ <script>")
+    train[11] = (train[11][0], train[11][0])
+    report = check(train, DEV)
+    to = output.paths(tmp_path, "toy")
+    output.write_report(to, report, "Text <of> mine", more=7)
+    corpus = {"train": lambda: iter(train), "dev": lambda: iter(DEV)}
+    output.write_bad_pairs(to, report, corpus)
+    said = json.loads(to.json.read_text())
+    assert said["more"] == 7 and said["pairs"] == {"train": N, "dev": 40} and said["bad_pairs"] == 2
+    assert {each["check"]: each["count"] for each in said["checks"] if each["count"]}["empty"] == 1
+    assert [sum(each["counts"]) for each in said["histograms"]] == [N, N, N - 1]
+    html = to.html.read_text()
+    assert html == page(report, "Text <of> mine") and "Text &lt;of&gt; mine" in html
+    assert "<script" not in html and "@TITLE@ &lt;script&gt;" in html and "<svg" in html
+    assert "style-src &#x27;sha256-" in html and "http://" not in html
+    rows = [row.split("\t") for row in to.bad_pairs.read_text().splitlines()]
+    assert rows[0] == ["split", "line", "reasons", "source", "target"]
+    assert rows[1] == ["train", "8", "empty,markup,invisible", "", "a b @TITLE@ <script>"]
+    assert [row[:2] for row in rows[2:]] == [["train", "12"]]
+
+
+def test_the_table_is_sound():
+    names = [check.name for check in CHECKS]
+    assert len(set(names)) == len(names) <= 32  # a bit for each
+    assert [check.name for check in CHECKS if check.severity == ERROR] == ["empty", "leakage"]
+    assert all(check.drop for check in CHECKS if check.severity == ERROR)

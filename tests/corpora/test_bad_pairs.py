@@ -1,0 +1,33 @@
+import pytest
+
+from t2t_repro.corpora import bad_pairs
+from t2t_repro.corpora.bad_pairs import BadPair
+from t2t_repro.errors import UserError
+
+
+def test_what_is_written_is_read_by_split(tmp_path):
+    path = bad_pairs.path_of(tmp_path, "toy")
+    assert path.name == "datagen.toy.bad_pairs.tsv"
+    assert bad_pairs.read(path, "train") == set()
+    pairs = [
+        BadPair("train", 3, ["empty", "copy"], "a\tb\n", ""),
+        BadPair("dev", 12, ["x"], "", ""),
+    ]
+    bad_pairs.write(path, [*pairs, BadPair("train", 40, ["y"], "train\t41", "\r")])
+    assert bad_pairs.read(path, "train") == {3, 40}
+    assert bad_pairs.read(path, "dev") == {12} and bad_pairs.read(path, "test") == set()
+    assert path.read_text().splitlines()[1] == "train\t3\tempty,copy\ta b\t"
+
+
+def test_samples_without_some():
+    samples = iter("abcdef")
+    assert bad_pairs.without(samples, set()) is samples
+    assert list(bad_pairs.without("abcdef", {1, 4, 99})) == ["b", "c", "e", "f"]
+
+
+@pytest.mark.parametrize("row", ["train", "train\tx\ty", "\n", "train\t²\t"])
+def test_a_file_that_was_changed_is_an_error(tmp_path, row):
+    path = tmp_path / "bad"
+    path.write_text(f"split\tline\treasons\ntrain\t1\ta\n{row}\n")
+    with pytest.raises(UserError, match="a tab between at line 3 of .*--overwrite"):
+        bad_pairs.read(path, "dev")

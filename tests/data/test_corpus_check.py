@@ -1,0 +1,179 @@
+"""What t2t-datagen does about bad pairs: it stops, leaves them out everywhere, or takes them."""
+
+import json
+
+import pytest
+
+from t2t_repro import problem as problems
+from t2t_repro import registry
+from t2t_repro.data import blocks, corpus_check, generate, journal, local
+from t2t_repro.data.job import DROP, KEEP, STOP, Job
+from t2t_repro.data.local import Local
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+from t2t_repro.text.subword import SubwordTextEncoder
+from tests.data.record_files import read_examples
+
+NOUNS = "dog cat house tree river stone bird cloud road field".split()
+TRAIN = [
+    (f"the {a} is near the {b} of the {c}", f"der {a[::-1]}o bei dem {b[::-1]}o des {c[::-1]}o")
+    for a in NOUNS
+    for b in NOUNS[:6]
+    for c in NOUNS[7:]
+]
+DEV = [
+    (f"a {a} or a {b}, perhaps", f"ein {a[::-1]}o oder {b[::-1]}o etwa")
+    for a, b in zip(NOUNS, NOUNS[3:], strict=False)
+]
+BAD = {
+    4: ("", "quixotic"),
+    10: DEV[2],
+    77: ("zzyzx is the same on both", "zzyzx is the same on both"),
+}
+
+
+class Pairs(problems.Text2TextProblem):
+    """Its text is in the class."""
+
+    name = "pairs"
+    approx_vocab_size = 300
+    train = [BAD.get(i, pair) for i, pair in enumerate(TRAIN)]
+    dataset_splits = [{"split": Split.TRAIN, "shards": 3}, {"split": Split.EVAL, "shards": 1}]
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for source, target in self.train if dataset_split == Split.TRAIN else DEV:
+            yield {"inputs": source, "targets": target}
+
+
+class Clean(Pairs):
+    train = [pair for i, pair in enumerate(TRAIN) if i not in BAD]
+
+
+def run(data_dir, check, problem=None, **more):
+    said = []
+    job = Job(problem or Pairs(), str(data_dir), str(data_dir), check=check, **more)
+    generate.generate_data(job, report=said.append)
+    return said
+
+
+def records(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("pairs-*")}
+
+
+def sources(folder):
+    encoder = SubwordTextEncoder(str(next(folder.glob("vocab.*"))))
+    return [
+        encoder.decode(e["inputs"][:-1])
+        for p in folder.glob("pairs-train*")
+        for e in read_examples(p)
+    ]
+
+
+def test_errors_stop_before_anything_is_made(tmp_path):
+    with pytest.raises(UserError) as stop:
+        run(tmp_path, STOP)
+    message = str(stop.value)
+    assert "1 (one side is empty), as train line 5; 1 (the pair is in dev or test too)" in message
+    assert "--drop_bad_pairs" in message and "--keep_bad_pairs" in message
+    names = ["datagen.pairs.report.html", "datagen.pairs.report.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names and names[0] in message
+    assert run(tmp_path, STOP, Clean())[0].startswith("Checked 177 train and 7 dev pairs")
+    assert len(sources(tmp_path)) == 177
+
+
+def test_bad_pairs_are_left_out_of_vocabulary_and_files(tmp_path):
+    dropped, never = tmp_path / "dropped", tmp_path / "never"
+    said = run(dropped, DROP)
+    run(never, "", Clean())
+    assert any(line.startswith("Left out 3 pairs, which are in ") for line in said)
+    assert records(dropped) == records(never) != {}
+    vocabulary = next(never.glob("vocab.*")).name
+    assert (dropped / vocabulary).read_bytes() == (never / vocabulary).read_bytes()
+    rows = (dropped / "datagen.pairs.bad_pairs.tsv").read_text().splitlines()[1:]
+    assert [row.split("\t")[:3] for row in rows] == [
+        ["train", "5", "empty"],
+        ["train", "11", "leakage"],
+        ["train", "78", "copy,wrong_language"],
+    ]
+
+
+def test_keeping_takes_all_and_forgets_what_was_left_out(tmp_path):
+    run(tmp_path, DROP)
+    before = records(tmp_path)
+    assert any("Keeping the 3 train files" in line for line in run(tmp_path, KEEP))
+    assert records(tmp_path) == before and (tmp_path / "datagen.pairs.bad_pairs.tsv").exists()
+    said = run(tmp_path, KEEP, overwrite=True)
+    assert any("empty" in line for line in said) and len(sources(tmp_path)) == 180
+    assert not (tmp_path / "datagen.pairs.bad_pairs.tsv").exists()
+    run(tmp_path, DROP, overwrite=True)
+    run(tmp_path, "", overwrite=True)
+    assert len(sources(tmp_path)) == 180
+
+
+def test_a_run_that_goes_on_has_the_same_pairs(tmp_path, monkeypatch):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run(whole, DROP)
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    monkeypatch.setattr(local, "_SECONDS", -1)
+    calls = []
+
+    def interrupt(self, frames, to=blocks.Spill.write):
+        calls.append(0)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        to(self, frames)
+
+    monkeypatch.setattr(blocks.Spill, "write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(cut, DROP)
+    said = run(cut, DROP)
+    assert "Going on where an earlier run was interrupted." in said
+    assert not any(line.startswith("Checked") for line in said)  # it was
+    assert records(cut) == records(whole)
+
+
+def test_another_choice_does_not_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    monkeypatch.setattr(local, "_SECONDS", -1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "_finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, DROP)
+    said = run(tmp_path, KEEP)
+    assert any("made with another choice of pairs" in line for line in said)
+    assert len(sources(tmp_path)) == 180
+
+
+def test_the_report_is_json_too(tmp_path):
+    run(tmp_path, KEEP)
+    said = json.loads((tmp_path / "datagen.pairs.report.json").read_text())
+    assert said["pairs"] == {"train": 180, "dev": 7} and said["bad_pairs_are"] == KEEP
+
+
+def test_weights_repeat_on_purpose(tmp_path):
+    class Repeated(Clean):
+        train = [*Clean.train, *Clean.train[:20]]
+
+        def prepare_raw_files(self, tmp_dir, options):
+            pass
+
+    tmp_path.mkdir(exist_ok=True)
+    run(tmp_path, DROP, Repeated(), options={"train_weights": "2"})
+    assert len(sources(tmp_path)) == 197
+
+
+def test_which_problems_are_checked_unasked():
+    def unasked(name):
+        return corpus_check.check_unasked(registry.get_problem(name))
+
+    assert corpus_check.check_unasked(Pairs()) == STOP
+    assert unasked("text2text_tmpdir") == unasked("text2text_tmpdir_rev") == STOP
+    assert unasked("translate_ende_wmt32k") == unasked("translate_ende_multi30k") == ""
+    assert unasked("algorithmic_reverse_binary40") == ""
+
+
+def test_samples_that_are_no_text_are_refused(tmp_path):
+    problem = registry.get_problem("algorithmic_reverse_binary40")
+    with pytest.raises(UserError, match="samples are pairs of text.*algorithmic_reverse_binary40"):
+        run(tmp_path, DROP, problem)
+    assert not journal.journal_path(Job(problem, str(tmp_path), "")).exists()
