@@ -57,6 +57,10 @@ class TranslateEndeMulti30k(Text2TextProblem):
         pairs = [self._pair(tmp_dir, name) for name in FILES[dataset_split]]
         return sum(itertools.starmap(raw.count_parallel_lines, pairs))
 
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        names = (f"{name}.{side}" for name in FILES[dataset_split] for side in ("en", "de"))
+        return raw.find_all(tmp_dir, names)
+
     def _pair(self, tmp_dir: str, name: str) -> list[pathlib.Path]:
         return [self._file(tmp_dir, f"{name}.{language}") for language in ("en", "de")]
 

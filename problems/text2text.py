@@ -43,8 +43,7 @@ class Text2textTmpdir(Text2TextProblem):
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
     def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
-        paths = (raw.find(tmp_dir, name) for name in self._names(dataset_split))
-        return [str(path) for path in paths if path]
+        return raw.find_all(tmp_dir, self._names(dataset_split))
 
     def _names(self, dataset_split: str) -> tuple[str, str]:
         return self.TRAIN_FILES if dataset_split == Split.TRAIN else self.EVAL_FILES

@@ -35,6 +35,7 @@ class _TreesProblem(Text2TextProblem):
     """A sample for each line of wsjTrain.trees, wsjEval.trees and wsjTest.trees in tmp_dir."""
 
     output_type = OutputType.TREE
+    MORE_TREES: tuple[str, ...] = ()  # of training, beside these
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
     TREES_FILES = {
@@ -99,6 +100,10 @@ class _TreesProblem(Text2TextProblem):
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         paths = self.trees_files(tmp_dir, dataset_split)
         return sum(1 for path in paths for _ in raw.raw_lines(path))
+
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        more = self.MORE_TREES if dataset_split == Split.TRAIN else ()
+        return raw.find_all(tmp_dir, [self.TREES_FILES[dataset_split], *more])
 
 
 @register_problem

@@ -4,6 +4,7 @@ A data directory that tensor2tensor made says nothing of its text, and is taken 
 """
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +13,8 @@ from t2t_repro.data import records
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
 from t2t_repro.errors import UserError
-from t2t_repro.files import sha256
 from t2t_repro.problem import Split
+from t2t_repro.text import raw
 
 _KEY = "raw_text"  # of a split's entry in the summary
 
@@ -71,5 +72,10 @@ def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:
 
 
 def _digests(job: Job, files: Files) -> dict[str, str]:
-    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
-    return {os.path.basename(path): sha256(path) for path in paths}
+    """Returns {name without .gz: SHA-256 of the text}."""
+    found = {}
+    for path in job.problem.raw_text_files(job.tmp_dir, files.source):
+        with raw.opened(path) as stream:
+            digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
+        found[os.path.basename(path).removesuffix(".gz")] = digest.hexdigest()
+    return found

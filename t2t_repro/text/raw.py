@@ -31,6 +31,12 @@ def find(folder: str | os.PathLike, name: str) -> pathlib.Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def find_all(folder: str | os.PathLike, names: Iterable[str]) -> list[str]:
+    """Returns what `find` finds of several names."""
+    paths = (find(folder, name) for name in names)
+    return [os.fspath(path) for path in paths if path]
+
+
 def required(folder: str | os.PathLike, name: str) -> pathlib.Path:
     """Returns what `find` finds, or raises a UserError that says what is missing and where."""
     path = find(folder, name)

@@ -1,3 +1,4 @@
+import gzip
 import json
 import shutil
 
@@ -75,6 +76,17 @@ def test_text_that_changed_since_is_refused(raw):
     (raw / "inputs.eval.txt").write_text("inputs b\n" * 3)
     run(raw, overwrite=True)
     assert run(raw)[0].startswith("Keeping the 5 train files")
+
+
+def test_the_same_text_packed_is_no_change(raw):
+    run(raw)
+    path = raw / "inputs.train.txt"
+    (raw / "inputs.train.txt.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert run(raw)[0].startswith("Keeping the 5 train files")
+    (raw / "inputs.train.txt.gz").write_bytes(gzip.compress(b"inputs b\n" * 41))
+    with pytest.raises(UserError, match="Expected the inputs.train.txt that the train files"):
+        run(raw)
 
 
 def test_what_is_made_again_may_have_another_text(raw):

@@ -32,6 +32,8 @@ def test_reads_plain_and_packed_files(raw_dir):
     tests = [sample["targets"] for sample in problem.generate_samples("", raw_dir, Split.TEST)]
     assert tests[0] == "test_2016_flickr de 0" and tests[-1] == "test_2017_mscoco de 4"
     assert [problem.num_samples(raw_dir, split) for split in Split.ALL] == [1, 2, 12]
+    counts = [len(problem.raw_text_files(raw_dir, split)) for split in Split.ALL]
+    assert counts == [2, 2, 6]
 
 
 def test_missing_files_are_downloaded(tmp_path, monkeypatch):

@@ -105,7 +105,7 @@ def test_data_from_archives_to_records(raw_dir):
     splits = {name: summary["splits"] for name, summary in made.items()}
     lengths = [2 + len(files[0]) % 5 for _, files in ENDE]
     assert [splits[name]["train"]["examples"] for name in made] == [sum(lengths)] * 2
-    vocabularies = [path.name for path in data_dir.glob("vocab*")]
+    vocabularies = [path.name for path in data_dir.glob("vocab*.subwords")]
     assert vocabularies == ["vocab.translate_ende_wmt32k.32768.subwords"]
     problem = registry.get_problem("translate_ende_wmt32k")
     lines = list(problem.generate_text_for_vocab("", str(raw_dir)))

@@ -1,4 +1,5 @@
 import gzip
+import os
 import pathlib
 import random
 
@@ -148,6 +149,8 @@ def test_the_semi_supervised_problem_adds_the_trees_of_parsers(raw_dir):
         file.write("(S1 (NP (NN end)))\n" * 3)
     assert problem.num_samples(raw_dir, Split.TRAIN) == 31
     assert problem.num_samples(raw_dir, Split.EVAL) == 17
+    names = [os.path.basename(path) for path in problem.raw_text_files(raw_dir, Split.TRAIN)]
+    assert names == ["wsjTrain.trees", "berkeley_parser.trees.gz"]
     *_, last = problem.generate_samples("", raw_dir, Split.TRAIN)
     assert last == {"inputs": "end", "targets": "NP NN /NP"}
 
