@@ -35,6 +35,7 @@ PROGRAMS = {
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
+SENTENCEPIECE_REQUIREMENTS = ["sentencepiece>=0.2,<0.3"]  # --vocab=FILE.model
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 
 SERVER_REQUIREMENTS = [  # t2t-server
@@ -46,6 +47,7 @@ SERVER_REQUIREMENTS = [  # t2t-server
 TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
     *CTRANSLATE2_REQUIREMENTS,
+    *SENTENCEPIECE_REQUIREMENTS,
     *SERVER_REQUIREMENTS,
     "httpx2>=2,<3",  # what starlette's test client sends by
     "pytest>=8,<10",
@@ -83,6 +85,7 @@ setup(
     extras_require={
         "beam": BEAM_REQUIREMENTS,
         "ctranslate2": CTRANSLATE2_REQUIREMENTS,
+        "sentencepiece": SENTENCEPIECE_REQUIREMENTS,
         "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,
     },

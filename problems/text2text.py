@@ -2,16 +2,18 @@
 
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from t2t_repro.corpora import intake
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Sample, Split, Text2TextProblem, VocabType
+from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType
 from t2t_repro.registry import register_problem
-from t2t_repro.text import raw
+from t2t_repro.text import own_vocabulary, raw
 from t2t_repro.text.encoders import TokenTextEncoder
+from t2t_repro.text.vocabulary import count_tokens
 
 
 @register_problem
@@ -35,6 +37,47 @@ class Text2textTmpdir(Text2TextProblem):
             names = (self.TRAIN_FILES, self.EVAL_FILES, self.TEST_FILES)
             files = dict(zip(Split.ALL, names, strict=True))
             intake.prepare(tmp_dir, request, files, self.random_seed)
+
+    _asked_files: Mapping[str, str] = MappingProxyType({})  # by `ask_vocabularies`
+    _asked_names: Mapping[str, str] = MappingProxyType({})
+
+    def ask_vocabularies(self, files: Mapping[str, str]) -> None:
+        if self.vocab_type != VocabType.SUBWORD:
+            super().ask_vocabularies(files)
+        self._asked_files = dict(files)
+        self._asked_names = own_vocabulary.names(files, self.name, self.vocab_filename)
+
+    def vocab_files(self, folder: str | os.PathLike) -> list[str]:
+        there = self._asked_names or own_vocabulary.find(folder, self.name)
+        return list(dict.fromkeys(there.values())) or super().vocab_files(folder)
+
+    def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
+        files, to = self._asked_files, self._asked_names
+        return not files or own_vocabulary.are_installed(files, to, data_dir, self.name)
+
+    def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
+        there = own_vocabulary.find(data_dir, self.name)
+        if len(set(there.values())) < 2:
+            return False
+        ours, theirs = (pathlib.Path(data_dir, name).read_bytes() for name in there.values())
+        return ours != theirs
+
+    def prepare_vocabulary(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
+    ) -> None:
+        if self._asked_files:
+            where = data_dir, self.name
+            own_vocabulary.install(self._asked_files, self._asked_names, *where)
+        elif not own_vocabulary.find(data_dir, self.name):
+            super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+
+    def stored_encoders(self, data_dir: str) -> dict[str, Any]:
+        there = own_vocabulary.find(data_dir, self.name)
+        return own_vocabulary.read(data_dir, there) if there else super().stored_encoders(data_dir)
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
         return raw.parallel_lines(*self._files(tmp_dir, dataset_split))

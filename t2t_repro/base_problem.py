@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from t2t_repro import declared
@@ -142,6 +142,20 @@ class Problem:
             "which does not. Leave it out."
         )
 
+    def ask_vocabularies(self, files: Mapping[str, str]) -> None:
+        """Says which files of the user's `prepare_vocabulary` shall take.
+
+        Args:
+            files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
+
+        Raises:
+            UserError: if it takes none, or they are no vocabularies.
+        """
+        raise UserError(
+            "Expected a vocabulary of your own (--vocab, or --source_vocab and --target_vocab) "
+            f"with --problem=text2text_tmpdir. Received: {self.name}. Leave it out."
+        )
+
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
         """Returns how many samples a split has, where that is cheap to know; raw files are checked.
 
@@ -157,6 +171,18 @@ class Problem:
     def vocab_filenames(self) -> list[str]:
         """The files in `data_dir` that the encoders read."""
         return []
+
+    def vocab_files(self, folder: str | os.PathLike) -> list[str]:
+        """Returns the names of these files in a folder, a data directory or a run."""
+        return self.vocab_filenames
+
+    def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
+        """Returns whether the files of `ask_vocabularies`, if any, are in the folder."""
+        return True
+
+    def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
+        """Returns whether an id means one thing in inputs and another in targets, as is known."""
+        return False
 
     @property
     def lexicon_filename(self) -> str:

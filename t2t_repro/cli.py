@@ -283,6 +283,35 @@ def define_vocabulary_flags(f: flags.FlagValues) -> None:
     """Defines the flags that say what vocabulary a problem's files are made with."""
     text = "About how many subwords to build; 0: as the problem says, else as the text supports."
     flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
+    for name in ("vocab", *_VOCABULARIES):
+        side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
+        text = f"A vocabulary of your own for {side}: T2T's subwords or a SentencePiece model. For "
+        flags.DEFINE_string(name, None, f"{text}text2text_tmpdir.", flag_values=f)
+
+
+def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
+    """Returns the flags of `define_vocabulary_flags` as fields of `Job`.
+
+    Raises:
+        UserError: if they contradict each other.
+    """
+    given = [name for name in ("vocab", *_VOCABULARIES) if args[name].value]
+    if given and given != ["vocab"] and given != list(_VOCABULARIES):
+        received = " and ".join(f"--{name}" for name in given)
+        raise UserError(
+            f"Expected --vocab alone, or --source_vocab and --target_vocab. Received: {received}."
+        )
+    if given and args.vocab_size:
+        raise UserError(
+            f"Expected --vocab_size, or --{given[0]}, which has a size. Received: both. Leave one "
+            "out."
+        )
+    files = {side: args[name].value or args.vocab for name, side in _VOCABULARIES.items()}
+    paths = {side: os.path.expanduser(path) for side, path in files.items() if path}
+    return {"vocab_size": args.vocab_size, "vocabularies": paths}
+
+
+_VOCABULARIES = {"source_vocab": "inputs", "target_vocab": "targets"}
 
 
 _RAW_FILE_FLAGS = {

@@ -110,6 +110,10 @@ class Text2TextProblem(Problem):
         Raises:
             UserError: if `data_dir` has no vocabulary file; the message has the command to run.
         """
+        return self.stored_encoders(data_dir)
+
+    def stored_encoders(self, data_dir: str) -> dict[str, Any]:
+        """Returns the encoders that the samples of the files are made with, by side."""
         encoder = self._read_vocabulary(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
@@ -186,11 +190,11 @@ class Text2TextProblem(Problem):
 
         A sample must not depend on others: t2t-datagen encodes on all cores.
         """
-        encode = self._read_vocabulary(data_dir).encode
+        encoders = self.stored_encoders(data_dir)
 
         def encoded(sample: Sample) -> Sample:
-            inputs = encode(self.inputs_prefix + sample["inputs"])
-            targets = encode(self.targets_prefix + sample["targets"])
+            inputs = encoders["inputs"].encode(self.inputs_prefix + sample["inputs"])
+            targets = encoders["targets"].encode(self.targets_prefix + sample["targets"])
             return {**sample, "inputs": [*inputs, EOS_ID], "targets": [*targets, EOS_ID]}
 
         return encoded

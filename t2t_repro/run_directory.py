@@ -201,8 +201,16 @@ class RunDirectory:
         Raises:
             UserError: if one is another; the first line that differs is named.
         """
-        for file in files:
-            _check_same(self.path / pathlib.Path(file).name, pathlib.Path(file))
+        for file in map(pathlib.Path, files):
+            if (there := sorted(self.path.glob("vocab.*"))) and not (
+                self.path / file.name
+            ).exists():
+                raise UserError(
+                    f"Expected {file} to be the vocabulary of the run {self.path}. Received: one "
+                    f"of another kind, for the run has {there[0].name}. Give the --data_dir of "
+                    "this run, or another --output_dir for a new run."
+                )
+            _check_same(self.path / file.name, file)
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""

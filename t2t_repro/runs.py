@@ -110,7 +110,7 @@ class TrainedRun:
             UserError: if the vocabulary in it is not that of the run.
         """
         folder = os.path.expanduser(self.asked_data_dir or self.config.data_dir)
-        files = (os.path.join(folder, name) for name in self.problem.vocab_filenames)
+        files = (os.path.join(folder, name) for name in self.problem.vocab_files(folder))
         self.directory.check_vocabularies(filter(os.path.isfile, files))
         return folder
 
@@ -123,13 +123,15 @@ class TrainedRun:
         """
         if self.asked_data_dir:
             return self.data_dir
-        own = all((self.path / name).is_file() for name in self.problem.vocab_filenames)
+        names = self.problem.vocab_files(self.path)
+        own = all((self.path / name).is_file() for name in names)
         return os.fspath(self.path) if own else self.config.data_dir
 
     @property
     def vocabulary_files(self) -> list[pathlib.Path]:
         """The files of the vocabulary; none where the problem needs none."""
-        return [pathlib.Path(self.vocabulary_dir, name) for name in self.problem.vocab_filenames]
+        folder = self.vocabulary_dir
+        return [pathlib.Path(folder, name) for name in self.problem.vocab_files(folder)]
 
     @functools.cached_property
     def encoders(self) -> dict[str, Any]:

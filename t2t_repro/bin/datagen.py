@@ -71,10 +71,11 @@ def main(args: flags.FlagValues) -> None:
     if not args.data_dir:
         raise UserError("Expected --data_dir, the folder to write to. Received: none.")
     machine = machine_of(args)
-    if args.t2t_exact and args.vocab_size:
+    vocabulary = cli.vocabulary_options(args)
+    if args.t2t_exact and any(vocabulary.values()):
         raise UserError(
-            f"Expected --t2t_exact or --vocab_size. Received: both, and --vocab_size="
-            f"{args.vocab_size}. tensor2tensor's sizes are those of the problems."
+            "Expected --t2t_exact or a vocabulary (--vocab_size, --vocab). Received: both. "
+            "tensor2tensor's sizes are those of the problems: leave one out."
         )
     from t2t_repro.data.job import Job
     from t2t_repro.data.vocabularies import summary_path
@@ -90,8 +91,8 @@ def main(args: flags.FlagValues) -> None:
             num_shards=args.num_shards or (t2t_num_shards(problem) if args.t2t_exact else 0),
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
-            vocab_size=t2t_vocab_size(problem) if args.t2t_exact else args.vocab_size,
             check=check_of(args, problem),
+            **({"vocab_size": t2t_vocab_size(problem)} if args.t2t_exact else vocabulary),
         )
         for problem in problems
     ]

@@ -161,7 +161,9 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
             "whose files are there already. Add it, or leave the other out."
         )
-    cli.check_needs(args, {"vocab_size": "generate_data"})
+    vocabulary = cli.vocabulary_options(args)
+    flags_of_it = ("vocab_size", "vocab", "source_vocab", "target_vocab")
+    cli.check_needs(args, dict.fromkeys(flags_of_it, "generate_data"))
     make_data = None
     if values["generate_data"]:
         from t2t_repro.data.corpus_check import check_unasked
@@ -172,8 +174,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             data_dir,
             values["tmp_dir"],
             options=options,
-            vocab_size=values["vocab_size"],
             check=check_unasked(problem),
+            **vocabulary,
         )
         make_data = functools.partial(generate, job, values["t2t_usr_dir"])
     config = RunConfig(
@@ -238,7 +240,9 @@ def check_memory(request: TrainRequest) -> None:
     training = request.schedule not in ("evaluate", TRY_BATCH_SIZE)
     if not request.generate:
         config = request.config
-        parameters.check_memory(config.hparams, request.problem, config.data_dir, training=training)
+        model = config.hparams, request.problem, config.data_dir
+        parameters.check_memory(*model, training=training)
+        parameters.check_sharing(*model)
 
 
 def check_finish(request: TrainRequest) -> None:

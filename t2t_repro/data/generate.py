@@ -104,7 +104,7 @@ def generate_data(
             os.unlink(path)
         encoders = problem.feature_encoders(job.data_dir)
         summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
-        summary["vocab_files"] = problem.vocab_filenames
+        summary["vocab_files"] = problem.vocab_files(job.data_dir)
         summary |= vocabularies.summary_of(job, summary)
         if entry.finished:
             summary["random_seed"] = job.seed

@@ -53,10 +53,12 @@ class Job:
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
         vocab_size: about how many subwords to build; 0: as the problem says, and where it says
             nothing, as many as the text supports.
+        vocabularies: {"inputs": path, "targets": path} of vocabularies of the user's; {}: none.
         check: STOP, DROP or KEEP: check the text first; "": do not.
 
     Raises:
-        UserError: on a `vocab_size` for a problem that builds no subwords.
+        UserError: on a `vocab_size` for a problem that builds no subwords, or on `vocabularies`
+            that are none, or for a problem that takes none.
     """
 
     problem: Problem
@@ -68,6 +70,7 @@ class Job:
     max_cases: int = 0
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     vocab_size: int = 0
+    vocabularies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     check: str = ""
 
     def __post_init__(self) -> None:
@@ -75,6 +78,8 @@ class Job:
         problem.random_seed = self.seed
         if self.vocab_size:
             problem.ask_vocab_size(self.vocab_size)
+        if self.vocabularies:
+            problem.ask_vocabularies(self.vocabularies)
         object.__setattr__(self, "problem", problem)
         for name in ("data_dir", "tmp_dir"):
             path = pathlib.Path(getattr(self, name)).expanduser()

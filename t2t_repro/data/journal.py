@@ -101,7 +101,7 @@ def resume(job: Job, report: Callable[[str], None]) -> Journal:
 def settings(job: Job) -> dict[str, Any]:
     """Returns what decides the bytes of the files, but for the raw files."""
     vocabularies = {}
-    for name in job.problem.vocab_filenames:
+    for name in job.problem.vocab_files(job.data_dir):
         path = pathlib.Path(job.data_dir, name)
         vocabularies[name] = sha256(path) if path.exists() else None
     bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())

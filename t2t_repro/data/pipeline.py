@@ -300,7 +300,7 @@ def _check_ids(index: record_index.Index, problem: Problem, data_dir: str | os.P
         largest = index.largest_ids[problem.stored_feature(name)]
         if max(largest) >= size:
             path = index.paths[largest.index(max(largest))]
-            vocabulary = ", ".join(problem.vocab_filenames) or "fixed"
+            vocabulary = ", ".join(problem.vocab_files(data_dir)) or "fixed"
             raise UserError(
                 f"Expected ids below {size} (vocabulary: {vocabulary}) in the {name}. "
                 f"Received: id {max(largest)} in {path}. The files were made with another "

@@ -28,7 +28,7 @@ def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
 
 def known(job: Job) -> tuple[str, VocabularySize] | None:
     """Returns the name of a vocabulary that was built here and what is known of it, or None."""
-    for name in job.problem.vocab_filenames:
+    for name in job.problem.vocab_files(job.data_dir):
         if size := VocabularySize.of(pathlib.Path(job.data_dir, name)):
             return name, size
     return None
@@ -47,9 +47,17 @@ def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
         UserError: if it is of another size than asked for, or missing beside files that it was
             used for.
     """
+    if not job.problem.has_asked_vocabularies(job.data_dir):
+        if not everything:
+            raise UserError(
+                f"Expected the files in {job.data_dir!r} to be made with the vocabulary that is "
+                "given. Received: files made with another. Give another --data_dir, or --overwrite "
+                "to make them anew."
+            )
+        return begins
     alone = known(job) is not None and not _others(job)
-    anew = job.overwrite and begins and alone
-    for name in job.problem.vocab_filenames:
+    anew = job.overwrite and begins and alone and not job.vocabularies
+    for name in job.problem.vocab_files(job.data_dir):
         there = pathlib.Path(job.data_dir, name).exists()
         if not there and not everything:
             raise UserError(
@@ -60,7 +68,8 @@ def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
             report(f"Making the vocabulary {name} anew; a run keeps a copy of that it began with.")
         elif there:
             _check_size(job, alone)
-            why = "; others use it, or it was not made here" if job.overwrite and not alone else ""
+            kept = job.overwrite and not alone and not job.vocabularies
+            why = "; others use it, or it was not made here" if kept else ""
             report(f"Using the vocabulary {name} that is in {job.data_dir}{why}.")
     return anew
 
@@ -82,7 +91,7 @@ def remove(job: Job) -> None:
     """Removes the vocabulary, and before it the files that were made with it."""
     for path in (path for files in job.files() for path in files.paths):
         pathlib.Path(path).unlink(missing_ok=True)
-    for name in job.problem.vocab_filenames:
+    for name in job.problem.vocab_files(job.data_dir):
         pathlib.Path(job.data_dir, name).unlink(missing_ok=True)
 
 
@@ -127,7 +136,7 @@ def _rate(split: dict[str, Any], side: str) -> float:
 
 def _others(job: Job) -> list[str]:
     """Returns the other problems whose files in the data directory have this vocabulary."""
-    names, others = set(job.problem.vocab_filenames), []
+    names, others = set(job.problem.vocab_files(job.data_dir)), []
     for path in sorted(pathlib.Path(job.data_dir).glob("datagen.*.json")):
         try:
             summary = json.loads(path.read_text(encoding="utf-8"))

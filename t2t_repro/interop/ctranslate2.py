@@ -22,6 +22,7 @@ from t2t_repro.files import writing_folder
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
 from t2t_repro.text.encoders import NUM_RESERVED_TOKENS
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions
@@ -135,8 +136,8 @@ def tokens_of(encoder: Any, vocab_size: int) -> list[str]:
         vocab_size: the rows of the model's table, which may be more than the encoder has ids.
     """
     names = [PAD, EOS]
-    subwords = isinstance(encoder, SubwordTextEncoder)
-    texts = encoder.all_subtoken_strings if subwords else ()
+    known = isinstance(encoder, SubwordTextEncoder | SentencePieceEncoder)
+    texts = encoder.all_subtoken_strings if known else ()
     seen = set(names)
     for i in range(NUM_RESERVED_TOKENS, vocab_size):
         name = texts[i] if i < len(texts) else ""

@@ -45,7 +45,7 @@ def export(
 
     Args:
         model: a trained `Transformer`, on the TensorFlow backend.
-        encoders: {"inputs": SubwordTextEncoder, "targets": SubwordTextEncoder}.
+        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
         path: the folder, new or empty.
         settings: how to decode; only the fields in SETTINGS may differ from the defaults.
         vocabularies: files that are copied into the folder.
@@ -74,6 +74,7 @@ def export(
     signatures = served.signatures(t2t_serving)
     kept = tf.Module(name="translator")
     kept.weights = served.weights
+    kept.resources = [*served.source.resources, *served.target.resources]
     with writing_folder(path) as unfinished:
         tf.saved_model.save(kept, os.fspath(unfinished), signatures)
         for file in vocabularies:

@@ -47,7 +47,7 @@ class Served:
 
     Args:
         model: a `Transformer`.
-        encoders: {"inputs": SubwordTextEncoder, "targets": SubwordTextEncoder}.
+        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
         settings: how to decode.
         storage: the type in which the weights are kept, one of STORAGES. Whatever it is, the
             model computes with them as before, in its own types.
@@ -73,9 +73,9 @@ class Served:
         self.longest = limit if self._most is None else min(limit, self._most)
         self.most_extra = max(settings.extra_length, LONGEST_INPUT)
         self.weights = [_stored(variable, storage) for variable in model.variables]
-        self.source = self.target = graph.GraphSubwords(encoders["inputs"])
+        self.source = self.target = graph.of(encoders["inputs"])
         if encoders["targets"] is not encoders["inputs"]:
-            self.target = graph.GraphSubwords(encoders["targets"])
+            self.target = graph.of(encoders["targets"])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ class Served:
     def _target_ids(self, texts):
         return self._encode(self.target, texts)
 
-    def _encode(self, subwords: graph.GraphSubwords, texts):
+    def _encode(self, subwords, texts):
         """Ids int32 (B, S) of strings (B,), each with its end, padded with 0; their lengths (B,).
 
         Those of more than `longest` tokens are cut, less their end: their length is what they had.

@@ -107,7 +107,7 @@ def import_checkpoint(
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(resolved))
         t2t_optimizer.load(model, source)
-    run.begin(config, command, [os.path.join(where, name) for name in problem.vocab_filenames])
+    run.begin(config, command, [os.path.join(where, name) for name in problem.vocab_files(where)])
     written = checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=source.step()))
     state = "optimizer state and all" if with_optimizer else "without optimizer state"
     say(
@@ -159,7 +159,7 @@ def _vocabulary_folder(
         return os.path.expanduser(data_dir)  # the encoders' own error says what is missing
     places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
     for place in places:
-        if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_filenames):
+        if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_files(place)):
             return place
     raise UserError(
         f"Expected the vocabulary {', '.join(problem.vocab_filenames)}. Received: no such file in "
@@ -224,6 +224,9 @@ def export_checkpoint(
     for file in run.vocabulary_files:
         shutil.copyfile(file, target / file.name)
     write_text_atomic(target / "hparams.json", hparams)
+    own = [file.name for file in run.vocabulary_files]
+    if own != run.problem.vocab_filenames:
+        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
     say(

@@ -13,6 +13,7 @@ def transformer_for(problem: Problem, hparams: HParams, data_dir: str) -> Transf
         UserError: if a vocabulary is missing, or the model does not fit into memory.
     """
     parameters.check_memory(hparams, problem, data_dir, training=False)
+    parameters.check_sharing(hparams, problem, data_dir)
     return Transformer.from_hparams(
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(data_dir),

@@ -62,6 +62,28 @@ def check_memory(
         )
 
 
+def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> None:
+    """Refuses one table for two vocabularies, in which an id means two things.
+
+    Those of two sizes have two tables, whatever is to be shared, as in T2T.
+
+    Raises:
+        UserError: naming the hparams to change.
+    """
+    names = ("shared_embedding", "shared_embedding_and_softmax_weights")
+    shared = [name for name in names if getattr(hparams, name)]
+    where = os.fspath(data_dir)
+    if not shared or not problem.are_vocabularies_separate(where):
+        return
+    if problem.inputs_vocab_size(where) == problem.targets_vocab_size(where):
+        raise UserError(
+            f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
+            f"would share. Received: two of the same size in {where!r}. Give "
+            f"--hparams={','.join(f'{name}=False' for name in shared)}, or vocabularies of "
+            "different sizes, which share nothing."
+        )
+
+
 def _slots(hparams: HParams) -> int:
     """How many values an optimizer keeps for each parameter; factored ones do not count."""
     if snake_case(hparams.optimizer) == "adafactor":

@@ -6,13 +6,16 @@ TensorFlow and tensorflow-text alone. A graph that holds them needs nothing else
 
 import functools
 import sys
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS, TextEncoder
 from t2t_repro.text.escaping import UNKNOWN, escape_character, escape_token
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
 # What str.strip() takes away.
@@ -34,16 +37,68 @@ def one_line(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(texts, r"[\r\n]+", " ")
 
 
-class GraphSubwords(tf.Module):
-    """A `SubwordTextEncoder` as operations of a graph.
+def of(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces":
+    """Returns an encoder as operations of a graph.
+
+    Raises:
+        UserError: if it is of a kind that is not known there.
+    """
+    if isinstance(encoder, SentencePieceEncoder):
+        return GraphSentencePieces(encoder)
+    return GraphSubwords(encoder)
+
+
+class GraphSentencePieces(tf.Module):
+    """A `SentencePieceEncoder` as operations of a graph; the methods are those of `GraphSubwords`.
 
     Args:
         encoder: whose ids these are.
     """
 
-    def __init__(self, encoder: SubwordTextEncoder):
+    def __init__(self, encoder: SentencePieceEncoder):
+        super().__init__(name="pieces")
+        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.int32)
+        self.resources = [self._tokenizer]
+        self._subtokens = tf.constant(encoder.all_subtoken_strings)
+        # Begin, end and padding of the model have no ids; encoding never gives them.
+        own = encoder.own_ids
+        ids = np.full(max(own, default=0) + 1, EOS_ID, "int32")
+        ids[own] = np.arange(len(own)) + NUM_RESERVED_TOKENS
+        self._ids, self._own = tf.constant(ids), tf.constant(own, tf.int32)
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids int32 (B, tokens) of strings (B,), as the encoder's `encode`."""
+        own = self._tokenizer.tokenize(texts)
+        return own.with_values(tf.gather(self._ids, own.values))
+
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the strings (B,) of ids int32 (B, tokens), as the encoder's `decode`."""
+        place = ids.values - NUM_RESERVED_TOKENS
+        known = (place >= 0) & (place < tf.size(self._own))
+        kept = tf.ragged.boolean_mask(ids.with_values(place), ids.with_values(known))
+        return self._tokenizer.detokenize(kept.with_values(tf.gather(self._own, kept.values)))
+
+    def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
+        return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
+
+
+class GraphSubwords(tf.Module):
+    """A `SubwordTextEncoder` as operations of a graph.
+
+    Args:
+        encoder: whose ids these are.
+
+    Attributes:
+        resources: what a SavedModel must keep besides the operations.
+    """
+
+    def __init__(self, encoder: TextEncoder):
         super().__init__(name="subwords")
-        if type(encoder).encode is not SubwordTextEncoder.encode:
+        self.resources: list[Any] = []
+        if not isinstance(encoder, SubwordTextEncoder) or (
+            type(encoder).encode is not SubwordTextEncoder.encode
+        ):
             raise UserError(
                 "Expected a SubwordTextEncoder, the one that is known inside a graph. Received: a "
                 f"{type(encoder).__name__}. Serve a problem whose vocabulary is of subwords."

@@ -182,7 +182,10 @@ class Experiment:
         log.say(f"Weights from {path} (its step {state.step}).")
 
     def _vocabularies(self) -> list[str]:
-        return [os.path.join(self._config.data_dir, n) for n in self._problem.vocab_filenames]
+        return [
+            os.path.join(self._config.data_dir, n)
+            for n in self._problem.vocab_files(self._config.data_dir)
+        ]
 
     def _begin(self, log: TrainingLog, writer: EventWriter | None) -> None:
         """Begins the run directory, once all workers have said that they are about the same."""

@@ -131,7 +131,7 @@ def test_wrong_sizes_are_refused_before_anything_is_made(tmp_path, capsys):
     for flags, message in (
         (["--vocab_size=-1"], "vocab_size"),
         (["--vocab_size=2000000"], "vocab_size"),
-        (["--vocab_size=50", "--t2t_exact"], "Expected --t2t_exact or --vocab_size. Received: b"),
+        (["--vocab_size=50", "--t2t_exact"], "Expected --t2t_exact or a vocabulary"),
         ([several, "--vocab_size=50"], "builds subwords. Received: algorithmic_reverse_binary40_t"),
     ):
         with pytest.raises(SystemExit) as stopped:

@@ -76,3 +76,12 @@ def test_what_is_refused_is_not_written(write, tmp_path):
     with pytest.raises(UserError, match="too bad"):
         write(accept=refuse)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pieces_are_the_names_of_their_ids(tmp_path):
+    from t2t_repro.text.sentence_piece import SentencePieceEncoder
+    from tests.text.pieces import train
+
+    encoder = SentencePieceEncoder(train(tmp_path / "own.model", 40))
+    names = ctranslate2.tokens_of(encoder, encoder.vocab_size + 3)
+    assert tuple(names[:-3]) == encoder.all_subtoken_strings and names[-1].startswith("<id_")

@@ -205,3 +205,32 @@ def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path, make_model):
     with pytest.raises(UserError, match="Expected a SubwordTextEncoder"):
         saved_model.export(make_model(), byte, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_sentencepiece_models_are_served_without_our_code(tmp_path):
+    from t2t_repro import Transformer, get_hparams
+    from t2t_repro.text.sentence_piece import SentencePieceEncoder
+    from tests.text.pieces import train
+
+    paths = [train(tmp_path / "one.model", 40), train(tmp_path / "two.model", 45, model_type="bpe")]
+    encoders = dict(zip(("inputs", "targets"), map(SentencePieceEncoder, paths), strict=True))
+    keras.utils.set_random_seed(3)
+    sizes = {f"{side}_vocab_size": encoder.vocab_size for side, encoder in encoders.items()}
+    model = Transformer.from_hparams(
+        get_hparams("transformer_test", "num_hidden_layers=1"), **sizes
+    )
+    for variable in model.variables:
+        variable.assign(3 * variable)
+    settings = {"beam_size": 2, "extra_length": 9}
+    path = saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings), paths)
+    texts = ["a bad egg", "", "a deaf cabbage \U0001f600"]
+    rows = expected(model, encoders, settings, texts)
+    given = json.dumps([str(path), [texts, texts[:1]]])
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD], input=given, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.split("=====")[1])
+    assert any(text for row in rows for text, _ in row)
+    check(found[0], rows, 2)

@@ -1,0 +1,71 @@
+"""A SentencePiece model as an encoder: its pieces behind tensor2tensor's two reserved ids.
+
+SentencePiece numbers unknown text, begin, end and padding itself, each model otherwise. Here 0 pads
+and 1 ends, as everywhere; the model's pieces follow in its order, the one for unknown text too,
+and its begin, end and padding have no ids.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, RESERVED_TOKENS, TextEncoder
+
+
+class SentencePieceEncoder(TextEncoder):
+    """Text to the ids of pieces and back. SentencePiece normalises the text, as its model says."""
+
+    def __init__(self, filename: str | os.PathLike[str]):
+        """Reads a model.
+
+        Raises:
+            UserError: if the file is none, or the package sentencepiece is not installed.
+        """
+        super().__init__()
+        self.model = pathlib.Path(filename).read_bytes()
+        self._processor = _processor(self.model, filename)
+        kept = self._processor.GetPieceSize()
+        #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.
+        self.own_ids = [i for i in range(kept) if not self._processor.IsControl(i)]
+        self._ids = {own: i for i, own in enumerate(self.own_ids, start=NUM_RESERVED_TOKENS)}
+        pieces = map(self._processor.IdToPiece, self.own_ids)
+        self.all_subtoken_strings = (*RESERVED_TOKENS, *pieces)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.all_subtoken_strings)
+
+    def encode(self, text: str) -> list[int]:
+        return [self._ids[i] for i in self._processor.EncodeAsIds(text)]
+
+    def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
+        """Returns the text of `ids`; reserved ids and those outside the vocabulary say nothing."""
+        within = range(NUM_RESERVED_TOKENS, self.vocab_size)
+        own = [self.own_ids[i - NUM_RESERVED_TOKENS] for i in ids if i in within]
+        return self._processor.DecodeIds(own) if own else ""
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        size = self.vocab_size
+        return [self.all_subtoken_strings[i] if 0 <= i < size else "" for i in ids]
+
+
+def _processor(model: bytes, filename: str | os.PathLike[str]) -> Any:
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise UserError(
+            "Expected the package sentencepiece, which reads "
+            f"{os.fspath(filename)}. Received: none is installed. Install it by pip install "
+            "'t2t_repro[sentencepiece]'."
+        ) from error
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except (RuntimeError, TypeError, ValueError):
+        raise UserError(
+            f"Expected a SentencePiece model, or tensor2tensor's subwords one a line. Received: "
+            f"{os.fspath(filename)}, which is neither. Give the .model file that spm_train wrote."
+        ) from None
+    return processor

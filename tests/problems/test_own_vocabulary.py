@@ -1,0 +1,165 @@
+"""text2text_tmpdir with vocabularies of the user's."""
+
+import json
+import os
+import pathlib
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import datagen
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.errors import UserError
+from t2t_repro.models import parameters
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
+from tests.text.pieces import train
+
+NAME = "text2text_tmpdir"
+OWN, SHARED = f"vocab.{NAME}.32768.subwords", f"vocab.{NAME}.model"
+LINES = ["a cab had a bad egg", "a deaf cabbage", "", "egg"]
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """The raw files, and three vocabularies beside them."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for side in ("inputs", "targets"):
+        lines = LINES if side == "inputs" else [line[::-1] for line in LINES]
+        for split in ("train", "eval"):
+            (folder / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
+    train(folder / "one.model", 40)
+    train(folder / "two.model", 45, seed=6, model_type="bpe")
+    subwords = [*"<pad>_ <EOS>_ egg_ bad_".split(), *"abcdefgh\\_u;0123456789"]
+    SubwordTextEncoder.from_subtokens(subwords).store_to_file(folder / "mine.subwords")
+    return folder
+
+
+def sides(raw, source, target=None):
+    paths = os.fspath(raw / source), os.fspath(raw / (target or source))
+    return dict(zip(("inputs", "targets"), paths, strict=True))
+
+
+def make(raw, folder, source="", target=None, **how):
+    """Generates; returns the summary."""
+    given = sides(raw, source, target) if source else {}
+    job = Job(registry.get_problem(NAME), folder, raw, num_shards=1, vocabularies=given, **how)
+    return generate_data(job)
+
+
+def vocabularies(folder):
+    return {path.name for path in pathlib.Path(folder).glob("vocab.*")}
+
+
+def decoded(folder):
+    """Returns the texts of the dev split, as its ids say."""
+    from tests.data.record_files import read_examples
+
+    encoders = registry.get_problem(NAME).feature_encoders(os.fspath(folder))
+    examples = read_examples(folder / f"{NAME}-dev-00000-of-00001")
+    return [[encoders[s].decode(e[s][:-1]) for s in ("inputs", "targets")] for e in examples]
+
+
+@pytest.mark.parametrize(
+    "source, target, names",
+    [
+        ("one.model", None, {SHARED}),
+        ("one.model", "two.model", {f"vocab.{NAME}.{s}.model" for s in ("inputs", "targets")}),
+        (
+            *("mine.subwords", "two.model"),
+            {f"vocab.{NAME}.inputs.subwords", f"vocab.{NAME}.targets.model"},
+        ),
+        ("mine.subwords", None, {OWN}),
+    ],
+)
+def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, target, names):
+    summary = make(raw, tmp_path / "data", source, target)
+    assert vocabularies(tmp_path / "data") == names == set(summary["vocab_files"])
+    assert decoded(tmp_path / "data") == [[line, line[::-1]] for line in LINES]
+    encoders = registry.get_problem(NAME).feature_encoders(os.fspath(tmp_path / "data"))
+    sizes = {side: encoder.vocab_size for side, encoder in encoders.items()}
+    assert summary["vocab_size"] == sizes and (encoders["inputs"] is encoders["targets"]) == (
+        target is None
+    )
+    backwards = registry.get_problem(f"{NAME}_rev").feature_encoders(os.fspath(tmp_path / "data"))
+    assert backwards["inputs"] is encoders["targets"]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    make(raw, tmp_path / "data")  # nothing is to be said twice
+    make(raw, tmp_path / "data", source, target)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+
+
+def test_another_vocabulary_needs_new_files(raw, tmp_path):
+    data = tmp_path / "data"
+    make(raw, data)
+    assert OWN in vocabularies(data)
+    for source, target in (("one.model", None), ("two.model", None), ("one.model", "two.model")):
+        before = {path.name: path.read_bytes() for path in data.iterdir()}
+        with pytest.raises(UserError, match="Received: files made with another.* --overwrite"):
+            make(raw, data, source, target)
+        assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+        make(raw, data, source, target, overwrite=True)
+        assert decoded(data)[0] == [LINES[0], LINES[0][::-1]]
+    make(raw, data, "mine.subwords", overwrite=True)
+    assert {name for name in vocabularies(data) if not name.endswith(".json")} == {OWN}
+
+
+def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path, capsys):
+    (raw / "odd.model").write_bytes(b"\n\x07garbage")
+    (raw / "odd.subwords").write_text("'a'\n'b'\n")
+    one, two = f"{raw}/one.model", f"{raw}/two.model"
+    for flags, message in (
+        ([f"--vocab={raw}/none"], "which is no file. Correct the path."),
+        ([f"--vocab={raw}"], "which is no file. Correct the path."),
+        ([f"--vocab={raw}/odd.model"], "Expected a SentencePiece model, or tensor2tensor's"),
+        ([f"--vocab={raw}/odd.subwords"], "Expected a subword vocabulary"),
+        ([f"--source_vocab={one}"], "or --source_vocab and --target_vocab. Received: --source_v"),
+        ([f"--vocab={one}", f"--target_vocab={two}"], "Received: --vocab and --target_vocab."),
+        ([f"--vocab={one}", "--vocab_size=9"], "Expected --vocab_size, or --vocab, which has a"),
+        ([f"--vocab={one}", "--t2t_exact"], "Expected --t2t_exact or a vocabulary"),
+        ([f"--vocab={one}", f"--problem={NAME}_tokens"], "with --problem=text2text_tmpdir. Rec"),
+        ([f"--vocab={one}", "--problem=algorithmic_reverse_binary40_test"], "text2text_tmpdir. R"),
+    ):
+        argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data", *flags]
+        with pytest.raises(SystemExit) as stopped:
+            cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_flags_make_it(raw, tmp_path):
+    argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
+    argv += [f"--source_vocab={raw}/one.model", f"--target_vocab={raw}/two.model"]
+    cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, [*argv, "--num_shards=1"])
+    summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
+    sizes = {
+        side: SentencePieceEncoder(path).vocab_size
+        for side, path in sides(raw, "one.model", "two.model").items()
+    }
+    assert summary["vocab_size"] == sizes and summary["vocabulary"] is None
+
+
+def test_two_vocabularies_of_one_size_share_no_table(raw, tmp_path):
+    train(raw / "three.model", 40, seed=7)
+    hparams = registry.get_hparams("transformer_test")
+    problem = registry.get_problem(NAME)
+    make(raw, tmp_path / "data", "one.model", "three.model")
+    with pytest.raises(UserError, match="--hparams=shared_embedding_and_softmax_weights=False"):
+        parameters.check_sharing(hparams, problem, tmp_path / "data")
+    apart = hparams.override("shared_embedding_and_softmax_weights=False")
+    parameters.check_sharing(apart, problem, tmp_path / "data")
+    (raw / "copy.model").write_bytes((raw / "one.model").read_bytes())
+    for source, target in (("one.model", "two.model"), ("one.model", "copy.model")):
+        make(raw, tmp_path / "data", source, target, overwrite=True)
+        parameters.check_sharing(hparams, problem, tmp_path / "data")
+
+
+def test_a_run_refuses_data_with_a_vocabulary_of_another_kind(raw, tmp_path):
+    make(raw, tmp_path / "data", "one.model")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / OWN).write_text("'a'\n")
+    with pytest.raises(UserError, match=f"of another kind, for the run has {OWN}"):
+        RunDirectory(tmp_path / "run").check_vocabularies([tmp_path / "data" / SHARED])

@@ -1,0 +1,86 @@
+"""SentencePiece models behind the two reserved ids, in Python and inside a graph."""
+
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
+from tests.text.pieces import train
+
+TEXTS = [
+    "a cab had a bad egg",
+    "",
+    " ",
+    "  deaf  cabbage ",
+    "zebra 😀 é",
+    "a\tb\nc",
+    "A Fee; _x_ \\u",
+]
+# What SentencePiece numbers otherwise in each.
+MODELS = [
+    {"model_type": "unigram"},
+    {"model_type": "bpe", "pad_id": 3},
+    {"model_type": "bpe", "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    {"model_type": "unigram", "bos_id": -1, "eos_id": -1, "byte_fallback": True},
+]
+
+
+@pytest.fixture(params=MODELS, ids=lambda given: "-".join(map(str, given.values())))
+def encoder(request, tmp_path):
+    size = 320 if request.param.get("byte_fallback") else 40
+    return SentencePieceEncoder(train(tmp_path / "own.model", size, **request.param))
+
+
+def test_pieces_follow_the_reserved_ids(encoder):
+    pieces = encoder.all_subtoken_strings
+    assert pieces[:2] == ("<pad>", "<EOS>") and encoder.vocab_size == len(pieces) > 35
+    assert not {"<s>", "</s>"} & set(pieces) and pieces.count("<unk>") == 1
+    for text in TEXTS:
+        ids = encoder.encode(text)
+        assert all(1 < i < encoder.vocab_size for i in ids)
+        assert "".join(encoder.decode_list(ids)) == "".join(pieces[i] for i in ids)
+    assert encoder.decode(encoder.encode("a cab had a bad egg")) == "a cab had a bad egg"
+
+
+def test_ids_that_are_no_pieces_say_nothing(encoder):
+    ids = encoder.encode("bad egg")
+    assert encoder.decode([0, *ids, 1, -7, encoder.vocab_size]) == "bad egg"
+    assert encoder.decode([]) == encoder.decode([1, 0]) == ""
+    assert encoder.decode_list([0, 1, -1, encoder.vocab_size]) == ["<pad>", "<EOS>", "", ""]
+
+
+def test_the_graph_gives_the_same_ids_and_texts(encoder):
+    import tensorflow as tf
+
+    from t2t_repro.text import graph
+
+    inside = graph.of(encoder)
+    ids = [encoder.encode(text) for text in TEXTS]
+    assert inside.encode(tf.constant(TEXTS)).to_list() == ids
+    ids.append([0, *ids[0], 1, encoder.vocab_size])
+    texts = inside.decode(tf.ragged.constant(ids, dtype=tf.int32, ragged_rank=1)).numpy()
+    assert [text.decode() for text in texts] == [encoder.decode(row) for row in ids]
+    labels = inside.subtokens(tf.constant([[5, 1, 0]])).numpy()[0]
+    assert [label.decode() for label in labels] == [encoder.decode_list([5])[0], "<EOS>", ""]
+    assert inside.encode(tf.constant([], tf.string)).to_list() == []
+
+
+@pytest.mark.parametrize("content", [b"\n", b"\n\x05\n\x03abc", b"\n\xff\xff\xff\xff\xff garbage"])
+def test_a_file_that_is_no_model_is_named(tmp_path, content):
+    (tmp_path / "own.model").write_bytes(content)
+    with pytest.raises(UserError, match="Expected a SentencePiece model.*own.model, which is n"):
+        SentencePieceEncoder(tmp_path / "own.model")
+
+
+def test_a_missing_package_is_one_message(tmp_path, monkeypatch):
+    path = train(tmp_path / "own.model", 40)
+    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
+    with pytest.raises(UserError, match=r"pip install 't2t_repro\[sentencepiece\]'"):
+        SentencePieceEncoder(path)
+
+
+def test_subwords_in_a_graph_keep_nothing_else():
+    from t2t_repro.text import graph
+
+    subwords = [*"\\_u;0123456789", "<pad>_", "<EOS>_", "a_"]
+    assert graph.of(SubwordTextEncoder.from_subtokens(subwords)).resources == []
