@@ -5,6 +5,7 @@ TensorFlow and tensorflow-text alone. A graph that holds them needs nothing else
 """
 
 import functools
+import hashlib
 import sys
 from typing import Any
 
@@ -57,7 +58,11 @@ class GraphSentencePieces(tf.Module):
 
     def __init__(self, encoder: SentencePieceEncoder):
         super().__init__(name="pieces")
-        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.int32)
+        # A process that loads SavedModels finds a model by this name: another model, another name.
+        name = f"sentencepiece_{hashlib.sha256(encoder.model).hexdigest()}"
+        self._tokenizer = tf_text.SentencepieceTokenizer(
+            encoder.model, out_type=tf.int32, name=name
+        )
         self.resources = [self._tokenizer]
         self._subtokens = tf.constant(encoder.all_subtoken_strings)
         # Begin, end and padding of the model have no ids; encoding never gives them.
