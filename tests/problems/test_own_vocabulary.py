@@ -133,6 +133,7 @@ def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path
 def test_the_flags_make_it(raw, tmp_path):
     argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
     argv += [f"--source_vocab={raw}/one.model", f"--target_vocab={raw}/two.model"]
+    argv.append("--nocheck_data")
     cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, [*argv, "--num_shards=1"])
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
     sizes = {
