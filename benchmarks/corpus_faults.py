@@ -7,6 +7,8 @@ takes each kind alone at each rate, then ten kinds at once that make up the shar
 the share of the lines with a fault that its check finds; precision the share of the lines that the
 check finds which have the fault. What is wrong with the corpus itself is taken out first, by rules
 as simple as may be; --output_dir writes the mixed corpus and truth.tsv (line, kind) instead.
+--pairs=5000000 only measures time and memory, on so many pairs that are drawn: two of the corpus
+in a line each.
 """
 
 import argparse
@@ -14,10 +16,13 @@ import json
 import pathlib
 import random
 import re
-from collections.abc import Callable
+import resource
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from t2t_repro import progress
 from t2t_repro.corpora.checks.examine import examine
 from t2t_repro.corpora.checks.report import Report
 from t2t_repro.text import raw
@@ -293,6 +298,7 @@ def main() -> None:
     parser.add_argument("--mix", type=float, default=0.22)
     parser.add_argument("--kinds", default=",".join(CHECKS_OF))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--output_dir", type=pathlib.Path)
     args = parser.parse_args()
@@ -305,6 +311,9 @@ def main() -> None:
     dev = read(args.dev_source, args.dev_target) if args.dev_source else every[19::20]
     train = every if args.dev_source else [p for i, p in enumerate(every) if i % 20 != 19]
     clean = taken_clean(train, dev)
+    if args.pairs:
+        print(json.dumps(measured_size(clean, dev, args.pairs, args.seed)))
+        return
     mixed = {kind: args.mix / len(MIX) for kind in MIX}
     if args.output_dir:
         pairs, truth = inject(clean, dev, mixed, args.seed)
@@ -349,6 +358,29 @@ def main() -> None:
     print("what --drop_bad_pairs leaves out:", results["mix in all"])
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def measured_size(clean: Lines, dev: Lines, pairs: int, seed: int) -> dict:
+    """Returns what the checks take on many pairs, the drawing of these included."""
+
+    def draw() -> Iterator[tuple[str, str]]:
+        rng = np.random.default_rng(seed)
+        for start in range(0, pairs, 10_000):
+            for i, j in rng.integers(len(clean), size=(min(10_000, pairs - start), 2)).tolist():
+                yield f"{clean[i][0]} {clean[j][0]}", f"{clean[i][1]} {clean[j][1]}"
+
+    begun, processor = time.perf_counter(), time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = examine({"train": draw, "dev": lambda: map(tuple, dev)}, progress.track)
+    return {
+        "pairs": pairs,
+        "seconds": round(time.perf_counter() - begun, 1),
+        "processor seconds": round(processor_used := time.process_time() - processor, 1),
+        "pairs a processor second": round(pairs / processor_used),
+        "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "of it before": before // 1024,
+        "found": {each.check.name: each.count for each in report.findings if each.count},
+    }
 
 
 def write(folder: pathlib.Path, pairs: Lines, dev: Lines, truth: dict) -> None:

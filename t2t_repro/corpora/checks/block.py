@@ -37,6 +37,11 @@ class Side:
         return joined
 
     @functools.cached_property
+    def lower(self) -> str:
+        """The same in lower case."""
+        return self.joined.lower()
+
+    @functools.cached_property
     def is_ascii(self) -> bool:
         return self.joined.isascii()
 
@@ -48,7 +53,7 @@ class Side:
     @functools.cached_property
     def codes(self) -> np.ndarray:
         """uint32: the code points of the lines in lower case, "\\n" before, between and behind."""
-        text = f"\n{self.joined.lower()}\n"
+        text = f"\n{self.lower}\n"
         return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
     @functools.cached_property
@@ -63,7 +68,7 @@ class Side:
     @functools.cached_property
     def tokens(self) -> list[str]:
         """The words of all lines in lower case, "\\n" between two lines."""
-        return _TOKEN.findall(self.joined.lower())
+        return _TOKEN.findall(self.lower)
 
     def having(self, pattern: re.Pattern[str]) -> np.ndarray:
         """Returns bool (N,): the lines in which `pattern` is found."""

@@ -8,7 +8,6 @@ import numpy as np
 from t2t_repro.corpora.checks.block import Block
 
 _NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f' ]\d{3})*(?:[.,]\d+)?")
-_DIGIT = re.compile(r"\d")
 _LETTERS = re.compile(r"[^\W\d_]")
 _QUESTIONS = ("?", "\uff1f", "\u061f", "\u037e", ";")  # Greek asks with the last two
 _BEHIND = " \"'\u201c\u201d\u2019\u00bb\u00ab)"
@@ -17,7 +16,7 @@ SHORT = 3  # words: a name, a number with its unit; such pairs may well be equal
 
 def copied(block: Block) -> np.ndarray:
     """Returns bool (N,): both sides are the same, and have letters."""
-    sources, targets = (side.joined.lower().split("\n") for side in block.sides)
+    sources, targets = (side.lower.split("\n") for side in block.sides)
     pairs = zip(sources, targets, strict=True)
     found = (s == t and _LETTERS.search(s) is not None for s, t in pairs)
     return np.fromiter(found, bool, len(block))
@@ -39,7 +38,8 @@ def numbers_differ(block: Block) -> np.ndarray:
     that is missing says nothing.
     """
     found = np.zeros(len(block), bool)
-    both = block.sources.having(_DIGIT) & block.targets.having(_DIGIT)
+    digits = (side.sums((side.codes >= 48) & (side.codes <= 57)) for side in block.sides)
+    both = np.logical_and(*digits)
     for i in np.flatnonzero(both):
         sources, targets = (_numbers(side.texts[i]) for side in block.sides)
         found[i] = bool(sources - targets) and bool(targets - sources)

@@ -42,7 +42,7 @@ class Fingerprints:
     def add(self, block: Block) -> None:
         """Takes the lines of a block."""
         hashes = tuple(
-            np.fromiter(map(hash, side.joined.lower().split("\n")), np.int64, len(block))
+            np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block))
             for side in block.sides
         )
         sources, targets = (each.view(np.uint64) for each in hashes)

@@ -6,6 +6,7 @@ of a pair is the log of how much likelier its target's words are beside its sour
 
 import dataclasses
 import functools
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -17,6 +18,7 @@ MOST = 6_000_000  # pairs of words in the sample
 _ITERATIONS = 4
 _LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier than anywhere
 _UNRELATED, _ENOUGH = -10.0, 2000  # a fit; pairs in the sample, before one can tell
+_UNKNOWN, _END = -1, -2  # instead of a word's number
 _ANYWHERE = 0.3  # the probability that a word has nothing to do with the source
 
 
@@ -25,7 +27,7 @@ class Lexicon:
     """Which words go with which.
 
     Attributes:
-        words: for each side {word: its number}.
+        words: for each side {word: its number}, and {"\n": _END}.
         begins: int64 (source words + 1,): where the entries of a source word begin in the next two.
         targets: int32: the target words of the entries.
         times: float32: how much likelier they are beside this source word than anywhere.
@@ -64,12 +66,16 @@ def fit(block: Block) -> Lexicon:
         }
         for side in block.sides
     )
-    vocabularies = tuple({w: i for i, w in enumerate(v)} for v in vocabularies)
+    vocabularies = tuple({w: i for i, w in enumerate(v)} | {"\n": _END} for v in vocabularies)
     sources, targets = (words(side, v) for side, v in zip(block.sides, vocabularies, strict=True))
-    number = len(vocabularies[1])
+    number = len(vocabularies[1]) - 1
     of_source, of_target = _beside(sources, targets, len(block))
-    keys, inverse = np.unique(of_source * number + of_target, return_inverse=True)
-    token = _target_tokens(sources, targets, len(block))
+    together = of_source.astype(np.int32) * np.int32(number) + of_target.astype(np.int32)
+    del of_source, of_target  # millions
+    keys, inverse = np.unique(together, return_inverse=True)
+    del together
+    inverse = inverse.astype(np.int32)
+    token = _target_tokens(sources, targets, len(block)).astype(np.int32)
     table: np.ndarray = np.ones(len(keys))
     for _ in range(_ITERATIONS if len(keys) else 0):
         share = table[inverse]
@@ -81,7 +87,7 @@ def fit(block: Block) -> Lexicon:
     seen = np.bincount(inverse, minlength=len(keys)) > 1
     kept = (table > _LEAST) & (times > _TIMES) & seen
     keys, times = keys[kept], times[kept]
-    begins = np.searchsorted(keys, np.arange(len(vocabularies[0]) + 1) * number)
+    begins = np.searchsorted(keys, np.arange(len(vocabularies[0])) * number)
     entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
     both = vocabularies[0], vocabularies[1]
     return Lexicon(both, begins, entries, times.astype(np.float32), len(block))
@@ -96,10 +102,9 @@ def unrelated(block: Block, lexicon: Lexicon) -> np.ndarray:
 
 def words(side: Side, vocabulary: dict[str, int]) -> Words:
     """Returns the known words of a side."""
-    get = vocabulary.get
-    numbers = [-2 if token == "\n" else get(token, -1) for token in side.tokens]
-    ids = np.array(numbers, np.int64)
-    ends = ids == -2
+    numbers = map(vocabulary.get, side.tokens, itertools.repeat(_UNKNOWN))
+    ids = np.fromiter(numbers, np.int64, len(side.tokens))
+    ends = ids == vocabulary["\n"]
     lines = np.cumsum(ends)
     counts = np.bincount(lines[~ends], minlength=len(side.texts))
     known = ids >= 0
@@ -118,7 +123,7 @@ class Fits:
         sources, targets = (
             words(side, known) for side, known in zip(block.sides, lexicon.words, strict=True)
         )
-        self._number, self._size = max(1, len(lexicon.words[1])), len(block)
+        self._number, self._size = len(lexicon.words[1]), len(block)
         self._targets, self._counts = np.unique(
             targets.lines * self._number + targets.ids, return_counts=True
         )
