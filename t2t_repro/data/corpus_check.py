@@ -14,7 +14,7 @@ from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
 from t2t_repro.corpora.checks.report import Report
 from t2t_repro.data import blocks, journal
-from t2t_repro.data.job import DROP, STOP, Job
+from t2t_repro.data.job import DROP, KEEP, STOP, Job
 from t2t_repro.data.machine import Track
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
@@ -29,9 +29,13 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
         UserError: if there are errors, and the job is to stop at them; or the problem's samples
             are no pairs of text.
     """
-    if not job.overwrite and all(os.path.exists(p) for files in job.files() for p in files.paths):
-        return
     to = output.paths(job.data_dir, job.problem.dataset_filename())
+    if not job.overwrite and all(os.path.exists(p) for files in job.files() for p in files.paths):
+        left_out = to.bad_pairs.exists()
+        if (job.check, left_out) in ((DROP, False), (KEEP, True)):
+            pairs = f"without those of {to.bad_pairs}" if left_out else "of all pairs"
+            report(f"The files that are there were made {pairs}; --overwrite makes them again.")
+        return
     if not job.check:
         to.bad_pairs.unlink(missing_ok=True)
         return

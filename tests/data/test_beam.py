@@ -1,5 +1,6 @@
 """t2t-datagen on Apache Beam's direct runner: the bytes of the run without Beam."""
 
+import json
 import sys
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data import blocks, generate
 from t2t_repro.data.beam import Beam
-from t2t_repro.data.job import Job
+from t2t_repro.data.job import DROP, Job
 from t2t_repro.data.local import Local
 from t2t_repro.errors import UserError
 
@@ -39,7 +40,13 @@ def test_text_gives_the_same_bytes(tmp_path):
         lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(41)]
         (raw / f"{side}.train.txt").write_text("".join(lines))
         (raw / f"{side}.eval.txt").write_text("".join(lines[:3]))
-    found = both(tmp_path, "text2text_tmpdir", raw, num_shards=5, seed=3)
+    found = both(tmp_path, "text2text_tmpdir", raw, num_shards=5, seed=3, check=DROP)
+    left_out = found["datagen.text2text_tmpdir.bad_pairs.tsv"].decode().splitlines()[1:]
+    assert [row.split("\t")[:3] for row in left_out] == [
+        ["train", line, "leakage"] for line in ("1", "2", "3")
+    ]
+    summary = json.loads(found["datagen.text2text_tmpdir.json"])
+    assert summary["splits"]["train"]["examples"] == 38
     assert sum("-train-" in name for name in found) == 5
     assert sum(name.startswith("vocab.") for name in found) == 2  # and what is known of it
 

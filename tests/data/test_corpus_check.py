@@ -100,11 +100,14 @@ def test_bad_pairs_are_left_out_of_vocabulary_and_files(tmp_path):
 def test_keeping_takes_all_and_forgets_what_was_left_out(tmp_path):
     run(tmp_path, DROP)
     before = records(tmp_path)
-    assert any("Keeping the 3 train files" in line for line in run(tmp_path, KEEP))
+    said = run(tmp_path, KEEP)
+    assert any("Keeping the 3 train files" in line for line in said)
+    assert said[0].startswith("The files that are there were made without those of ")
     assert records(tmp_path) == before and (tmp_path / "datagen.pairs.bad_pairs.tsv").exists()
     said = run(tmp_path, KEEP, overwrite=True)
     assert any("empty" in line for line in said) and len(sources(tmp_path)) == 180
     assert not (tmp_path / "datagen.pairs.bad_pairs.tsv").exists()
+    assert run(tmp_path, DROP)[0].startswith("The files that are there were made of all pairs; --")
     run(tmp_path, DROP, overwrite=True)
     run(tmp_path, "", overwrite=True)
     assert len(sources(tmp_path)) == 180

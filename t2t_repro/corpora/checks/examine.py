@@ -46,6 +46,8 @@ def examine(
         marks[block.split].append(_marks(block, known, first))
         if block.split == TRAIN:
             charts.add(block)
+    if known.language.same:
+        keep = {*keep, "copy"}  # such as sentences to correct, many of which are right
     none = [np.zeros(0, np.uint32)]
     every = {split: np.concatenate(parts or none) for split, parts in marks.items()}
     findings = [
@@ -58,6 +60,8 @@ def examine(
         for each in findings
         if each.usual and each.check.name not in keep
     ]
+    if known.language.same:
+        notes.append("Both sides seem to be in one language: pairs of equal sides may be right.")
     if any(known.moses_escaped):
         notes.append(
             "The text is tokenized and escaped as Moses does (&apos; for '): a translator that is "

@@ -47,6 +47,11 @@ class Languages:
     names: tuple[str, str]
     scripts: tuple[frozenset[int], frozenset[int]]
 
+    @property
+    def same(self) -> bool:
+        """Whether both sides seem to be in one language."""
+        return bool(self.names[0]) and self.names[0] == self.names[1]
+
 
 def fit(block: Block) -> Languages:
     """Returns what the pairs of a sample tell."""

@@ -146,6 +146,13 @@ def test_a_kind_that_is_everywhere_is_how_the_corpus_is():
     assert report.num_bad_pairs() == N
 
 
+def test_equal_sides_are_no_fault_within_one_language():
+    train = [(s, s.replace("small", "little")) for s, _ in PAIRS[:300]]
+    report = check(train)
+    assert report.languages == ("en", "en") and report.num_bad_pairs() == 0
+    assert found(report, "copy") and any("in one language" in note for note in report.notes)
+
+
 def test_moses_escapes_are_no_markup():
     train = [(s.replace(".", " &apos; &quot; ."), t.replace(".", " .")) for s, t in PAIRS]
     train[3] = (train[3][0], "&nbsp; " + train[3][1])
