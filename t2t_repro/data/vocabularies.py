@@ -107,7 +107,10 @@ def _warnings(summary: dict[str, Any], made: VocabularySize | None) -> list[dict
 
     def warn(kind: str, what: str, otherwise: str = "") -> None:
         wanted = fits if size > _TOO_MANY * fits else None
-        mend = f"take --vocab_size={fits} --overwrite" if wanted else otherwise
+        smaller = f"take --vocab_size={fits} --overwrite"
+        if not made:  # which --overwrite keeps
+            smaller = f"take a vocabulary of about {fits:,}"
+        mend = smaller if wanted else otherwise
         found.append({"kind": kind, "message": f"{what}: {mend}.", "vocab_size": wanted})
 
     ratios = {side: _rate(dev, side) / _rate(train, side) for side in SIDES if _rate(train, side)}

@@ -152,3 +152,10 @@ def test_dev_text_of_another_kind_is_another_warning(tmp_path):
     other.letters = {**Toy.letters, Split.EVAL: "äöüßéèê"}
     (warning,) = run(tmp_path, other, vocab_size=300)[0]["warnings"]
     assert warning["vocab_size"] is None and "in domain or language" in warning["message"]
+
+
+def test_a_vocabulary_that_was_not_made_here_is_to_be_replaced_by_hand(tmp_path):
+    run(tmp_path, vocab_size=2**15)
+    (tmp_path / f"{NAME}.json").unlink()
+    (warning,) = run(tmp_path, overwrite=True)[0]["warnings"]
+    assert warning["kind"] == "dev_subwords" and "take a vocabulary of about " in warning["message"]
