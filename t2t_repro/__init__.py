@@ -4,6 +4,7 @@
 `decode` searches for its best outputs. Heavy libraries load when a name that needs them is used.
 """
 
+from t2t_repro import start as start  # isort: skip (first: a signal may come at any time)
 from t2t_repro.registry import get_hparams, get_problem
 
 __version__ = "0.1.0"

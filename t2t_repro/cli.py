@@ -15,10 +15,11 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import fields, user_code
+from t2t_repro import fields, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
+from t2t_repro.training import signals
 
 Request = TypeVar("Request")
 
@@ -122,8 +123,8 @@ def run(
 ) -> None:
     """Parses the command line, loads --t2t_usr_dir, runs `main`, and leaves with an exit code.
 
-    0: done. 2: the user can mend it; one line on stderr says how. 130: interrupted; 143 where a
-    program ends in order at SIGTERM (`Interrupted`).
+    0: done. 2: the user can mend it; one line on stderr says how. 130 at Ctrl-C and 143 at SIGTERM,
+    with one line as well.
 
     Args:
         name: the program's name, such as "t2t-trainer".
@@ -137,7 +138,7 @@ def run(
     define_flags(args)
     own = set(args)
     try:
-        with user_code.blaming(KeyboardInterrupt):
+        with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
             _prepare_streams()
             _run(name, doc, args, main, argv)
             sys.stdout.flush()
@@ -193,12 +194,15 @@ def _prepare_streams() -> None:
 
 def _leave(text: str, code: int) -> NoReturn:
     """Ends with a line on stderr; what stdout or stderr cannot take, as on a full disk, is lost."""
+    start.tell()
     for number, stream, line in ((1, sys.stdout, ""), (2, sys.stderr, f"{text}\n")):
         try:
             stream.write(line)
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    if code > 128:
+        start.end(code)
     sys.exit(code)
 
 

@@ -26,7 +26,7 @@ class Interrupted(KeyboardInterrupt):
         name = signal.Signals(signum).name
         self.signum = signum
         self.exit_code = 128 + signum
-        super().__init__(f"stopped by {name}{where}. {then}")
+        super().__init__(f"stopped by {name}{where}. {then}".rstrip())
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
         *("progress", "processes", "memory", "schema", "page_policy", "fields"),
-        *("waiting", "requests", "outputs", "user_code", "declared"),
+        *("waiting", "requests", "outputs", "user_code", "declared", "start"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

@@ -65,7 +65,7 @@ def translate_file(
     Raises:
         UserError: if the file is empty, a line cannot be encoded, `prefixes` has more or fewer
             lines, or another process writes here.
-        Interrupted: at Ctrl-C, where something has been done that the next call goes on with.
+        Interrupted: at a signal, where something has been done that the next call goes on with.
     """
     most = translator.settings.num_samples
     stop = most if most >= 0 else None
@@ -103,7 +103,8 @@ def translate_file(
             if not files.lines:
                 raise
             where = f" behind line {files.lines:,} of {total:,}"
-            raise Interrupted(signal.SIGINT, where) from stopped
+            signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
+            raise Interrupted(signum, where) from stopped
     return total
 
 

@@ -1,6 +1,7 @@
 """What t2t-decoder does for a run: translates a file, a dataset or what is typed, scores pairs."""
 
 import dataclasses
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -19,10 +20,13 @@ from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.score import score_file
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, Translator, interact
+from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
+from t2t_repro.models import parameters
 from t2t_repro.outputs import check_outputs
 from t2t_repro.parsing.reader import TreeReader, tree_constraint
 from t2t_repro.problem import OutputType
+from t2t_repro.text import raw
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +61,31 @@ class DecodeJob:
         request.check(settings, run.problem, abilities)
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
+        job._check_reference()
+        parameters.check_search(
+            run.config.hparams, run.problem, run.vocabulary_dir, settings.beam_size, job._longest()
+        )
         return job
+
+    def _longest(self) -> int:
+        """How many tokens the translation of the shortest sentence may have."""
+        return 1 if self.settings.max_length_ratio else 1 + self.settings.extra_length
+
+    def _check_reference(self) -> None:
+        """Refuses a reference of more or fewer lines than there will be translations."""
+        source, reference = self.request.decode_from_file, self.request.decode_reference
+        if not source or not reference:
+            return
+        most = self.settings.num_samples
+        stop = most if most >= 0 else None
+        lines = sum(1 for _ in itertools.islice(raw.lines(source), stop))
+        there = sum(1 for _ in raw.lines(reference))
+        if lines != there:
+            first = "" if stop is None else f" the first {lines:,} of"
+            raise UserError(
+                f"Expected a line in {reference} for each of{first} {source}. Received: {there:,} "
+                f"lines for {lines:,}. Cut the longer one, such as by head -n {min(lines, there)}."
+            )
 
     def searches(self) -> int:
         """Returns how many searches share a batch: one where what else is computed needs all cores.

@@ -173,6 +173,11 @@ def _of_sources(r: DecodeRequest) -> Refusals:
         f"{r.decode_to_file}, which keeps nothing. Name a file, or leave one of the two out.",
     )
     yield (
+        r.decode_reference and r.decode_interactive,
+        "--decode_reference has no effect on --decode_interactive, which keeps nothing to score. "
+        "Received: both. Leave one of the two out.",
+    )
+    yield (
         r.partial_targets_file and not r.decode_from_file,
         "--partial_targets_file has a line for each one of --decode_from_file. Received: it "
         "without that. Leave it out.",
@@ -253,6 +258,11 @@ def _of_output(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusa
         r.decode_reference and trees,
         f"--decode_reference prints the BLEU of translations. Received: it with {problem.name}, "
         "which writes trees. Leave it out, and score them: t2t-score-trees.",
+    )
+    yield (
+        r.decode_reference and s.identity_output,
+        "--decode_reference scores text. Received: it with the decode hparam identity_output, "
+        "which writes ids. Leave one of the two out.",
     )
     yield (
         r.partial_targets_file and s.well_formed,

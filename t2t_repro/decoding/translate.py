@@ -25,6 +25,7 @@ from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
 BATCH_SENTENCES, BATCH_TOKENS = 64, 4096
+_T2T_SETTINGS = ("ns=", "dl=", "it=", "in=")  # lines that its interactive mode reads as settings
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 
 Report = Callable[[str], None]
@@ -339,6 +340,12 @@ def interact(
         if line.strip() == "q":
             return
         if not line.strip():
+            continue
+        if line.startswith(_T2T_SETTINGS):
+            write(
+                f"{line.strip()} is a setting in tensor2tensor, and no sentence. Here "
+                "--decode_hparams says how to decode, such as extra_length=100. Type a sentence."
+            )
             continue
         if any("\ud800" <= character <= "\udfff" for character in line):
             write(f"Expected text in UTF-8. Received: {line!a}. Type it again.")

@@ -84,6 +84,33 @@ def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLik
         )
 
 
+def check_search(
+    hparams: HParams, problem: Problem, data_dir: str | os.PathLike, beams: int, longest: int
+) -> None:
+    """Checks that the search for one translation fits into memory, before any of it is made.
+
+    What cannot be: of each beam the keys and values of every token, and twice the logits of one.
+
+    Args:
+        hparams: the model's settings.
+        problem: it knows the vocabularies.
+        data_dir: where they lie.
+        beams: how many hypotheses are kept.
+        longest: how many tokens a translation may have.
+
+    Raises:
+        UserError: if it does not, or a vocabulary is missing.
+    """
+    kept = longest * hparams.decoder_layers * sum(_widths(hparams))
+    need = 4 * beams * (kept + 2 * problem.targets_vocab_size(os.fspath(data_dir)))
+    if need > (there := memory.total()):
+        raise UserError(
+            f"Expected a search that fits into the {there / 1e9:,.1f} GB of memory that are there. "
+            f"Received: beam_size={beams} of up to {longest:,} tokens each, {need / 1e9:,.1f} GB. "
+            "Make beam_size or extra_length smaller."
+        )
+
+
 def _slots(hparams: HParams) -> int:
     """How many values an optimizer keeps for each parameter; factored ones do not count."""
     if snake_case(hparams.optimizer) == "adafactor":

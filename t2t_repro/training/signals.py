@@ -7,7 +7,8 @@
             with signals.immediate(): # an evaluation within
                 ...
 
-A second signal ends the process at once, even while the first waits for a long step.
+A second signal ends the process at once, even while the first waits for a long step. Every program
+runs inside `watching`; what it begins within may say by another `watching` how to go on.
 """
 
 import contextlib
@@ -16,37 +17,46 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from t2t_repro import start
 from t2t_repro.errors import Interrupted
+from t2t_repro.start import SIGNALS
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+CONTINUES = "The same command continues."
 _FIRST = b"\n%s: the running step ends and is saved. A second signal leaves at once.\n"
 
 
 class _Watch:
     """The signals of the block that runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, then: str) -> None:
         self.received = 0
         self.deferred = False
+        self.then = then
 
     def handle(self, signum: int, frame: object) -> None:
         """Runs in the main thread, between two steps of the interpreter."""
-        self.received = self.received or signum
-        if not self.deferred:
-            raise Interrupted(self.received)
+        first, self.received = not self.received, self.received or signum
+        if first and not self.deferred:
+            raise Interrupted(self.received, then=self.then)
 
 
 _watch: _Watch | None = None
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[None]:
-    """Turns signals into Interrupted while the block runs; in the main thread only."""
+def watching(then: str = CONTINUES) -> Iterator[None]:
+    """Turns signals into Interrupted while the block runs; in the main thread only.
+
+    Args:
+        then: what to do about the end, for the message.
+    """
     global _watch
     if _watch is not None or threading.current_thread() is not threading.main_thread():
-        yield
+        with _saying(then):
+            yield
         return
-    _watch = _Watch()
+    _watch = _Watch(then)
+    start.tell(False)
     # Python calls a handler when its own code goes on, after a long step; the pipe hears at once.
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -61,6 +71,20 @@ def watching() -> Iterator[None]:
             signal.signal(signum, handler)
         os.close(writing)  # ends the thread
         _watch = None
+
+
+@contextlib.contextmanager
+def _saying(then: str) -> Iterator[None]:
+    """Lets the watch that there is, if any, say another `then` while the block runs."""
+    watch = _watch
+    if watch is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, watch.then = watch.then, then
+    try:
+        yield
+    finally:
+        watch.then = before
 
 
 def take_back() -> None:
@@ -114,11 +138,16 @@ def _leave_at_the_second(reading: int) -> None:
     """Says that the first signal was heard, and ends the process at the second."""
     count = 0
     while number := os.read(reading, 1):
-        if number[0] not in SIGNALS:
+        # What somebody else handles, such as a server, is not ours.
+        if number[0] not in SIGNALS or not _is_watched(number[0]):
             continue
         count += 1
         if count > 1:
-            os._exit(128 + number[0])
+            start.leave(number[0])
         if _watch and _watch.deferred:
             os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
     os.close(reading)
+
+
+def _is_watched(signum: int) -> bool:
+    return _watch is not None and signal.getsignal(signum) == _watch.handle

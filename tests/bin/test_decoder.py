@@ -6,7 +6,7 @@ import shutil
 import keras
 import pytest
 
-from t2t_repro import cli
+from t2t_repro import cli, memory
 from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -273,6 +273,9 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
     assert (run / "export" / "ctranslate2-7" / "model.bin").exists()
 
 
+_SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -284,6 +287,15 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
         (["--decode_interactive", "--decode_from_file=HERE"], "Expected one thing to decode."),
         (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file and"),
         (["--decode_interactive", "--score_file=HERE"], "--score_file and --decode_interactive."),
+        (["--decode_interactive", "--decode_reference=HERE"], "no effect on --decode_interactive"),
+        (
+            ["--decode_reference=HERE", "--decode_hparams=identity_output=1"],
+            "--decode_reference scores text. Received: it with the decode hparam identity_output",
+        ),
+        (
+            [*_SAME, "--decode_hparams=num_samples=0"],
+            "lines for 0. Cut the longer one, such as by head -n 0.",
+        ),
         (["--score_file=HERE"], "--score_file needs --decode_to_file, for the scores."),
         (["--score_file=nowhere.tsv"], "No such file: 'nowhere.tsv'."),
         (
@@ -343,3 +355,9 @@ def test_what_has_no_effect_on_text_is_refused(run, capsys):
     for name in ("raw_output", "well_formed"):
         error = error_of(capsys, f"--output_dir={run}", f"--decode_hparams={name}=True")
         assert f"Decode hparam {name} has no effect on {PROBLEM}" in error
+
+
+def test_a_search_beyond_memory(run, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "total", lambda: 400_000)
+    error = error_of(capsys, f"--output_dir={run}", "--decode_hparams=beam_size=9,extra_length=800")
+    assert "Received: beam_size=9 of up to 801 tokens each" in error

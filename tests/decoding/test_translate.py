@@ -229,6 +229,11 @@ def test_interactive(translator):
     translate.interact(stub, lambda prompt: next(typed), said.append)
     assert said[-1] == "a\t-0.5000\t-0.2500 -0.5000\t0-0"
 
+    for setting in ("ns=3", "dl=100", "it=text", "in=0"):
+        typed = iter([setting, "q"])
+        translate.interact(None, lambda prompt, typed=typed: next(typed), said.append)
+        assert said[-1].startswith(f"{setting} is a setting in tensor2tensor, and no sentence.")
+
     def end(prompt):
         raise EOFError
 

@@ -94,3 +94,45 @@ def test_a_second_signal_leaves_at_once_even_out_of_a_long_call(signum):
     assert process.poll() is None
     process.send_signal(signum)
     assert process.wait(timeout=10) == CODES[signum]
+
+
+def test_what_to_do_is_said_by_the_innermost():
+    for then, inner in (("", "Again."), ("Again.", "")):
+        with pytest.raises(Interrupted) as stopped, signals.watching(then), signals.watching(inner):
+            os.kill(os.getpid(), signal.SIGTERM)
+            pytest.fail("the signal counts at once")
+        assert str(stopped.value) == f"stopped by SIGTERM. {inner}".rstrip()
+
+
+def test_a_second_signal_does_not_disturb_the_end():
+    code = (
+        "import os, signal, sys, time\n"
+        "from t2t_repro import cli\n"
+        "def main(args):\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    finally:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(60)\n"
+        "cli.run('t2t-x', '', lambda f: None, main, [])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (143, b"t2t_repro: stopped by SIGTERM.\n")
+
+
+@pytest.mark.parametrize("name", ["t2t_repro.bin.bleu", "t2t_repro.trainer"])
+def test_a_signal_while_a_program_loads(name):
+    code = (
+        "import os, runpy, signal, sys\n"
+        f"sys.argv = ['-m']; sys.orig_argv = ['python', '-m', {name!r}]\n"
+        "import t2t_repro\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (130, b"t2t_repro: stopped by SIGINT.\n")
+
+
+def test_a_library_leaves_signals_alone():
+    code = "import signal, t2t_repro.cli; print(signal.getsignal(signal.SIGTERM) == 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert done.stdout == b"True\n", done

@@ -1,0 +1,56 @@
+"""The first moments of a program, while it loads: a signal ends it in order then as well.
+
+`t2t_repro` imports this module before all others. It does nothing where the package is a library,
+nor in the processes that a program starts.
+"""
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_told = False  # whether the program has written the line that tells of its end
+
+
+def watch() -> None:
+    """Lets a signal that finds nothing begun, or everything done, end a program with a line."""
+    for signum in SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, lambda signum, frame: leave(signum))
+
+
+def leave(signum: int) -> NoReturn:
+    """Ends the process at once, as the signal says; with a line if there was none."""
+    if not _told:
+        try:
+            os.write(2, f"t2t_repro: stopped by {signal.Signals(signum).name}.\n".encode())
+        except OSError:  # stderr is closed or full
+            pass
+    os._exit(128 + signum)
+
+
+def end(code: int) -> NoReturn:
+    """Ends with an exit code, a program at once: a signal that came meanwhile would change it."""
+    if _IS_PROGRAM:
+        os._exit(code)
+    sys.exit(code)
+
+
+def tell(told: bool = True) -> None:
+    """Notes whether the program has written the line that tells of its end, or is about to."""
+    global _told
+    _told = told
+
+
+def _is_program() -> bool:
+    if "--multiprocessing-fork" in sys.orig_argv:
+        return False
+    if sys.argv[:1] == ["-m"]:  # Python looks for the module that it is to run
+        return any(argument.startswith("t2t_repro.") for argument in sys.orig_argv)
+    return os.path.basename(sys.argv[0] if sys.argv else "").startswith("t2t-")
+
+
+_IS_PROGRAM = _is_program()
+if _IS_PROGRAM:
+    watch()
