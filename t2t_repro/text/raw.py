@@ -14,6 +14,7 @@ from typing import IO
 
 from t2t_repro.errors import UserError
 
+LONGEST_LINE = 1 << 26  # bytes, its end included
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BREAKS = re.compile(r"\s*[\r\n]+\s*")
 _GZIP = b"\x1f\x8b"
@@ -72,10 +73,18 @@ def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
     characters that Unicode calls line separators occur inside real sentences.
 
     Raises:
-        UserError: on gzip that is broken or has no .gz in its name, and on UTF-16 and UTF-32.
+        UserError: on gzip that is broken or has no .gz in its name, on UTF-16 and UTF-32, and on a
+            line of more than LONGEST_LINE bytes: a small .gz may hold one that no memory does.
     """
     with opened(path) as stream:
-        for number, line in enumerate(stream):
+        for number, line in enumerate(
+            iter(functools.partial(stream.readline, LONGEST_LINE + 1), b"")
+        ):
+            if len(line) > LONGEST_LINE:
+                raise UserError(
+                    f"Expected lines of at most {LONGEST_LINE:,} bytes in {os.fspath(path)}. "
+                    f"Received: a longer one, line {number + 1}. Is it text, a sentence a line?"
+                )
             if number == 0:
                 _check_encoding(path, line)
                 line = line.removeprefix(codecs.BOM_UTF8)

@@ -113,3 +113,15 @@ def test_lines_of_an_old_macintosh_are_named(tmp_path):
         list(raw.stripped_lines(write(tmp_path / "old", b"one\rtwo\r")))
     assert list(raw.stripped_lines(write(tmp_path / "one", b"one\r\n"))) == ["one"]
     assert list(raw.stripped_lines(write(tmp_path / "two", b"o\rne\ntwo\n"))) == ["o\rne", "two"]
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_a_line_that_no_memory_may_hold(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(raw, "LONGEST_LINE", 10)
+    path = tmp_path / name
+    content = b"123456789\n" + b"a" * 11
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    lines = raw.lines(path)
+    assert next(lines) == "123456789"
+    with pytest.raises(UserError, match=f"at most 10 bytes in .*{name}. Received: a .*line 2. Is"):
+        next(lines)
