@@ -159,7 +159,7 @@ class Text2TextProblem(Problem):
         vocabulary_size.build(
             path,
             self._asked_vocab_size or own,
-            "--vocab_size" if self._asked_vocab_size else f"{self.name} (approx_vocab_size)",
+            "the command" if self._asked_vocab_size else f"{self.name} (approx_vocab_size)",
             count(track(texts, self.num_texts_for_vocab(tmp_dir))),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
             max_subtoken_length=self.max_subtoken_length,
