@@ -205,3 +205,28 @@ def test_a_full_disk_leaves_all_as_it_was(folder, monkeypatch):
     with pytest.raises(OSError, match="No space left on device: .*raw"):
         run(folder, train_source="big.tsv")
     assert made(folder) == before
+
+
+def test_what_stops_between_two_names_is_made_good(folder, monkeypatch):
+    flags = {"train_source": "big.tsv", "test_size": 3}
+    run(folder, **flags)
+    whole = made(folder)
+    replace = os.replace
+    for last in range(7):  # the record, and six files
+        for path in (folder / "raw").iterdir():
+            path.unlink()
+        run(folder, train_source="small.tsv")
+        names = []
+
+        def stop(source, target, last=last, names=names):
+            names.append(target)
+            if len(names) > last:
+                raise KeyboardInterrupt
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, **flags)
+        monkeypatch.setattr(os, "replace", replace)
+        run(folder, **flags)
+        assert made(folder) == whole
