@@ -5,6 +5,7 @@ all read who take samples of the problem: the vocabulary, this machine's process
 """
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -102,7 +103,9 @@ def corpus_of(job: Job) -> Corpus:
 
 
 def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:
-    for sample in problem.generate_samples(job.data_dir, job.tmp_dir, split):
+    samples = problem.generate_samples(job.data_dir, job.tmp_dir, split)
+    # Those that take the place of what is left out are to be in order as well.
+    for sample in itertools.islice(samples, 2 * job.max_cases or None):
         yield sample["inputs"], sample["targets"]
 
 

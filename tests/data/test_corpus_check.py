@@ -1,5 +1,6 @@
 """What t2t-datagen does about bad pairs: it stops, leaves them out everywhere, or takes them."""
 
+import itertools
 import json
 
 import pytest
@@ -145,6 +146,21 @@ def test_another_choice_does_not_go_on(tmp_path, monkeypatch):
     said = run(tmp_path, KEEP)
     assert any("made with another choice of pairs" in line for line in said)
     assert len(sources(tmp_path)) == 180
+
+
+def test_no_more_is_checked_than_is_made(tmp_path):
+    class Endless(Pairs):
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            for number in itertools.count():
+                text = f"{dataset_split} sentence {number}"
+                yield {"inputs": "" if number % 9 == 4 else text, "targets": f"{text} too"}
+
+        def generate_text_for_vocab(self, data_dir, tmp_dir):
+            yield "train dev sentence too 0123456789"
+
+    said = run(tmp_path, DROP, Endless(), max_cases=40)
+    assert said[0].startswith("Checked 80 train and 80 dev pairs")
+    assert len(sources(tmp_path)) == 40 and "" not in sources(tmp_path)
 
 
 def test_the_report_is_json_too(tmp_path):

@@ -126,6 +126,7 @@ def _odds(block: Block, known: Languages) -> tuple[np.ndarray, np.ndarray]:
     return sources, targets
 
 
+@functools.lru_cache(maxsize=2)  # both sides of a block, for all checks that ask
 def _trigrams(side: Side) -> np.ndarray:
     """Returns, for each code, a hash of it and the next two; of other characters than digits."""
     codes = side.codes.astype(np.uint32)
