@@ -6,7 +6,7 @@ from t2t_repro.layers import kernels
 from t2t_repro.layers.replicas import sum_over_replicas
 
 
-def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0):
+def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_weight=None):
     """Returns the loss summed over real tokens, and their number.
 
     As T2T's layers/common_layers.py, padded_cross_entropy: the true label gets 1 - label_smoothing,
@@ -17,6 +17,7 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0):
         logits: (B, T, V).
         labels: int32 (B, T); 0 is padding and counts nothing.
         label_smoothing: in [0, 1).
+        sample_weight: float32 (B, T), what the loss of each token is multiplied by, or None.
 
     Returns:
         (sum float32 scalar, weight float32 scalar).
@@ -24,10 +25,11 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0):
     labels = ops.cast(labels, "int32")
     loss = kernels.cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
     weights = ops.cast(labels != 0, "float32")
-    return ops.sum(loss * weights), ops.sum(weights)
+    weighted = weights if sample_weight is None else weights * sample_weight
+    return ops.sum(loss * weighted), ops.sum(weights)
 
 
-def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0):
+def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0, sample_weight=None):
     """Returns what `padded_cross_entropy` makes of the logits x table^T, without giving them out.
 
     Padding is left out before the product, the largest of a step, and the gradient is that of x and
@@ -39,6 +41,7 @@ def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0):
         table: (V, D), of x's dtype.
         labels: int32 (B, T); 0 is padding and counts nothing.
         label_smoothing: in [0, 1).
+        sample_weight: float32 (B, T), what the loss of each token is multiplied by, or None.
 
     Returns:
         (sum float32 scalar, weight float32 scalar).
@@ -47,6 +50,8 @@ def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0):
     (real,) = ops.nonzero(labels != 0)
     x = ops.take(ops.reshape(x, (-1, x.shape[-1])), real, axis=0)
     losses = kernels.linear_cross_entropy(x, table, ops.take(labels, real), label_smoothing)
+    if sample_weight is not None:
+        losses = losses * ops.take(ops.reshape(sample_weight, (-1,)), real)
     return ops.sum(losses), ops.cast(ops.shape(losses)[0], "float32")
 
 

@@ -4,54 +4,199 @@
 of the same functions, those of tensorflow_step.py and jax_step.py.
 """
 
+import functools
+import inspect
+from typing import Any
+
 import keras
 from keras import ops
 
+from t2t_repro.errors import UserError
+from t2t_repro.layers.replicas import replicas, sum_over_replicas
+from t2t_repro.models import keras_compile
+from t2t_repro.models.keras_data import as_batch, token_weights
+
 
 class GuardedModel(keras.Model):
-    """A model whose step leaves out an update whose loss or gradients are not finite.
+    """A model of logits, whose step leaves out an update whose loss or gradients are not finite.
 
     Of the whole state only the seeds go on then, so that the next step is the same whenever the run
     is repeated. Under float16 Keras's loss scaling leaves out steps whose scaled gradients
     overflow, and halves the scale; they are no fault until it is 0.
+
+    Data are {"inputs", "targets"} or (inputs, targets), as `keras_data.as_batch` takes them, and
+    sample_weight is that of sentences or of targets. Padding counts nothing. The loss and the
+    metrics of an epoch are means over its real targets, however they lay in batches.
     """
 
-    def train_loss(self, batch):
-        """Returns the loss of a training step on {"inputs", "targets"} of int32 (B, length)."""
-        return self.compute_loss(x=batch, y_pred=self(batch, training=True), training=True)
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: Any = "auto",
+        auto_scale_loss: bool = True,
+    ):
+        """Configures training; arguments as Keras's.
+
+        Args:
+            loss: of labels (B, T) and logits (B, T, V); None: the model's own.
+            jit_compile: "auto" means XLA under JAX alone: TensorFlow would compile each shape of a
+                batch anew.
+
+        Raises:
+            UserError: if a loss or metric takes the logits for probabilities.
+        """
+        keras_compile.check_loss(loss, loss_weights)
+        keras_compile.check_metrics(metrics=metrics, weighted_metrics=weighted_metrics)
+        self.supports_jit = keras.backend.backend() != "tensorflow" or jit_compile is True
+        self._compile_loss = self._compile_metrics = None  # Keras would keep those of before
+        super().compile(
+            optimizer,
+            loss,
+            loss_weights,
+            metrics,
+            weighted_metrics,
+            run_eagerly,
+            steps_per_execution,
+            jit_compile,
+            auto_scale_loss,
+        )
+        # Keras builds these of the first batch, in whose form x and y need not be the model's.
+        labels, logits = keras.KerasTensor((None,) * 2, "int32"), keras.KerasTensor((None,) * 3)
+        for part in (self._compile_loss, self._compile_metrics):
+            if part is not None:
+                part.build(labels, logits)
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *arguments, **keywords):
+        given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords)
+        _refuse_class_weight(given.arguments.get("class_weight"))
+        return super().fit(*arguments, **keywords)
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        _refuse_class_weight(class_weight)
+        return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+
+    def train_loss(self, batch, sample_weight=None):
+        """Returns the loss of a training step.
+
+        Args:
+            batch: {"inputs", "targets"} of int32 (B, length).
+            sample_weight: float32 (B, T) or None.
+        """
+        logits = self(batch, training=True)
+        return self._loss_of(batch, logits, sample_weight, training=True)
+
+    def loss_and_logits(self, batch, sample_weight=None):
+        """Returns `train_loss`, and the logits that metrics are to see; None if there are none."""
+        default = GuardedModel.compute_metrics
+        if self._compile_metrics is None and type(self).compute_metrics is default:
+            return self.train_loss(batch, sample_weight), None
+        logits = self(batch, training=True)
+        return self._loss_of(batch, logits, sample_weight, training=True), logits
 
     def train_step(self, *arguments):
         """Makes one step, as Keras calls it: of the data, under JAX of the state and the data.
 
         Returns:
-            {"loss": that of the batch before the update, averaged as Keras does}; under JAX with
-            the state after it.
+            {"loss": that of the batches before their updates, ...}; under JAX with the state.
         """
         *state, data = arguments
-        batch, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        batch, weights = _unpacked(data)
         if not state:
             from t2t_repro.models import tensorflow_step
 
-            loss, replicas = tensorflow_step.fit(self, batch)
-            return self._logs(loss * replicas, batch)
+            loss, logits = tensorflow_step.fit(self, batch, weights)
+            return self._logs(batch, loss, logits, weights)
         from t2t_repro.models import jax_step
 
         *before, metrics = state[0]
-        after, loss, _, _ = jax_step.step(self, tuple(before), batch, False)
-        mapping = list(zip(self.metrics_variables, metrics, strict=True))
-        with keras.StatelessScope(state_mapping=mapping) as scope:
-            logs = self._logs(loss, batch)
-        metrics = [scope.get_current_value(variable) for variable in self.metrics_variables]
+        after, loss, logits = jax_step.fit(self, tuple(before), batch, weights)
+        with jax_step.holding(self.metrics_variables, metrics) as now:
+            logs = self._logs(batch, loss, logits, weights)
+        metrics = [now.get_current_value(variable) for variable in self.metrics_variables]
         return logs, (*after, metrics)
 
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
-        # Keras averages the loss over calls; T2T logs this batch's, before the update.
-        self.reset_metrics()
-        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+    def test_step(self, *arguments):
+        """Evaluates one batch, as Keras calls it; see `train_step`."""
+        *state, data = arguments
+        batch, weights = _unpacked(data)
+        if not state:
+            return self._evaluated(batch, weights)
+        from t2t_repro.models import jax_step
 
-    def _logs(self, loss, batch) -> dict:
-        rows = ops.shape(batch["targets"])[0]
+        trainable, *groups = state[0]
+        variables = self.non_trainable_variables, self.metrics_variables
+        held = [*self.trainable_variables, *variables[0], *variables[1]]
+        with jax_step.holding(held, [*trainable, *groups[0], *groups[1]]) as now:
+            logs = self._evaluated(batch, weights)
+        after = ([now.get_current_value(variable) for variable in group] for group in variables)
+        return logs, (trainable, *after)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Counts the batch in and returns all metrics; y_pred may be None where there are none."""
+        if self._compile_metrics is not None:
+            real = ops.cast(y != 0, "float32")
+            # Keras takes the mean over a row first, so that a token of a long one would count less.
+            of_tokens = _Weighted()([y_pred, real * ops.cast(ops.shape(y)[1], "float32")])
+            self._compile_metrics.update_state(y, of_tokens, sample_weight)
+        return self.get_metrics_result()
+
+    def _evaluated(self, batch, weights) -> dict:
+        logits = self(batch, training=False)
+        loss = self._loss_of(batch, logits, weights, training=False)
+        return self._logs(batch, loss, logits, weights)
+
+    def _loss_of(self, batch, logits, weights, training: bool):
+        given = {} if weights is None else {"sample_weight": weights}
+        return self.compute_loss(
+            x=batch, y=batch["targets"], y_pred=logits, training=training, **given
+        )
+
+    def _logs(self, batch, loss, logits, weights) -> dict:
+        # The replicas' losses add up to that of all, and so do their metrics' sums.
+        tokens = sum_over_replicas(ops.sum(ops.cast(batch["targets"] != 0, "float32")))
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(loss, sample_weight=rows)
-        return {metric.name: metric.result() for metric in self.metrics}
+                metric.update_state(loss * replicas(), sample_weight=tokens / replicas())
+        return self.compute_metrics(batch, batch["targets"], logits, weights)
+
+
+class _Weighted(keras.layers.Layer):
+    """Gives [logits, weights (B, T)] as the logits with the weights as their Keras mask."""
+
+    def __init__(self):
+        super().__init__(name="weighted", dtype="float32")
+        self.supports_masking = True
+
+    def call(self, inputs):
+        return ops.copy(inputs[0])  # another tensor, which has no mask
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return inputs[1]
+
+
+def _unpacked(data) -> tuple[dict, Any]:
+    """Returns the batch and float32 (B, T) or None, the weights of its targets."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    batch = as_batch(x, y)
+    return batch, token_weights(sample_weight, batch["targets"])
+
+
+def _refuse_class_weight(class_weight: Any) -> None:
+    if class_weight is not None:
+        raise UserError(
+            "Expected no class_weight: Keras makes one weight of a whole row of targets. Received: "
+            f"{class_weight!r}. Give sample_weight, float32 (B, T), a weight of each target."
+        )

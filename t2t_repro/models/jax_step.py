@@ -23,39 +23,63 @@ def step(model, state, batch, observed):
         The next state, the loss, whether the step was applied, and float32 (variables,): the square
         of each gradient's norm without the loss's scale, or zeros.
     """
-    trainable, other, slots = state
-    optimizer = model.optimizer
-    gradients, (loss, other) = jax.grad(
-        lambda trainable: _scaled_loss(model, (trainable, other, slots), batch), has_aux=True
-    )(trainable)
-    scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    checked = [loss] if scales_loss else [loss, *gradients]
-    finite = jnp.isfinite(jnp.stack([jnp.sum(part) for part in checked])).all()
+    (trainable, other, slots), gradients, loss, finite, _ = _differentiated(model, state, batch)
 
     def squares():
-        with _holding(model.optimizer.variables, slots):
-            scale = optimizer.scale_loss(1.0)
+        with holding(model.optimizer.variables, slots):
+            scale = model.optimizer.scale_loss(1.0)
         return jnp.stack([jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients])
 
     nothing = jnp.zeros(len(gradients))
     observed_squares = jax.lax.cond(observed, squares, lambda: nothing)
+    return (
+        _applied(model, (trainable, other, slots), gradients, finite),
+        loss,
+        finite,
+        observed_squares,
+    )
+
+
+def fit(model, state, batch, sample_weight=None):
+    """Makes the step of `Model.fit`; returns the state and `model.loss_and_logits` before it."""
+    state, gradients, loss, finite, logits = _differentiated(model, state, batch, sample_weight)
+    return _applied(model, state, gradients, finite), loss, logits
+
+
+def _differentiated(model, state, batch, sample_weight=None):
+    """Returns the state with the next seeds, the gradients, the loss, if all is finite, logits."""
+    trainable, other, slots = state
+    gradients, (loss, other, logits) = jax.grad(
+        lambda trainable: _scaled_loss(model, (trainable, other, slots), batch, sample_weight),
+        has_aux=True,
+    )(trainable)
+    scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    checked = [loss] if scales_loss else [loss, *gradients]
+    finite = jnp.isfinite(jnp.stack([jnp.sum(part) for part in checked])).all()
+    return (trainable, other, slots), gradients, loss, finite, logits
+
+
+def _applied(model, state, gradients, finite):
+    """Returns the state after the update, or as it is where something is not finite."""
+    trainable, other, slots = state
     trainable, slots = jax.lax.cond(
         finite,
-        lambda: optimizer.stateless_apply(slots, gradients, trainable),
+        lambda: model.optimizer.stateless_apply(slots, gradients, trainable),
         lambda: (trainable, slots),
     )
-    return (trainable, other, slots), loss, finite, observed_squares
+    return trainable, other, slots
 
 
-def _scaled_loss(model, state, batch):
-    """Returns the scaled loss, and with it the loss and the next non-trainable values."""
+def _scaled_loss(model, state, batch, sample_weight):
+    """Returns the scaled loss; with it the loss, the next non-trainable values and the logits."""
     trainable, other, slots = variables(model)
-    with _holding([*trainable, *other, *slots], [value for part in state for value in part]) as now:
-        loss = model.train_loss(batch)
+    with holding([*trainable, *other, *slots], [value for part in state for value in part]) as now:
+        loss, logits = model.loss_and_logits(batch, sample_weight)
         scaled = model.optimizer.scale_loss(loss)
-    return scaled, (loss, [now.get_current_value(variable) for variable in other])
+    return scaled, (loss, [now.get_current_value(variable) for variable in other], logits)
 
 
-def _holding(variables: list, values: list) -> keras.StatelessScope:
-    """Returns the context in which the variables have these values."""
-    return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
+def holding(variables: list, values: list) -> keras.StatelessScope:
+    """Returns the context in which the variables have these values; `add_loss` works in it."""
+    pairs = list(zip(variables, values, strict=True))
+    return keras.StatelessScope(state_mapping=pairs, collect_losses=True)

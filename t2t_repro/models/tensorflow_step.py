@@ -6,9 +6,15 @@ import tensorflow as tf
 
 def gradients_of(model, batch):
     """Returns the loss, the gradients and whether all is finite (int32), for one device's batch."""
+    loss, _, gradients, finite = _differentiated(model, batch)
+    return loss, gradients, finite
+
+
+def _differentiated(model, batch, sample_weight=None):
+    """Returns `model.loss_and_logits` and what `gradients_of` does, of the same pass."""
     optimizer = model.optimizer
     with tf.GradientTape() as tape:
-        loss = model.train_loss(batch)
+        loss, logits = model.loss_and_logits(batch, sample_weight)
         scaled = optimizer.scale_loss(loss)
     gradients = tape.gradient(scaled, [variable.value for variable in model.trainable_weights])
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
@@ -17,7 +23,7 @@ def gradients_of(model, batch):
         checked = [loss, *(getattr(gradient, "values", gradient) for gradient in gradients)]
     # A sum is finite only if every part is, and needs one pass without a copy.
     finite = tf.reduce_all(tf.math.is_finite([tf.reduce_sum(part) for part in checked]))
-    return loss, gradients, tf.cast(finite, tf.int32)
+    return loss, logits, gradients, tf.cast(finite, tf.int32)
 
 
 def apply(model, gradients) -> None:
@@ -51,8 +57,8 @@ def step(model, batch, observed):
     return loss, finite > 0, squares
 
 
-def fit(model, batch):
-    """Makes the step of `Model.fit`, of one replica; returns its part of the loss and their number.
+def fit(model, batch, sample_weight=None):
+    """Makes the step of `Model.fit`, of one replica; returns `model.loss_and_logits` before it.
 
     All replicas apply or none.
     """
@@ -60,10 +66,10 @@ def fit(model, batch):
         model.optimizer.build(model.trainable_variables)
     context = tf.distribute.get_replica_context()
     replicas = context.num_replicas_in_sync
+    loss, logits, gradients, finite = _differentiated(model, batch, sample_weight)
     if replicas == 1:
-        loss, _, _ = step(model, batch, tf.constant(False))
-        return loss, 1.0
-    loss, gradients, finite = gradients_of(model, batch)
+        tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
+        return loss, logits
     finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)
 
     def of_all(strategy, gradients, finite):
@@ -75,4 +81,4 @@ def fit(model, batch):
         tf.cond(tf.equal(decided, replicas), apply_all, lambda: None)
 
     context.merge_call(of_all, args=(gradients, finite))
-    return loss, float(replicas)
+    return loss, logits

@@ -18,11 +18,12 @@ from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.stacks import Stack
 
-_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+_POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -34,6 +35,8 @@ class Transformer(GuardedModel):
         inputs_vocab_size: ids of the inputs, 0 (padding) and 1 (end) included.
         targets_vocab_size: ids of the targets.
         target_space_id: the kind of target (problem.SpaceID).
+        dtype: Keras's policy; None: that of activation_dtype, or where that is float32 the one that
+            keras.config has.
     """
 
     def __init__(
@@ -45,11 +48,10 @@ class Transformer(GuardedModel):
         name: str = "transformer",
         **kwargs,
     ):
-        kwargs.setdefault("dtype", _POLICIES[hparams.activation_dtype])
+        kwargs.setdefault("dtype", _POLICIES.get(hparams.activation_dtype))
         super().__init__(name=name, **kwargs)
-        # Under TensorFlow, XLA would compile anew for every shape of a batch, and gains nothing on
-        # a CPU: `compile` asks for it only when told to.
-        self.supports_jit = keras.backend.backend() != "tensorflow"
+        self.supports_jit = keras.backend.backend() != "tensorflow"  # see `compile`
+        self.supports_masking = True
         self.hparams = hparams
         self.inputs_vocab_size = inputs_vocab_size
         self.targets_vocab_size = targets_vocab_size
@@ -100,13 +102,16 @@ class Transformer(GuardedModel):
     def build(self, input_shape=None):
         parts = (
             *(self.inputs_embedding, self.targets_embedding, self.softmax, self.target_space),
-            *(self.inputs_position, self.targets_position, self.encoder, self.decoder),
+            *(self.inputs_position, self.targets_position, self.inputs_dropout),
+            *(self.targets_dropout, self.encoder, self.decoder),
         )
         build_all(parts, (None, None, self.hparams.hidden_size))
         self.built = True
 
-    def call(self, batch, training=False):
+    def call(self, batch, training=False, logits=True):
         """Returns the logits of every target position, each given the targets before it.
+
+        Their Keras mask is True at real targets.
 
         A packed batch gives each of its sentences the logits that it has alone. Two things differ
         from T2T for that. There, without packed_spacing, the first position of a sentence sees the
@@ -114,15 +119,27 @@ class Transformer(GuardedModel):
         with unidirectional_encoder, attention there crosses from sentence to sentence.
 
         Args:
-            batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}; 0 pads, 1 ends. A packed one
-                has inputs_segmentation, inputs_position, targets_segmentation and targets_position
-                too, of the same shapes: as `data/packing.py` makes them.
+            batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}, or the two as a pair; 0 pads,
+                1 ends. A packed one has inputs_segmentation, inputs_position, targets_segmentation
+                and targets_position too, of the same shapes: as `data/packing.py` makes them.
             training: whether dropout is on.
+            logits: False: the decoder's outputs (B, T, D), of which the logits are made.
 
         Returns:
             float32 (B, T, V).
+
+        Raises:
+            UserError: if inputs or targets are missing, or are not ids.
         """
-        return self.softmax.logits(self._outputs(batch, training))
+        batch = as_batch(batch)
+        sources, targets = segments(batch)
+        memory, real, _ = self._encode(batch["inputs"], training, sources)
+        outputs = self._decode(batch["targets"], memory, real, training, sources, targets)[0]
+        return self.softmax.logits(outputs) if logits else outputs
+
+    def compute_mask(self, batch, previous_mask=None):
+        """Returns bool (B, T), True at real targets."""
+        return ops.not_equal(as_batch(batch)["targets"], 0)
 
     def encode(self, inputs, training=False):
         """Returns (encoder output (B, S, D), bool (B, S): True at tokens) of int32 (B, S)."""
@@ -157,21 +174,45 @@ class Transformer(GuardedModel):
         return {name: value for name, value in weights.items() if value.shape != NO_WEIGHTS}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the label-smoothed loss per real target token of the global batch."""
-        smoothing = self.hparams.label_smoothing if training else 0.0
-        return mean_over_global_batch(*padded_cross_entropy(y_pred, x["targets"], smoothing))
+        """Returns the loss: that of `compile`, or T2T's, and what layers add to it.
 
-    def train_loss(self, batch):
+        T2T's is label-smoothed in training, and per real target token of the global batch. Weights
+        multiply each token's; as Keras has it, they do not count in what the sum is divided by.
+
+        Args:
+            x: as `call`'s batch.
+            y: the labels (B, T); None: the targets of x.
+            y_pred: the logits (B, T, V).
+            sample_weight: float32 (B, T) or None.
+            training: whether in training.
+        """
+        if self._compile_loss is not None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        labels = x["targets"] if y is None else y
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        sums = padded_cross_entropy(y_pred, labels, smoothing, sample_weight)
+        return self._with_added(mean_over_global_batch(*sums))
+
+    def _with_added(self, loss):
+        """Returns the loss and what `add_loss` and regularizers add to it."""
+        for each in self.losses:
+            loss = loss + self._aggregate_additional_loss(each)
+        return loss
+
+    def train_loss(self, batch, sample_weight=None):
         """Returns `compute_loss` of a training step.
 
-        Under TensorFlow, but where XLA compiles, the logits are never made: that is faster.
+        Under TensorFlow, but where XLA compiles, T2T's own loss never makes the logits: that is
+        faster.
         """
-        if keras.backend.backend() != "tensorflow" or self.jit_compile:
-            return super().train_loss(batch)
-        smoothing = self.hparams.label_smoothing
-        outputs = self._outputs(batch, True)
-        sums = self.softmax.cross_entropy(outputs, batch["targets"], smoothing)
-        return mean_over_global_batch(*sums)
+        own = getattr(self.compute_loss, "__func__", None) is Transformer.compute_loss
+        fast = keras.backend.backend() == "tensorflow" and not self.jit_compile
+        if not (own and fast and self._compile_loss is None):
+            return super().train_loss(batch, sample_weight)
+        smoothing, labels = self.hparams.label_smoothing, batch["targets"]
+        outputs = self(batch, training=True, logits=False)
+        sums = self.softmax.cross_entropy(outputs, labels, smoothing, sample_weight)
+        return self._with_added(mean_over_global_batch(*sums))
 
     # --- decoding, one position at a time -------------------------------------------------------
 
@@ -234,12 +275,6 @@ class Transformer(GuardedModel):
         logits = self.softmax.logits(self.decoder.preprocess(x), layout)
         return logits, {"ancestors": ancestors, "caches": caches}
 
-    def _outputs(self, batch, training):
-        """Returns the decoder's outputs, (B, T, D)."""
-        sources, targets = segments(batch)
-        memory, real, _ = self._encode(batch["inputs"], training, sources)
-        return self._decode(batch["targets"], memory, real, training, sources, targets)[0]
-
     # --- the two halves -------------------------------------------------------------------------
 
     def _encode(self, inputs, training, packed: Segments | None = None):
@@ -287,6 +322,7 @@ class Transformer(GuardedModel):
             "targets_vocab_size": self.targets_vocab_size,
             "target_space_id": self.target_space_id,
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod

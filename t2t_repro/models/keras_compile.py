@@ -1,0 +1,62 @@
+"""What `compile` of a model that returns logits can take."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from t2t_repro.errors import UserError
+
+_OF_PROBABILITIES = ("crossentropy", "ce")  # names that Keras resolves only when it sees the data
+
+
+def check_loss(loss: Any, loss_weights: Any) -> None:
+    """Refuses a loss that takes the logits for probabilities, and weights without effect.
+
+    Raises:
+        UserError: which says what to give instead.
+    """
+    if loss is None and loss_weights is not None:
+        raise UserError(
+            "Expected no loss_weights: the model has one output, and its own loss unless `loss` "
+            f"is given. Received: loss_weights={loss_weights!r}. Leave it out."
+        )
+    for each in keras.tree.flatten(loss):
+        _check_takes_logits("loss", each, keras.losses.get)
+
+
+def check_metrics(**metrics: Any) -> None:
+    """Refuses metrics that take the logits for probabilities; as `check_loss`."""
+    for argument, given in metrics.items():
+        for each in keras.tree.flatten(given):
+            _check_takes_logits(argument, each, keras.metrics.get)
+
+
+def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
+    if given is None or str(given).lower() in ("accuracy", "acc"):
+        return
+    if str(given).lower() in _OF_PROBABILITIES:
+        takes_logits = False
+    else:
+        resolved = get(given)
+        if hasattr(resolved, "get_config"):
+            takes_logits = _config(resolved).get("from_logits", True)
+        else:
+            parameters = inspect.signature(resolved).parameters
+            takes_logits = "from_logits" not in parameters
+    if not takes_logits:
+        module = "losses" if argument == "loss" else "metrics"
+        raise UserError(
+            f"Expected {argument} of logits, which the model returns. Received: {given!r}, which "
+            f"is of probabilities. Give keras.{module}.SparseCategoricalCrossentropy("
+            "from_logits=True)" + (", or no loss: the model has T2T's own." * (module == "losses"))
+        )
+
+
+def _config(given: Any) -> dict[str, Any]:
+    """Returns the configuration of a loss or metric; {} of one of a user's that has none."""
+    try:
+        return given.get_config()
+    except NotImplementedError:
+        return {}

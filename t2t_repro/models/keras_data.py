@@ -1,0 +1,79 @@
+"""What Keras hands over, as a batch: x, y and sample_weight of `fit` and the like."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_repro.errors import UserError
+
+_FORMS = '{"inputs": ..., "targets": ...} or (inputs, targets), ids of int32 (B, length)'
+
+
+def as_batch(x: Any, y: Any = None) -> dict:
+    """Returns {"inputs", "targets"}, and what else `x` has if it is a dict.
+
+    Args:
+        x: the inputs; or both, as a dict or a pair.
+        y: the targets, if `x` is without. The model itself shifts them for its decoder.
+
+    Raises:
+        UserError: if one is missing or there twice, or is not of ids.
+    """
+    if isinstance(x, tuple | list) and len(x) == 2:
+        x = dict(zip(("inputs", "targets"), x, strict=True))
+    elif not isinstance(x, dict):
+        x = {"inputs": x}
+    if y is not None and "targets" in x:
+        raise UserError(
+            "Expected the targets once: the model itself shifts them for its decoder. Received: "
+            f"targets in x, and y. Give {_FORMS}."
+        )
+    batch = x if y is None else {**x, "targets": y}
+    for name in ("inputs", "targets"):
+        if name not in batch:
+            found = ", ".join(map(str, batch)) or "nothing"
+            raise UserError(
+                f"Expected {_FORMS}. Received: {found}. Each target is predicted from those before "
+                "it; t2t_repro.decode(model, inputs) translates."
+            )
+        _check_ids(name, batch[name])
+    return batch
+
+
+def _check_ids(name: str, ids: Any) -> None:
+    if not hasattr(ids, "dtype"):
+        raise UserError(
+            f"Expected {name} to be an array of int32 (B, length). Received: a "
+            f"{type(ids).__name__}. Give an array, padded with 0; an encoder makes ids of text."
+        )
+    dtype = keras.backend.standardize_dtype(ids.dtype)
+    if "int" not in dtype or len(ids.shape) != 2:
+        raise UserError(
+            f"Expected {name} to be int32 (B, length). Received: {dtype} {tuple(ids.shape)}. An "
+            'encoder makes ids of text; a keras.Input of them has dtype="int32".'
+        )
+
+
+def token_weights(sample_weight: Any, labels: Any) -> Any:
+    """Returns float32 (B, T), the weight of each target; None of None.
+
+    Args:
+        sample_weight: (B,) or (B, 1) weighs sentences, (B, T) tokens.
+        labels: int32 (B, T).
+
+    Raises:
+        UserError: if it has another shape.
+    """
+    if sample_weight is None:
+        return None
+    weights = ops.cast(sample_weight, "float32")
+    shape = tuple(weights.shape)
+    weights = weights[:, None] if len(shape) == 1 else weights
+    length = labels.shape[1]
+    if len(weights.shape) != 2 or weights.shape[1] not in (1, None, length or weights.shape[1]):
+        raise UserError(
+            "Expected sample_weight to be (B,), a weight of each sentence, or (B, T), of each "
+            f"target. Received: {shape} for targets {tuple(labels.shape)}."
+        )
+    return ops.broadcast_to(weights, ops.shape(labels))

@@ -1,0 +1,295 @@
+"""The model as Keras means it: what compile, fit, evaluate and predict take, and what they say."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import t2t_repro
+from t2t_repro.errors import UserError
+
+OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+DRAW = np.random.default_rng(3)
+X = DRAW.integers(2, 17, (8, 5)).astype("int32")
+Y = DRAW.integers(2, 19, (8, 7)).astype("int32")
+Y[0, -2:] = Y[3, 4:] = 0
+BATCH = {"inputs": X, "targets": Y}
+HALVES = np.where(np.arange(8) < 4, 0.5, 1.0).astype("float32")  # (B,)
+
+# What each argument does that the installed Keras has: docs/from-keras.md says the same.
+WORKS = "works"
+ARGUMENTS = {
+    "compile": {
+        **dict.fromkeys(("optimizer", "loss", "metrics", "weighted_metrics"), WORKS),
+        "loss_weights": "Expected no loss_weights",  # of the model's own loss
+        **dict.fromkeys(("run_eagerly", "steps_per_execution", "jit_compile"), WORKS),
+        "auto_scale_loss": WORKS,
+    },
+    "fit": {
+        **dict.fromkeys(("x", "y", "batch_size", "epochs", "verbose", "callbacks"), WORKS),
+        **dict.fromkeys(("validation_split", "validation_data", "shuffle"), WORKS),
+        "class_weight": "Expected no class_weight",
+        **dict.fromkeys(("sample_weight", "initial_epoch", "steps_per_epoch"), WORKS),
+        **dict.fromkeys(("validation_steps", "validation_batch_size", "validation_freq"), WORKS),
+    },
+    "evaluate": dict.fromkeys(
+        (
+            *("x", "y", "batch_size", "verbose", "sample_weight", "steps", "callbacks"),
+            *("return_dict", "kwargs"),
+        ),
+        WORKS,
+    ),
+    "predict": dict.fromkeys(("x", "batch_size", "verbose", "steps", "callbacks"), WORKS),
+    "train_on_batch": {
+        **dict.fromkeys(("x", "y", "sample_weight", "return_dict"), WORKS),
+        "class_weight": "Expected no class_weight",
+    },
+    "test_on_batch": dict.fromkeys(("x", "y", "sample_weight", "return_dict"), WORKS),
+    "predict_on_batch": {"x": WORKS},
+}
+
+
+def new(overrides=OFF):
+    keras.utils.set_random_seed(5)
+    hparams = t2t_repro.get_hparams(
+        "transformer_base_v1",
+        f"hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,{overrides}",
+    )
+    return t2t_repro.Transformer(hparams, inputs_vocab_size=17, targets_vocab_size=19)
+
+
+def build(overrides=OFF, model=None, **compiled):
+    model = model or new(overrides)
+    model.build()
+    model.compile(**{"optimizer": keras.optimizers.SGD(0.1), "run_eagerly": True} | compiled)
+    return model
+
+
+def expected(model, batches=(BATCH,)):
+    """Returns the loss and the accuracy of all real targets, by NumPy."""
+    losses, right = [], []
+    for batch in batches:
+        logits = np.asarray(model(batch)).astype("float64")
+        labels = batch["targets"]
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        losses.append(-np.take_along_axis(log_probs, labels[..., None], -1)[..., 0][labels != 0])
+        right.append((logits.argmax(-1) == labels)[labels != 0])
+    return {"loss": np.concatenate(losses).mean(), "accuracy": np.concatenate(right).mean()}
+
+
+def logits_crossentropy():
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+@pytest.mark.parametrize("method", list(ARGUMENTS))
+def test_each_argument_of_the_installed_keras_is_accounted_for(method):
+    theirs = list(inspect.signature(getattr(keras.Model, method)).parameters)
+    assert {"self", *ARGUMENTS[method]} == set(theirs)
+    assert list(inspect.signature(getattr(t2t_repro.Transformer, method)).parameters) == theirs
+
+
+@pytest.mark.parametrize(
+    "compiled, message",
+    [
+        ({"loss": "sparse_categorical_crossentropy"}, "Expected loss of logits"),
+        ({"loss": keras.losses.SparseCategoricalCrossentropy()}, "Expected loss of logits"),
+        ({"metrics": ["accuracy", "ce"]}, "Expected metrics of logits"),
+        ({"weighted_metrics": [keras.metrics.BinaryCrossentropy()]}, "weighted_metrics of logits"),
+        ({"loss_weights": [0.5]}, "Expected no loss_weights"),
+    ],
+)
+def test_what_compile_refuses(compiled, message):
+    with pytest.raises(UserError, match=message):
+        new().compile("sgd", **compiled)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda m: m.fit(BATCH, Y, verbose=0), "Expected the targets once"),
+        (lambda m: m.fit({"inputs": X}, verbose=0), "Received: inputs. .*decode.model, inputs. tr"),
+        (lambda m: m.fit(X, Y, 8, 1, 0, None, 0.0, None, True, {1: 2.0}), "no class_weight"),
+        (lambda m: m.train_on_batch(X, Y, class_weight={1: 2.0}), "Expected no class_weight"),
+        (lambda m: m.train_on_batch(X, Y, np.ones((8, 3))), "Received: .8, 3. for targets .8, 7"),
+        (lambda m: m.test_on_batch(X, Y, np.ones((8, 7, 1))), "Expected sample_weight to be"),
+        (lambda m: m.predict(X, verbose=0), "Each target is predicted from those before it"),
+        (lambda m: m((X.astype("float32"), Y)), "inputs to be int32 .B, length.. Received: float"),
+        (lambda m: m((X[0], Y)), r"inputs to be int32 .* Received: int32 \(5,\)"),
+        (
+            lambda m: m.train_on_batch(X, Y.tolist()),
+            "Received: a list. Give an array, padded with 0",
+        ),
+    ],
+)
+def test_data_that_are_refused(call, message):
+    with pytest.raises(UserError, match=message):
+        call(build())
+
+
+def test_the_forms_of_data_say_the_same():
+    model = build()
+    whole = np.asarray(model(BATCH))
+    for form in ((X, Y), [X, Y]):
+        np.testing.assert_array_equal(model(form), whole)
+    np.testing.assert_allclose(model.predict(BATCH, batch_size=3, verbose=0), whole, atol=1e-5)
+    np.testing.assert_allclose(model.predict_on_batch((X, Y)), whole, atol=1e-5)
+    mask = model.compute_mask(BATCH)
+    np.testing.assert_array_equal(mask, Y != 0)
+    losses = [build().train_on_batch(*form) for form in ((BATCH,), (X, Y), ((X, Y),))]
+    assert losses[0] == losses[1] == losses[2]
+
+
+def test_loss_and_accuracy_are_those_of_all_real_targets_whatever_the_batches():
+    model = build(metrics=["accuracy"])
+    short = {"inputs": X[3:4], "targets": Y[3:4, :4]}
+
+    def batches():
+        yield from ((short,), (BATCH,))
+
+    found = model.evaluate(batches(), verbose=0, return_dict=True)
+    assert found == pytest.approx(expected(model, [short, BATCH]), rel=1e-5)
+    assert model.evaluate(X, Y, batch_size=3, verbose=0, return_dict=True) == pytest.approx(
+        expected(model), rel=1e-5
+    )
+    assert model.test_on_batch(X, Y) == pytest.approx(list(expected(model).values()), rel=1e-5)
+
+
+def test_sample_weight_weighs_sentences_or_targets():
+    halves = np.where(np.arange(8) < 4, 0.5, 1.0)
+    model = build("label_smoothing=0.1," + OFF, weighted_metrics=["accuracy"])
+    plain = np.array(model.evaluate(X, Y, verbose=0))
+    of_half = (
+        model.evaluate(X[:4], Y[:4], verbose=0)[0] * np.count_nonzero(Y[:4]) / np.count_nonzero(Y)
+    )
+    for weights in (halves, halves[:, None], halves[:, None] * np.ones((8, 7))):
+        found = model.evaluate(X, Y, sample_weight=weights, verbose=0)
+        assert found[0] == pytest.approx(plain[0] - of_half / 2, rel=1e-5)
+    before = [np.array(weight) for weight in model.get_weights()]
+    history = model.fit(X, Y, sample_weight=np.zeros(8), verbose=0).history
+    assert history["loss"] == [0.0] and history["accuracy"] == [0.0]
+    for old, new_ in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new_)
+
+
+def test_a_loss_of_ones_own_takes_the_place_of_the_models():
+    plain = build("label_smoothing=0," + OFF)
+    own = build("label_smoothing=0," + OFF, loss=logits_crossentropy(), metrics=["accuracy"])
+    same = [
+        [model.train_on_batch(X, Y, HALVES, return_dict=True)["loss"] for _ in range(2)]
+        for model in (plain, own)
+    ]
+    assert same[0] == pytest.approx(same[1], rel=1e-5)
+    nothing = build(loss=lambda labels, logits: keras.ops.sum(logits, -1) * 0.0)
+    assert nothing.fit(BATCH, verbose=0).history["loss"] == [0.0]
+    nothing.compile("sgd", run_eagerly=True)
+    assert nothing.evaluate(BATCH, verbose=0) > 1  # the model's own again
+
+
+def test_regularizers_and_add_loss_count():
+    class Penalty(keras.layers.Layer):
+        def call(self, x, training=False):
+            self.add_loss(keras.ops.ones(()) * 7.0)
+            return x
+
+    plain, model = build(), new()
+    model.inputs_dropout = Penalty()
+    build(model=model)
+    model.set_weights(plain.get_weights())
+    table = model.softmax.embeddings
+    table.regularizer = keras.regularizers.L2(0.5)
+    added = 7.0 + 0.5 * float(keras.ops.sum(keras.ops.square(table)))
+    assert model.evaluate(X, Y, verbose=0) == pytest.approx(plain.evaluate(X, Y, verbose=0) + added)
+    for _ in range(2):  # the second sees a change of the table
+        added = 7.0 + 0.5 * float(keras.ops.sum(keras.ops.square(table)))
+        plain.set_weights(model.get_weights())
+        assert model.train_on_batch(X, Y) == pytest.approx(
+            plain.test_on_batch(X, Y) + added, rel=0.05
+        )
+
+
+def test_a_subclass_has_its_own_loss_and_metrics():
+    class Mine(t2t_repro.Transformer):
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            return super().compute_loss(x, y, y_pred, sample_weight, training) * 0.0 + 5.0
+
+        def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            logs = super().compute_metrics(x, y, y_pred, sample_weight)
+            return logs | {"largest": keras.ops.max(y_pred)}
+
+    hparams = new().hparams
+    model = build(model=Mine(hparams, inputs_vocab_size=17, targets_vocab_size=19))
+    found = model.train_on_batch(X, Y, return_dict=True)
+    assert found["loss"] == 5.0 and found["largest"] > 0
+
+
+def test_fit_with_every_argument():
+    seen = []
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append((epoch, sorted(logs))),
+        on_train_batch_end=lambda batch, logs: seen.append(batch),
+    )
+    history = build(metrics=["accuracy"]).fit(
+        *(X, Y),
+        batch_size=3,
+        epochs=3,
+        verbose=0,
+        callbacks=[callback],
+        validation_split=0.25,
+        shuffle=False,
+        sample_weight=HALVES,
+        initial_epoch=1,
+        steps_per_epoch=1,
+        validation_steps=1,
+        validation_batch_size=1,
+        validation_freq=2,
+    )
+    assert history.epoch == [1, 2]
+    logs = ["accuracy", "loss"]
+    validated = [*logs, "val_accuracy", "val_loss"]
+    assert seen == [0, (1, validated), 0, (2, logs)]
+
+
+def test_the_policy_is_that_of_keras_where_the_hparams_say_none():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = build(metrics=["accuracy"])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert model.encoder.compute_dtype == "bfloat16"
+    assert np.isfinite(model.train_on_batch(X, Y)).all()
+    assert type(model).from_config(model.get_config()).dtype_policy.name == "mixed_bfloat16"
+    assert new("activation_dtype=float16").dtype_policy.name == "mixed_float16"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"jit_compile": True}, {"steps_per_execution": 2}, {"run_eagerly": False}]
+)
+def test_the_ways_to_run_a_step_give_the_same(options):
+    plain, other = (
+        build(metrics=["accuracy"]),
+        build(metrics=["accuracy"], **{"run_eagerly": False} | options),
+    )
+    assert other.jit_compile == options.get("jit_compile", keras.backend.backend() == "jax")
+    arguments = {"batch_size": 4, "shuffle": False, "epochs": 2, "verbose": 0}
+    histories = [model.fit(X, Y, **arguments).history for model in (plain, other)]
+    for name, values in histories[0].items():
+        assert histories[1][name] == pytest.approx(values, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
+def test_under_jax():
+    environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__],
+        env=os.environ | environment | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
