@@ -52,7 +52,7 @@ def main(args: flags.FlagValues) -> None:
 
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.models.transformer import Transformer
-    from t2t_repro.studies.paper import flops
+    from t2t_repro.models import flops
 
     alone = args.engine != "tensorflow"
     searches = 1 if alone else share_cores(args.batch * args.beam_size, args.threads)

@@ -3,7 +3,7 @@
   python benchmarks/train_step.py --hparams_set=transformer_base_v1 --batch=32 --src=32 --tgt=32
 
 The step is what t2t-trainer runs: forward, loss, backward, optimizer. Its floating-point operations
-are counted from its matrix products (t2t_repro/studies/paper/flops.py); the machine's own rate is
+are counted from its matrix products (t2t_repro/models/flops.py); the machine's own rate is
 that of products of 4096 x 4096 matrices, taken in turn with the steps. Prints one line of JSON.
 --lockstep: see measuring.py.
 """
@@ -43,7 +43,7 @@ def main(args: flags.FlagValues) -> None:
     os.environ["KERAS_BACKEND"] = args.backend
     hparams = registry.get_hparams(args.hparams_set, overrides(args))
     model, batch = make_model(args, hparams)
-    from t2t_repro.studies.paper import flops
+    from t2t_repro.models import flops
     from t2t_repro.training import distribution
 
     shape = flops.BatchShape(args.batch, args.src, args.tgt)

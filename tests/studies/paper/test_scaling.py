@@ -2,7 +2,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.studies.paper import hardware, scaling
-from t2t_repro.studies.paper.flops import BatchShape, train_step_flop
+from t2t_repro.models.flops import BatchShape, train_step_flop
 
 P100 = hardware.DEVICES["P100"]
 

@@ -1,0 +1,172 @@
+"""The machine that a run trains on: its devices by name and memory, and how fast they multiply."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro import memory
+from t2t_repro.training.devices import Devices
+
+_DEV = pathlib.Path("/dev")
+_SECONDS = 0.5  # of products that are measured
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """One device.
+
+    Attributes:
+        name: as its maker calls it.
+        memory: bytes; a CPU's is that of the machine; 0: unknown.
+    """
+
+    name: str
+    memory: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What a run trains on.
+
+    Attributes:
+        devices: of this worker; a CPU is one, also where a run splits it.
+        kind: "GPU" or "CPU".
+        replicas: how many devices, or parts of a CPU, share each batch, of all workers.
+        rate: FLOP/s of one device's matrix products, in the precision of the model.
+        note: such as the versions of CUDA and cuDNN; "": nothing.
+    """
+
+    devices: tuple[Device, ...]
+    kind: str
+    replicas: int
+    rate: float
+    note: str = ""
+
+    @property
+    def rate_of_a_replica(self) -> float:
+        """FLOP/s of each replica's products: parts of a CPU share its."""
+        return self.rate if self.kind == "GPU" else self.rate / self.replicas
+
+    def __str__(self) -> str:
+        names = [device.name for device in self.devices]
+        shown = [
+            f"{names.count(device.name)} x {device.name}"
+            + (f", {device.memory / 1e9:,.1f} GB" if device.memory else "")
+            for device in dict.fromkeys(self.devices)
+        ]
+        return "; ".join([*shown, *filter(None, [self.note])])
+
+
+def examine(where: Devices, dtype: str = "float32") -> Machine:
+    """Returns what the devices of a run are; it measures for a moment.
+
+    Args:
+        where: what `devices.choose` returned.
+        dtype: in which to multiply.
+    """
+    found, note = _gpus(where) if where.kind == "GPU" else ((_cpu(),), "")
+    return Machine(found, where.kind, where.replicas, median_rate(dtype), note)
+
+
+def nvidia_gpus() -> list[Device]:
+    """Returns the GPUs that NVIDIA's driver knows, whether TensorFlow finds them or not."""
+    if not shutil.which("nvidia-smi"):
+        return [Device("NVIDIA GPU") for _ in _DEV.glob("nvidia[0-9]*")]
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return [Device("NVIDIA GPU") for _ in _DEV.glob("nvidia[0-9]*")]
+    rows = [line.rpartition(", ") for line in done.stdout.splitlines() if ", " in line]
+    return [Device(n, int(mb) << 20 if mb.isdigit() else 0) for n, _, mb in rows]
+
+
+def compiles() -> bool:
+    """Whether XLA compiles the steps of a model: under JAX alone, as `experiment.build_model`."""
+    return keras.backend.backend() == "jax"
+
+
+def device_memory_peak() -> int:
+    """Returns the most that this process has had of a GPU's memory at once; 0: it has none."""
+    if keras.backend.backend() != "tensorflow":
+        import jax
+
+        values = jax.local_devices()[0].memory_stats() or {}
+        return int(values.get("peak_bytes_in_use", 0))
+    import tensorflow as tf
+
+    gpus = tf.config.list_logical_devices("GPU")
+    return int(tf.config.experimental.get_memory_info(gpus[0].name)["peak"]) if gpus else 0
+
+
+def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
+    """Returns FLOP/s of float32 products of two (size, size) matrices: the fastest of some."""
+    return 2 * size**3 / fastest(_product(size, "float32"), repetitions)
+
+
+def median_rate(dtype: str = "float32", size: int = 2048) -> float:
+    """Returns FLOP/s of products as they go beside whatever else the machine does."""
+    work = _product(size, dtype)
+    work()
+    seconds: list[float] = []
+    while len(seconds) < 3 or sum(seconds) < _SECONDS:
+        seconds.append(_seconds_of(work))
+    return 2 * size**3 / statistics.median(seconds)
+
+
+def fastest(work: Callable[[], object], repetitions: int) -> float:
+    """Returns the seconds of the fastest of some runs: other load on a machine only adds to one."""
+    return min(_seconds_of(work) for _ in range(repetitions))
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _product(size: int, dtype: str) -> Callable[[], np.ndarray]:
+    """Returns what multiplies two matrices and waits until all is computed."""
+    numbers = np.random.default_rng(0).standard_normal((size, size), "float32")
+    a = ops.cast(ops.convert_to_tensor(numbers), dtype)
+    # A part of the product on the host: it waits until all is computed.
+    return lambda: ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
+
+
+def _cpu() -> Device:
+    name, cores = "CPU", os.cpu_count() or 1
+    info = pathlib.Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = info.read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        name = names[0] if names else name
+    return Device(f"{name}, {cores} core{'s' * (cores > 1)}", memory.total())
+
+
+def _gpus(where: Devices) -> tuple[tuple[Device, ...], str]:
+    """Returns the GPUs of a run, and the versions of what drives them."""
+    sizes = {device.name: device.memory for device in nvidia_gpus()}
+    if keras.backend.backend() != "tensorflow":
+        import jax
+
+        names = [device.device_kind for device in jax.local_devices()]
+        note = ""
+    else:
+        import tensorflow as tf
+
+        details = tf.config.experimental.get_device_details
+        found = tf.config.list_physical_devices("GPU")
+        names = [details(gpu).get("device_name", gpu.name) for gpu in found]
+        built = tf.sysconfig.get_build_info()
+        versions = {"CUDA": built.get("cuda_version"), "cuDNN": built.get("cudnn_version")}
+        note = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    return tuple(Device(name, sizes.get(name, 0)) for name in names[: where.local]), note
