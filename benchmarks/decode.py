@@ -51,8 +51,8 @@ def main(args: flags.FlagValues) -> None:
     import keras
 
     from t2t_repro.decoding.program import share_cores
-    from t2t_repro.models.transformer import Transformer
     from t2t_repro.models import flops
+    from t2t_repro.models.transformer import Transformer
 
     alone = args.engine != "tensorflow"
     searches = 1 if alone else share_cores(args.batch * args.beam_size, args.threads)

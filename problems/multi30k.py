@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterable
 
 from t2t_repro.corpora import downloads
+from t2t_repro.corpora.sources import RawFile
 from t2t_repro.problem import Sample, Split, Text2TextProblem
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
@@ -27,6 +28,12 @@ SHA256 = {
     "test_2017_mscoco.en": "aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58",
     "test_2017_mscoco.de": "799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338",
 }
+SIZES = {
+    **{"train.en.gz": 562_688, "train.de.gz": 626_192, "val.en.gz": 21_514, "val.de.gz": 24_435},
+    **{"test_2016_flickr.en.gz": 20_933, "test_2016_flickr.de.gz": 22_645},
+    **{"test_2017_flickr.en.gz": 19_002, "test_2017_flickr.de.gz": 21_269},
+    **{"test_2017_mscoco.en.gz": 8_813, "test_2017_mscoco.de.gz": 10_152},
+}
 
 
 @register_problem
@@ -36,6 +43,8 @@ class TranslateEndeMulti30k(Text2TextProblem):
 
     The dev split is val; the test split is the three test sets, one after the other.
     """
+
+    approx_train_samples = 29_000
 
     @property
     def approx_vocab_size(self) -> int:
@@ -60,6 +69,11 @@ class TranslateEndeMulti30k(Text2TextProblem):
     def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
         names = (f"{name}.{side}" for name in FILES[dataset_split] for side in ("en", "de"))
         return raw.find_all(tmp_dir, names)
+
+    def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        names = [f"{n}.{side}" for split in FILES.values() for n in split for side in ("en", "de")]
+        missing = [f"{name}.gz" for name in names if raw.find(tmp_dir, name) is None]
+        return [RawFile(name, URL + name, SIZES[name]) for name in missing]
 
     def _pair(self, tmp_dir: str, name: str) -> list[pathlib.Path]:
         return [self._file(tmp_dir, f"{name}.{language}") for language in ("en", "de")]

@@ -43,6 +43,8 @@ _EVAL = [
 class TranslateEndeWmt32k(TranslateProblem):
     """WMT18 without its Rapid corpus, and newstest2013; 32k subwords."""
 
+    approx_train_samples = 4_600_000
+
     approx_vocab_size = 2**15
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t_repro.corpora import parallel
 from t2t_repro.corpora.cleaner_en_xx import Pair
+from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.registry import register_problem
@@ -31,11 +32,16 @@ class TranslateEndeWmt14(TranslateProblem):
     """
 
     approx_vocab_size = 37000
+    approx_train_samples = 4_500_000
     language = "de"
 
     @property
     def dataset_splits(self) -> list[dict]:
         return [*super().dataset_splits, {"split": Split.TEST, "shards": 1}]
+
+    def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        prepared = _is_prepared(_builder(self.language, tmp_dir))
+        return [] if prepared else super().missing_files(tmp_dir)
 
     def source_data_files(self, dataset_split: str) -> list[Any]:
         corpora = _builder(self.language).subsets[_SPLITS[dataset_split]]
@@ -55,8 +61,7 @@ class TranslateEndeWmt14(TranslateProblem):
 
     def _pairs(self, tmp_dir: str, dataset_split: str) -> Iterator[Pair]:
         builder = _builder(self.language, tmp_dir)
-        # Not builder.is_prepared(), which logs a warning where nothing has been prepared.
-        if os.path.exists(os.path.join(builder.data_dir, "dataset_info.json")):
+        if _is_prepared(builder):
             yield from _prepared_pairs(builder, _SPLITS[dataset_split], self.language)
         else:
             files = self.source_data_files(dataset_split)
@@ -81,6 +86,7 @@ class TranslateEnfrWmt14(TranslateEndeWmt14):
     """English-French with some 32,000 subwords, the paper's number; some 41 million pairs."""
 
     approx_vocab_size = 32000
+    approx_train_samples = 41_000_000
     language = "fr"
 
 
@@ -94,6 +100,11 @@ def _builder(language: str, data_dir: str | None = None) -> Any:
             "Install it: pip install tensorflow-datasets."
         ) from error
     return tfds.builder(f"wmt14_translate/{language}-en", data_dir=data_dir)
+
+
+def _is_prepared(builder: Any) -> bool:
+    # Not builder.is_prepared(), which logs a warning where nothing has been prepared.
+    return os.path.exists(os.path.join(builder.data_dir, "dataset_info.json"))
 
 
 def _prepared_pairs(builder: Any, split: str, language: str) -> Iterator[Pair]:

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
 from t2t_repro.parsing.lexicon import Lexicon
@@ -36,6 +37,7 @@ class _TreesProblem(Text2TextProblem):
 
     output_type = OutputType.TREE
     MORE_TREES: tuple[str, ...] = ()  # of training, beside these
+    approx_train_samples = 40_000
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
     TREES_FILES = {
@@ -78,6 +80,10 @@ class _TreesProblem(Text2TextProblem):
             treebank.write(path, trees)
             if split != Split.TRAIN:  # what to decode, and then to score against the trees
                 treebank.write_words(path.with_suffix(".words"), trees)
+
+    def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        names = [self.TREES_FILES[entry["split"]] for entry in self.dataset_splits]
+        return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
 
     def trees_files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
         """Returns the files of a split; each must be there, plain or .gz."""
@@ -149,6 +155,7 @@ class ParsingWsj16k(_TreesProblem):
     model must not share its embeddings, as the parsing sets of the paper do not.
     """
 
+    approx_targets_vocab_size = 128  # the tags
     input_space_id = SpaceID.EN_TOK
     target_space_id = SpaceID.PARSE_TOK
 
@@ -243,6 +250,12 @@ class ParsingWsjSemi32k(ParsingWsj16k):
     """
 
     MORE_TREES = ("high_confidence.trees", "berkeley_parser.trees")
+    approx_train_samples = 17_000_000
+
+    def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        more = any(raw.find(tmp_dir, name) for name in self.MORE_TREES)
+        other = [] if more else [RawFile(" or ".join(self.MORE_TREES))]
+        return super().missing_files(tmp_dir) + other
 
     @property
     def approx_vocab_size(self) -> int:

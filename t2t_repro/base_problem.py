@@ -3,12 +3,15 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro import declared
 from t2t_repro.errors import UserError
 from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.vocabulary import count_tokens
+
+if TYPE_CHECKING:
+    from t2t_repro.corpora.sources import RawFile
 
 Sample = dict[str, Any]
 Track = Callable[[Iterable[str], int | None], Iterable[str]]
@@ -44,6 +47,7 @@ class Problem:
     was_reversed = False
     random_seed = 429459  # of problems that draw their samples; T2T's default
     pairs_a_file: int | None = None  # so many training pairs fill a file; None: see dataset_splits
+    approx_train_samples = 0  # about how many there are, where that is known without files
 
     def __init_subclass__(cls, **more: Any):
         super().__init_subclass__(**more)
@@ -95,6 +99,10 @@ class Problem:
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         """Returns the text encoders of "inputs" and "targets"."""
         raise NotImplementedError
+
+    def missing_files(self, tmp_dir: str) -> "list[RawFile]":
+        """Returns the raw files that are not in `tmp_dir`, as far as that is known without them."""
+        return []
 
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.

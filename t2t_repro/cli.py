@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import fields, start, user_code
+from t2t_repro import fields, quiet, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
@@ -171,7 +171,7 @@ def _run(
             "the flags."
         )
     _check_numbers(args, own)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    quiet.tensorflow()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir
 

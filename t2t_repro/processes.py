@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from t2t_repro import user_code
+from t2t_repro import quiet, user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -121,6 +121,7 @@ def end_with_parent() -> None:
 
 def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
     end_with_parent()
+    quiet.tensorflow()
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro.corpora import parallel
+from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Problem, Sample, Split, Text2TextProblem
 
@@ -46,6 +46,11 @@ class TranslateProblem(Text2TextProblem):
     def vocab_data_files(self) -> list[Any]:
         """Returns the files that the subwords are built from, about 1 MB of each."""
         return self.source_data_files(Split.TRAIN)
+
+    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        splits = [entry["split"] for entry in self.dataset_splits]
+        datasets = [each for split in splits for each in self.source_data_files(split)]
+        return sources.missing_archives(tmp_dir, datasets)
 
     def generate_samples(
         self,

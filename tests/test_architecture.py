@@ -18,7 +18,7 @@ FLOORS = (
     {
         *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
         *("progress", "processes", "memory", "schema", "page_policy", "fields"),
-        *("waiting", "requests", "outputs", "user_code", "declared", "start"),
+        *("waiting", "requests", "outputs", "user_code", "declared", "start", "quiet"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},
@@ -51,6 +51,7 @@ TENSORFLOW_FILES = {
     "t2t_repro/training/checkpoints.py",
     "t2t_repro/training/devices.py",
     "t2t_repro/training/distribution.py",
+    "t2t_repro/training/machine.py",
 }
 TENSORFLOW_WHEN_IT_RUNS = {  # only inside functions
     "t2t_repro/layers/replicas.py",  # asks for the replica that it runs in

@@ -32,7 +32,13 @@ from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import cluster
-from t2t_repro.training.request import SCHEDULES, TRY_BATCH_SIZE, Plan, TrainRequest
+from t2t_repro.training.request import (
+    SCHEDULES,
+    TRY_BATCH_SIZE,
+    Foresight,
+    Plan,
+    TrainRequest,
+)
 from t2t_repro.translation import check_text
 
 if TYPE_CHECKING:
@@ -51,6 +57,7 @@ def define_flags(f: flags.FlagValues) -> None:
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
     cli.define_request_flags(f, Plan)
+    cli.define_request_flags(f, Foresight)
 
     def whole(
         name: str, default: int | None, text: str, least: int = 0, most: int = fields.INT64
@@ -129,8 +136,11 @@ def main(args: flags.FlagValues) -> None:
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
-        quickstart.run(request.run, train) if defaults.is_quickstart(args) else train()
-        if args.finish:
+        if defaults.is_quickstart(args) and not args.plan:
+            quickstart.run(request.run, train)
+        else:
+            train()
+        if args.finish and not args.plan:
             finish(request)
 
 
@@ -164,7 +174,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     vocabulary = cli.vocabulary_options(args)
     flags_of_it = ("vocab_size", "vocab", "source_vocab", "target_vocab")
     cli.check_needs(args, dict.fromkeys(flags_of_it, "generate_data"))
-    make_data = None
+    job, make_data = None, None
     if values["generate_data"]:
         from t2t_repro.data.corpus_check import check_unasked
         from t2t_repro.data.job import Job
@@ -205,6 +215,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         warm_start_from=values["warm_start_from"],
         command=["t2t-trainer", *sys.argv[1:]],
         generate=make_data,
+        job=job,
+        foresight=cli.request(args, Foresight),
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],

@@ -1,12 +1,14 @@
 """The files of a corpus: in the folder of raw files, in an archive there, or behind a URL."""
 
+import dataclasses
 import fnmatch
 import gzip
 import os
 import pathlib
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from t2t_repro.corpora import archives, downloads
 from t2t_repro.errors import UserError
@@ -37,6 +39,49 @@ SHA256 = {
         "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7"
     ),
 }
+# What their servers announce.
+BYTES = {
+    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": 918_311_367,
+    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz": 657_632_379,
+    "http://www.statmt.org/wmt13/training-parallel-un.tgz": 2_365_634_246,
+    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz": 80_418_416,
+    "http://www.statmt.org/wmt10/training-giga-fren.tar": 2_595_102_720,
+    "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz": 113_157_482,
+    "http://data.statmt.org/wmt19/translation-task/dev.tgz": 38_654_961,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class RawFile:
+    """A file that a problem needs in the folder of raw files, where it is not yet.
+
+    Attributes:
+        name: in the folder.
+        url: where it is downloaded from; "": somebody has to put it there.
+        size: bytes; 0: unknown.
+    """
+
+    name: str
+    url: str = ""
+    size: int = 0
+
+
+def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
+    """Returns the archives, once each, of which neither they nor their files are there.
+
+    Args:
+        tmp_dir: the folder of the raw files.
+        datasets: as `parallel.compile_data` takes them.
+    """
+    found = {}
+    for url, names in datasets:
+        kind, *rest = names
+        names = {"tmx": rest, "tsv": []}.get(kind, names)
+        unpacked = names and all(_find(tmp_dir, name) for name in names)
+        name = os.path.basename(url)
+        if not unpacked and not pathlib.Path(tmp_dir, name).exists():
+            found[name] = RawFile(name, url if "://" in url else "", BYTES.get(url, 0))
+    return list(found.values())
 
 
 def maybe_download(directory: str | os.PathLike, filename: str, uri: str) -> str:

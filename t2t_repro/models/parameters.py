@@ -51,10 +51,10 @@ def check_memory(
     """
     where = os.fspath(data_dir)
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
-    total, copies = count(hparams, *sizes).total, 1 + training * _slots(hparams)
-    need, there = 4 * total * copies, memory.total()
+    total, held = count(hparams, *sizes).total, copies(hparams) if training else 1
+    need, there = 4 * total * held, memory.total()
     if need > there:
-        slots = f" and {copies - 1} of the optimizer for each" if copies > 1 else ""
+        slots = f" and {held - 1} of the optimizer for each" if held > 1 else ""
         raise UserError(
             f"Expected a model that fits into the {there / 1e9:,.1f} GB of memory that are there. "
             f"Received: {total:,} parameters{slots}, 4 bytes each, {need / 1e9:,.1f} GB. Make "
@@ -111,12 +111,15 @@ def check_search(
         )
 
 
-def _slots(hparams: HParams) -> int:
-    """How many values an optimizer keeps for each parameter; factored ones do not count."""
+def copies(hparams: HParams) -> int:
+    """Returns how many values a checkpoint has of each parameter: its own and the optimizer's.
+
+    Factored ones do not count.
+    """
     if snake_case(hparams.optimizer) == "adafactor":
         whole = not hparams.optimizer_adafactor_factored
-        return whole + (hparams.optimizer_adafactor_beta1 > 0)
-    return 2 + (hparams.optimizer_multistep_accumulate_steps > 0)
+        return 1 + whole + (hparams.optimizer_adafactor_beta1 > 0)
+    return 3 + (hparams.optimizer_multistep_accumulate_steps > 0)
 
 
 def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from t2t_repro import quiet
 from t2t_repro.errors import UserError
 
 LONGEST_INPUT = 1024  # tokens that an export reads unless its decode hparams say otherwise
@@ -84,7 +85,7 @@ class ExportedModel:
 
     def __init__(self, path: str | os.PathLike):
         folder = find(path)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        quiet.tensorflow()
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  its operations are in the graph
 

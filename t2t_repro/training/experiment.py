@@ -17,10 +17,21 @@ from t2t_repro.models import parameters
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import batch_size, checkpoints, devices, distribution, guards, optimizers
+from t2t_repro.training import (
+    batch_size,
+    checkpoints,
+    devices,
+    distribution,
+    forecast,
+    guards,
+    machine,
+    optimizers,
+    outlook,
+)
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import EventWriter, make_writer
+from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
 from t2t_repro.training.request import TRY_BATCH_SIZE, DecodedBleu, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU
@@ -34,11 +45,16 @@ def run(request: TrainRequest) -> dict[str, Any]:
     It must come before anything else of TensorFlow or JAX.
 
     Raises:
-        UserError: as `Experiment` and `devices.choose`.
+        UserError: as `Experiment`, `devices.choose` and `outlook.look_ahead`.
     """
     devices.set_threads(*request.threads)
     alone = request.schedule in ("evaluate", TRY_BATCH_SIZE)
     where = ONE if alone else devices.choose(request.worker_gpu)
+    plan = None
+    if request.foresight and not alone:
+        plan = outlook.look_ahead(request, where)
+        if request.foresight.plan:
+            return {}
     if request.generate:
         if where.cluster.size > 1:
             raise UserError(
@@ -47,7 +63,7 @@ def run(request: TrainRequest) -> dict[str, Any]:
                 "on every host."
             )
         request.generate()
-    return Experiment(request, where).run()
+    return Experiment(request, where, plan).run()
 
 
 class Experiment:
@@ -56,10 +72,11 @@ class Experiment:
     Args:
         request: what to do.
         where: the devices to train on. Of several workers the chief alone writes and evaluates.
+        plan: what a new run will take, which is written into it; None: nothing is.
     """
 
-    def __init__(self, request: TrainRequest, where: Devices = ONE):
-        self._request, self._devices = request, where
+    def __init__(self, request: TrainRequest, where: Devices = ONE, plan: Forecast | None = None):
+        self._request, self._devices, self._plan = request, where, plan
         self._config, self._problem = request.config, request.problem
         self._results: dict[str, float] = {}  # of the last evaluation
 
@@ -195,6 +212,8 @@ class Experiment:
         if not cluster.is_chief:
             return
         run.begin(self._config, self._request.command, self._vocabularies())
+        if self._plan:
+            forecast.write(run, self._plan)
         self._say_what_the_data_are(data, log)
         if writer:
             decoded = [DECODED_BLEU] if self._request.make_bleu else []
@@ -342,6 +361,6 @@ def build_model(config: RunConfig, problem: Problem) -> keras.Model:
     """
     keras.utils.set_random_seed(config.random_seed)
     model = transformer_for(problem, config.hparams, config.data_dir)
-    xla = keras.backend.backend() == "jax"
+    xla = machine.compiles()
     model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
     return model

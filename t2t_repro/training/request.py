@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag, flags_of
@@ -67,6 +68,14 @@ class Plan:
                 raise UserError(f"Expected --{name} >= {least}. Received: {getattr(self, name)}.")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Foresight:
+    """What to do with the forecast of a run (training/forecast.py)."""
+
+    plan: bool = flag(False, "Print what the run will take, time, memory and disk, and stop.")
+    yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
+
+
 class DecodedBleu(Protocol):
     """BLEU of what a model writes, as `decoding.dev_bleu.DevBleu`.
 
@@ -100,6 +109,8 @@ class TrainRequest:
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         command: the command line, kept in the run directory.
         generate: makes the data first; None: they are there.
+        job: what `generate` makes; None: nothing.
+        foresight: what to do with a forecast; None: there is none.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
         make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
@@ -122,6 +133,8 @@ class TrainRequest:
     warm_start_from: str | None = None
     command: Sequence[str] = ()
     generate: Callable[[], None] | None = None
+    job: Job | None = None
+    foresight: Foresight | None = None
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
     make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
     samples_every: int = 0

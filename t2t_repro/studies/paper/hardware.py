@@ -1,8 +1,6 @@
 """Devices: how fast they multiply matrices, and how fast they exchange gradients."""
 
 import re
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from t2t_repro.errors import UserError, unknown
@@ -94,31 +92,11 @@ def parse(text: str) -> Hardware:
 
 def this_machine() -> Device:
     """Returns this machine as one device, its float32 rate measured now; 10 Gbit/s between."""
-    rate = measure_rate() / 1e12
+    from t2t_repro.training import machine  # slow to load
+
+    rate = machine.measure_rate() / 1e12
     source = "float32 products of 2048 x 2048 matrices, measured now; the network is assumed"
     return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source)
-
-
-def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
-    """Returns FLOP/s of float32 products of two (size, size) matrices: the fastest of some."""
-    import numpy as np
-    from keras import ops
-
-    numbers = np.random.default_rng(0).standard_normal((size, size), "float32")
-    a = ops.convert_to_tensor(numbers)
-    # A part of the product on the host: it waits until all is computed.
-    seconds = fastest(lambda: ops.convert_to_numpy(ops.matmul(a, a)[:1, :1]), repetitions)
-    return 2 * size**3 / seconds
-
-
-def fastest(work: Callable[[], object], repetitions: int) -> float:
-    """Returns the seconds of the fastest of some runs: other load on a machine only adds to one."""
-    seconds = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def with_bandwidth(hardware: Hardware, bandwidth: float | None) -> Hardware:

@@ -9,8 +9,8 @@ from keras import ops
 
 from t2t_repro import progress
 from t2t_repro.layers.attention import SelfAttention
-from t2t_repro.studies.paper import hardware
 from t2t_repro.studies.power_law import exponent
+from t2t_repro.training import machine
 
 KERNEL = 3  # k of the convolution
 NEIGHBOURS = 32  # r of the restricted self-attention
@@ -127,7 +127,7 @@ def measure(kinds: Mapping[str, Kind], sizes: Sizes, doing: str) -> list[LayerCo
 
 def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int) -> float:
     """Returns the time of one forward pass over BATCH sequences: the fastest of some."""
-    return 1e3 * hardware.fastest(forward(layer, n, d), repetitions)
+    return 1e3 * machine.fastest(forward(layer, n, d), repetitions)
 
 
 def forward(

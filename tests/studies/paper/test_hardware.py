@@ -2,6 +2,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.studies.paper import hardware
+from t2t_repro.training import machine
 
 
 def test_count_and_name():
@@ -24,13 +25,9 @@ def test_the_rate_is_the_peak_where_no_sustained_one_is_known():
 
 
 def test_this_machine_is_measured(monkeypatch):
-    monkeypatch.setattr(hardware, "measure_rate", lambda: 5.4e11)
+    monkeypatch.setattr(machine, "measure_rate", lambda: 5.4e11)
     found = hardware.parse("2xthis")
     assert (found.count, found.device.name, found.device.rate) == (2, "this", pytest.approx(0.54))
-
-
-def test_the_measured_rate_is_one_of_a_real_machine():
-    assert 1e8 < hardware.measure_rate(size=256, repetitions=2) < 1e15
 
 
 @pytest.mark.parametrize("text", ["", "8 P100", "0xP100", "8x", "-1xP100", "8xP100,1xH200"])

@@ -1,0 +1,125 @@
+"""What a problem's data will take, before any is made: what is there, downloads, disk."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_repro.corpora.sources import RawFile
+from t2t_repro.data import records
+from t2t_repro.problem import Problem
+
+# Of a pair of sentences of WMT, about; in other corpora they are shorter.
+_TEXT_BYTES, _RECORD_BYTES = 300, 180
+_COPIES = 2  # of the text: unpacked, and joined
+
+
+@dataclasses.dataclass(frozen=True)
+class DataNeeds:
+    """What the data will take.
+
+    Attributes:
+        data_dir: where they are, or will be.
+        tmp_dir: where the raw files are, or will be.
+        files: how many there are already; 0: they will be made.
+        size: of these, bytes.
+        downloads: what will be downloaded.
+        missing: the raw files that cannot be, and are not there.
+        raw_disk: bytes that downloads and what is made of them will take in `tmp_dir`, about.
+        data_disk: bytes that the files will take in `data_dir`, about.
+    """
+
+    data_dir: str
+    tmp_dir: str
+    files: int = 0
+    size: int = 0
+    downloads: tuple[RawFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    raw_disk: int = 0
+    data_disk: int = 0
+
+    @property
+    def are_there(self) -> bool:
+        """Whether nothing has to be made."""
+        return self.files > 0
+
+    @property
+    def download_size(self) -> int:
+        """Bytes; files of unknown size do not count."""
+        return sum(file.size for file in self.downloads)
+
+    def __str__(self) -> str:
+        if self.are_there:
+            return f"{self.files:,} files, {size_text(self.size)}, in {self.data_dir}"
+        if self.missing:
+            return f"none in {self.data_dir}, and {self.tmp_dir} lacks {', '.join(self.missing)}"
+        if not self.downloads:
+            return f"to be made in {self.data_dir}"
+        *_, last = shown = [
+            f"{file.name} {size_text(file.size)}".strip() for file in self.downloads
+        ]
+        listed = ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} to {last}"
+        amount = size_text(self.download_size) or "of unknown size"
+        disk = self.raw_disk + self.data_disk
+        return (
+            f"to be made in {self.data_dir}; {len(shown)} downloads into {self.tmp_dir}, {amount} "
+            f"({listed})" + (f"; in all some {size_text(disk)} of disk" if disk else "")
+        )
+
+
+def of(
+    problem: Problem,
+    data_dir: str | os.PathLike,
+    tmp_dir: str | os.PathLike | None,
+    options: Mapping[str, Any] | None = None,
+) -> DataNeeds:
+    """Returns what the data of a problem will take.
+
+    Args:
+        problem: the problem.
+        data_dir: the folder of its files.
+        tmp_dir: the folder of raw files; None: nothing will be made.
+        options: the user's flags out of which it makes raw files; see `prepare_raw_files`.
+    """
+    problem, data_dir = problem.forward(), os.fspath(data_dir)
+    if tmp_dir is None or records.are_there(problem, data_dir):
+        splits = (entry["split"] for entry in problem.dataset_splits)
+        sets = (records.shard_sets(problem, split, data_dir).values() for split in splits)
+        paths = [path for each in sets for paths in each for path in paths]
+        size = sum(map(os.path.getsize, paths))
+        return DataNeeds(data_dir, os.fspath(tmp_dir or ""), len(paths), size)
+    tmp_dir = os.fspath(tmp_dir)
+    files = problem.missing_files(os.path.expanduser(tmp_dir))
+    missing = () if options else tuple(file.name for file in files if not file.url)
+    downloads = tuple(file for file in files if file.url)
+    raw, made = sum(file.size for file in downloads), 0
+    if downloads:
+        raw += _COPIES * _TEXT_BYTES * problem.approx_train_samples
+        made = _RECORD_BYTES * problem.approx_train_samples
+    return DataNeeds(
+        *(data_dir, tmp_dir),
+        downloads=downloads,
+        missing=missing,
+        raw_disk=raw,
+        data_disk=made,
+    )
+
+
+def free(path: str | os.PathLike) -> tuple[int, int]:
+    """Returns the file system on which `path` will lie, as a number, and the bytes free there."""
+    folder = pathlib.Path(path).expanduser().absolute()
+    while not folder.exists():
+        folder = folder.parent
+    status = os.statvfs(folder)
+    return folder.stat().st_dev, status.f_bavail * status.f_frsize
+
+
+def size_text(size: int) -> str:
+    """Returns "1.7 GB" or "658 MB" or "21 kB"; "" of 0, which is unknown."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return (
+                f"{size / unit:,.1f} {name}" if size < 100 * unit else f"{size / unit:,.0f} {name}"
+            )
+    return f"{size / 1e3:,.0f} kB" if size else ""

@@ -1,0 +1,108 @@
+"""Loads TensorFlow without what it says of itself: oneDNN, CUDA, absl. Errors are passed on.
+
+Its libraries print while they are loaded, before TF_CPP_MIN_LOG_LEVEL is read; so stderr goes
+through a filter for that time, which is a process of its own: what a library says as it aborts is
+passed on too.
+"""
+
+import contextlib
+import importlib.abc
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import sys
+from collections.abc import Iterator
+
+VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
+_NOISE = re.compile(
+    rb"WARNING: All log messages before absl::InitializeLog"
+    rb"|[IW]\d{4} [\d:.]+ +\d+ "  # absl's lines of information and warning
+    rb"|\d{4}-\d\d-\d\d [\d:.]+: [IW] "  # as TensorFlow wrote them before 2.17
+    rb"|To enable the following instructions: "
+    rb"|E\d{4} .*Unable to register cu(FFT|DNN|BLAS) factory"  # it is registered already
+)
+_NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where there is one
+
+
+def tensorflow() -> None:
+    """Lets TensorFlow be loaded in silence, unless the user's environment asks for its words."""
+    level = os.environ.setdefault(VARIABLE, "2")
+    waits = any(isinstance(finder, _Finder) for finder in sys.meta_path)
+    if level in ("2", "3") and not waits and "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _Finder())
+
+
+@contextlib.contextmanager
+def filtered() -> Iterator[None]:
+    """Passes on to stderr what is no noise, while the block runs."""
+    if not hasattr(os, "fork"):
+        yield
+        return
+    with contextlib.suppress(AttributeError, ValueError):  # none, or one that is closed
+        sys.stderr.flush()
+    stderr = os.dup(2)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        _pass_on(reader, writer, stderr)
+    os.close(reader)
+    os.dup2(writer, 2)
+    os.close(writer)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.waitpid(child, 0)
+
+
+def is_noise(line: bytes) -> bool:
+    """Whether a line of TensorFlow's says only what it is."""
+    gpus = any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+    return bool(_NOISE.match(line) or (not gpus and _NO_GPU.match(line)))
+
+
+def _pass_on(reader: int, writer: int, stderr: int) -> None:
+    """Is the filter, to the end of the lines; never returns."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # it ends when there is no more to read
+        os.close(writer)
+        os.dup2(stderr, 2)
+        with os.fdopen(reader, "rb") as lines:
+            for line in lines:
+                if not is_noise(line):
+                    os.write(2, line)
+    finally:
+        os._exit(0)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Waits for TensorFlow to be imported, once."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads what another loader loads, and looks for GPUs once, which is when CUDA speaks."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        with filtered():
+            self._loader.exec_module(module)
+            module.config.list_physical_devices("GPU")

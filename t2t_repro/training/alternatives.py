@@ -1,0 +1,206 @@
+"""What a machine can do in the place of what it plainly cannot: the nearest things, as commands."""
+
+import dataclasses
+import os
+import shlex
+from collections.abc import Iterator
+
+from t2t_repro import registry
+from t2t_repro.data.job import Job
+from t2t_repro.errors import UserError
+from t2t_repro.problem import OutputType
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import forecast
+from t2t_repro.training.forecast import Forecast, span
+from t2t_repro.training.request import TrainRequest
+
+COUNT = 3
+MOST_HOURS = 48.0  # of what is proposed
+_LEAST_STEPS = 10_000
+_SMALLER = ("transformer_base", "transformer_small", "transformer_tiny")
+_SMALLEST_BATCH = 256
+_QUICKSTART = ("t2t-trainer", "the embedded default, without data: it learns to reverse digits")
+
+
+@dataclasses.dataclass(frozen=True)
+class Alternative:
+    """A command, and what it does."""
+
+    command: str
+    what: str
+
+
+def text(request: TrainRequest, plan: Forecast) -> str:
+    """Returns what to do instead of a run, a command and a line on each."""
+    listed = (f"  {each.command}\n      {each.what}" for each in of(request, plan))
+    return "\n".join(["What this machine can do:", *listed])
+
+
+def of(request: TrainRequest, plan: Forecast) -> list[Alternative]:
+    """Returns the nearest things that the machine of `plan` can do, `COUNT` of them at most."""
+    found: list[Alternative] = []
+    for candidate in _candidates(request, plan):
+        if len(found) < COUNT and candidate.command not in {each.command for each in found}:
+            found.append(candidate)
+    return found
+
+
+def _candidates(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """Yields what would work, the nearest first."""
+    if plan.lacks("disk"):
+        yield from _with_fewer_checkpoints(request, plan)
+    if plan.lacks("memory"):
+        yield from _with_smaller_batches(request, plan)
+    yield from _with_smaller_models(request, plan)
+    if request.problem.output_type == OutputType.TREE:
+        yield from _of_the_sample(request, plan)
+    yield from _on_captions(request, plan)
+    yield Alternative(_QUICKSTART[0], f"{_QUICKSTART[1]}, in minutes")
+    yield Alternative(
+        "t2t-paper --tables=training --hardware=8xP100",
+        "the commands and hours of the paper's rows on other machines",
+    )
+
+
+def _with_fewer_checkpoints(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """The same, with fewer on the disk."""
+    for keep in (5, 2, 1):
+        if keep < plan.checkpoints:
+            changed = dataclasses.replace(request.plan, keep_checkpoint_max=keep)
+            other = dataclasses.replace(request, plan=changed)
+            if not forecast.of(other, plan.machine).obstacles:
+                flag = f"--keep_checkpoint_max={keep}"
+                yield Alternative(_again(request, flag), f"the same, keeping {keep} checkpoints")
+                return
+
+
+def _with_smaller_batches(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """The same, with less in the memory at once."""
+    hparams = request.config.hparams
+    size = hparams.batch_size // 2
+    while size >= _SMALLEST_BATCH and not hparams.use_fixed_batch_size:
+        config = dataclasses.replace(
+            request.config, hparams=dataclasses.replace(hparams, batch_size=size)
+        )
+        other = dataclasses.replace(request, config=config)
+        if not forecast.of(other, plan.machine).obstacles:
+            flag = _with_hparam(request, f"batch_size={size}")
+            yield Alternative(_again(request, flag), f"the same in batches of {size:,} tokens")
+            return
+        size //= 2
+
+
+def _with_smaller_models(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """The same data, the largest model for which two days have room, for as many steps."""
+    for name in _SMALLER:
+        other = _request_of(request, name, request.config.problem, request.config.data_dir)
+        if other is None:
+            continue
+        smaller = forecast.of(other, plan.machine)
+        if smaller.parameters >= plan.parameters:
+            continue
+        room = int(smaller.steps * min(1.0, MOST_HOURS / max(smaller.hours, 1e-9)))
+        steps = room // 1000 * 1000 or room
+        if steps < min(_LEAST_STEPS, smaller.steps):
+            continue
+        shorter = dataclasses.replace(
+            other, plan=dataclasses.replace(other.plan, train_steps=steps)
+        )
+        smaller = forecast.of(shorter, plan.machine)
+        if not smaller.obstacles:
+            yield Alternative(
+                _command(shorter, f"--train_steps={steps}"),
+                f"the same data, a model of {smaller.parameters:,} parameters: "
+                f"{span(smaller.hours)}",
+            )
+            return
+
+
+def _on_captions(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """A translation of real sentences, from files of a megabyte."""
+    name, steps = "transformer_multi30k", 10_000
+    yield from _own_problem(
+        request, plan, name, steps, "29,000 real caption pairs, English to German, to 39.5 BLEU"
+    )
+
+
+def _of_the_sample(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """The parser that the treebank's public sample is enough for."""
+    yield Alternative(
+        f"{_again(request, '--treebank_dir=FOLDER')}",
+        "the same, where you have a Penn Treebank: FOLDER has wsj_0200.mrg and so on below it",
+    )
+    yield Alternative(
+        "t2t-trainer --hparams_set=transformer_parsing_small --treebank_dir=SAMPLE "
+        "--treebank_split=0.8,0.1,0.1 --train_steps=4000",
+        "a parser of the treebank's public sample, nltk.download('treebank'): docs/parsing.md",
+    )
+
+
+def _own_problem(
+    request: TrainRequest, plan: Forecast, name: str, steps: int, what: str
+) -> Iterator[Alternative]:
+    problem = registry.problem_of_hparams(name)
+    other = _request_of(request, name, problem, "t2t_data")
+    if other is None or name == request.config.hparams_set:
+        return
+    shorter = dataclasses.replace(other, plan=dataclasses.replace(other.plan, train_steps=steps))
+    found = forecast.of(shorter, plan.machine)
+    if not found.obstacles:
+        command = f"t2t-trainer --hparams_set={name} --train_steps={steps}"
+        yield Alternative(command, f"{what}: {span(found.hours)}")
+
+
+def _request_of(
+    request: TrainRequest, hparams_set: str, problem: str, data_dir: str
+) -> TrainRequest | None:
+    """Returns the request with another set and problem; None: the two do not go together."""
+    before, made = request.config, registry.get_problem(problem)
+    tmp_dir = request.job.tmp_dir if request.job else "/tmp/t2t_datagen"
+    try:
+        hparams = registry.get_hparams(hparams_set)
+    except UserError:  # of the user's
+        return None
+    job = request.job if problem == before.problem else Job(made, data_dir, tmp_dir)
+    config = RunConfig(
+        hparams_set=hparams_set,
+        hparams=hparams,
+        problem=problem,
+        data_dir=data_dir,
+        version=before.version,
+        random_seed=before.random_seed,
+    )
+    return dataclasses.replace(
+        request,
+        run=RunDirectory(request.run.path.parent / hparams_set),
+        config=config,
+        problem=made,
+        plan=dataclasses.replace(request.plan, train_steps=hparams.train_steps),
+        job=job,
+    )
+
+
+def _again(request: TrainRequest, flag: str) -> str:
+    """Returns the command of the request with a flag more."""
+    name = flag.partition("=")[0]
+    kept = [word for word in request.command if word.partition("=")[0] != name]
+    return f"{shlex.join(kept)} {flag}"
+
+
+def _with_hparam(request: TrainRequest, change: str) -> str:
+    """Returns --hparams of the request's command with a change more."""
+    given = [w.partition("=")[2] for w in request.command if w.startswith("--hparams=")]
+    return f"--hparams={','.join([*given, change])}"
+
+
+def _command(request: TrainRequest, *more: str) -> str:
+    config, job = request.config, request.job
+    made = ["--generate_data", f"--tmp_dir={job.tmp_dir}"] if job else []
+    words = [
+        *("t2t-trainer", f"--problem={config.problem}", f"--hparams_set={config.hparams_set}"),
+        *made,
+        f"--data_dir={os.path.relpath(config.data_dir)}",
+        f"--output_dir={request.run.path}",
+        *more,
+    ]
+    return shlex.join(words)

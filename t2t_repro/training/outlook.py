@@ -1,0 +1,52 @@
+"""Looks ahead before a run goes to work: says what it will take, and stops where it cannot end."""
+
+from t2t_repro.errors import UserError
+from t2t_repro.training import alternatives, forecast, machine, trial
+from t2t_repro.training.devices import Devices
+from t2t_repro.training.forecast import Forecast
+from t2t_repro.training.request import TrainRequest
+
+MEASURED_FROM = 1.0  # hours: what is shorter shows its own rate sooner than a trial would
+
+
+def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
+    """Prints what a run will take, and returns it; None: it goes on from a checkpoint.
+
+    A run of hours is measured by a few steps, in a process of its own; one that is short, or
+    plainly cannot end, is not. Of several workers the chief alone looks, and goes on whatever it
+    sees.
+
+    Args:
+        request: the run; its `foresight` says what to do.
+        where: the devices that it has.
+
+    Raises:
+        UserError: if this machine plainly cannot do it; with what it can do.
+    """
+    wishes = request.foresight
+    assert wishes is not None
+    resumed = forecast.newest_step(request.run) > 0
+    if not where.cluster.is_chief or (resumed and not wishes.plan):
+        return None
+    found = machine.examine(where, request.config.hparams.activation_dtype)
+    plan = forecast.of(request, found)
+    if not plan.obstacles and plan.hours >= MEASURED_FROM and where.cluster.size == 1:
+        plan = forecast.measured(plan, _trial(request, plan))
+    print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
+    if not plan.obstacles:
+        return plan
+    why, instead = "; ".join(map(str, plan.obstacles)), alternatives.text(request, plan)
+    if wishes.plan or wishes.yes or where.cluster.size > 1:
+        print(f"This machine plainly cannot do it: {why}.\n{instead}")
+        return plan
+    raise UserError(
+        f"Expected a machine that can do this. Received: {why}. --yes goes on "
+        f"all the same.\n{instead}"
+    )
+
+
+def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:
+    print("Making a few steps, to see what one takes ...", flush=True)
+    shape = forecast.shape_of(request, plan.data)
+    how = (request.worker_gpu, request.threads)
+    return trial.run(request.config.hparams, plan.vocabulary, shape, *how)

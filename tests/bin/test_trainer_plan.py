@@ -1,0 +1,264 @@
+"""The plan before a run: what it says, when it stops, and what it proposes instead."""
+
+import json
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import trainer
+from t2t_repro.data.needs import DataNeeds
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import devices, experiment, forecast, machine, outlook
+from t2t_repro.training.devices import Devices
+from t2t_repro.training.machine import Device, Machine
+from t2t_repro.training.trial import Trial
+
+GB = 10**9
+TWO_CORES = Machine((Device("Two Cores", 25 * GB),), "CPU", 1, 150e9)
+EIGHT = Machine((Device("P100", 16 * GB),) * 8, "GPU", 8, 9.5e12, "CUDA 12.5, cuDNN 9")
+
+
+def run(*argv):
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+
+
+class Begun(Exception):
+    """Training has begun."""
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path):
+    """Simulates a machine, in an empty folder: on(MACHINE, Trial(...)); what went to work."""
+    begun = []
+
+    class NoExperiment:
+        def __init__(self, request, where, plan=None):
+            begun.append((request, where, plan))
+
+        def run(self):
+            return {}
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(experiment, "Experiment", NoExperiment)
+    monkeypatch.setattr(trainer, "generate", lambda job, usr_dir: begun.append(job))
+
+    def simulate(found: Machine, tried: Trial | None = None, free=500 * GB):
+        where = Devices(local=found.replicas, kind=found.kind)
+        monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
+        monkeypatch.setattr(machine, "examine", lambda where, dtype: found)
+        monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
+        monkeypatch.setattr(forecast.needs, "free", lambda path: (1, free))
+        return begun
+
+    return simulate
+
+
+@pytest.fixture
+def refused(capsys):
+    def call(*argv):
+        with pytest.raises(SystemExit) as stopped:
+            run(*argv)
+        assert stopped.value.code == 2
+        return capsys.readouterr()
+
+    return call
+
+
+def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
+    begun = on(TWO_CORES)
+    said = refused("--hparams_set=transformer_big")
+    assert not begun and not pathlib.Path("t2t_runs").exists()
+    assert said.out.startswith(
+        "transformer_big on translate_ende_wmt14:\n  data         to be made"
+    )
+    assert "4 downloads into /tmp/t2t_datagen, 1.7 GB (training-parallel-europarl" in said.out
+    assert "about 214,208,512 parameters, vocabulary of about 37,000" in said.out
+    assert "2,048 tokens x 1 CPU = 2,048 an update; the paper's 25,000: --hparams=" in said.out
+    assert "optimizer_multistep_accumulate_steps=12 and --train_steps=3000000" in said.out
+    assert "devices      1 x Two Cores, 25.0 GB" in said.out
+    assert "250,000 steps of 19.8 s: 57.4 days, by 2.38 TFLOP a step at 0.80" in said.out
+    assert "21 x 2.6 GB in t2t_runs/transformer_big; 500 GB are free" in said.out
+    error, *instead = said.err.splitlines()
+    assert error == (
+        "t2t-trainer: error: Expected a machine that can do this. Received: it would take 57.4 "
+        "days. --yes goes on all the same."
+    )
+    commands = [line for line in instead if line.startswith("  t2t-trainer")]
+    assert len(commands) == 3 and instead[0] == "What this machine can do:"
+    assert "--problem=translate_ende_wmt14 --hparams_set=transformer_base" in commands[0]
+    assert commands[1] == "  t2t-trainer --hparams_set=transformer_multi30k --train_steps=10000"
+    assert commands[2] == "  t2t-trainer"
+
+
+def test_what_is_proposed_works_here(on, refused, monkeypatch):
+    begun = on(TWO_CORES, Trial(0.5, GB))
+    said = refused("--hparams_set=transformer_big")
+    for line in [line for line in said.err.splitlines() if line.startswith("  t2t-trainer -")]:
+        begun.clear()
+        run(*line.split()[1:])
+        job, (request, _, plan) = begun
+        assert not plan.obstacles and plan.hours <= 48 and job.problem.name == plan.problem
+
+
+def test_it_prints_and_stops(on, capsys):
+    begun = on(TWO_CORES)
+    run("--hparams_set=transformer_big", "--plan")
+    said = capsys.readouterr()
+    assert not begun and said.err == "" and not pathlib.Path("t2t_runs").exists()
+    assert "This machine plainly cannot do it: it would take 57.4 days." in said.out
+    assert said.out.count("\n  t2t-trainer") == 3
+    run("--plan")
+    assert "transformer_quickstart on algorithmic_reverse_quickstart:" in capsys.readouterr().out
+    assert not begun
+
+
+def test_it_goes_on_all_the_same(on, capsys):
+    begun = on(TWO_CORES)
+    run("--hparams_set=transformer_big", "--yes")
+    job, (request, _, plan) = begun
+    assert job.problem.name == request.config.problem == "translate_ende_wmt14"
+    assert plan.lacks("time") and "plainly cannot do it" in capsys.readouterr().out
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """WMT14 as t2t-datagen would leave it in t2t_data, but for the records."""
+    folder, problem = tmp_path / "t2t_data", registry.get_problem("translate_ende_wmt14")
+    folder.mkdir()
+    for entry in problem.dataset_splits:
+        for path in problem.filepaths(entry["split"], folder, entry["shards"]):
+            pathlib.Path(path).touch()
+    characters = [chr(code) for code in range(0x20000, 0x20000 + 36_000)]
+    subwords = ["<pad>_", "<EOS>_", *"0123456789;\\_u", *characters]
+    (folder / problem.vocab_filename).write_text("".join(f"'{word}'\n" for word in subwords))
+    return folder
+
+
+def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
+    on, prepared, monkeypatch, capsys
+):
+    shape = forecast.BatchShape(60, 28, 27)
+    monkeypatch.setattr(forecast, "shape_of", lambda request, data: shape)
+    begun = on(EIGHT, Trial(0.4, 11 * GB))
+    run("--hparams_set=transformer_big")
+    ((request, where, plan),) = begun
+    hparams = request.config.hparams
+    assert hparams == registry.get_hparams("transformer_big")
+    assert (hparams.hidden_size, hparams.filter_size, hparams.num_heads) == (1024, 4096, 16)
+    assert (request.config.problem, request.plan.train_steps) == ("translate_ende_wmt14", 250_000)
+    assert where.replicas == 8 and request.generate is None
+    assert plan.hours == pytest.approx(250_000 * 0.4 / 3600) and plan.is_measured
+    assert plan.batch.total == 16_384 and not plan.obstacles and plan.memory == 11 * GB
+    assert plan.vocabulary == (36_016, 36_016) and plan.data.are_there
+    said = capsys.readouterr().out
+    assert "8 x P100, 16.0 GB; CUDA 12.5, cuDNN 9" in said
+    assert "2,048 tokens x 8 GPU = 16,384 an update" in said
+    assert "27.8 hours, by steps that were made now" in said
+
+
+@pytest.mark.parametrize(
+    "found, tried, free, message, proposed",
+    [
+        (
+            Machine((Device("Small", 4 * GB),) * 8, "GPU", 8, 9.5e12),
+            None,
+            500 * GB,
+            "of memory are needed, and 4.0 GB are there",
+            "--hparams=batch_size=",
+        ),
+        (
+            EIGHT,
+            None,
+            40 * GB,
+            "of disk are needed in /tmp/t2t_datagen and .*t2t_data and t2t_runs/transformer_big, a",
+            "--keep_checkpoint_max=5",
+        ),
+        (
+            EIGHT,
+            Trial(failure="out of memory"),
+            500 * GB,
+            "a step was tried, and did not come to an end: out of memory",
+            "--hparams_set=transformer_small|transformer_multi30k",
+        ),
+    ],
+)
+def test_what_it_lacks(on, refused, monkeypatch, found, tried, free, message, proposed):
+    command = ["t2t-trainer", "--hparams_set=transformer_big"]
+    monkeypatch.setattr("sys.argv", command)
+    begun = on(found, tried, free)
+    error = refused(*command[1:]).err
+    assert re.search(message, error.splitlines()[0])
+    assert re.search(proposed, error) and not begun
+
+
+def test_a_parser_without_a_treebank(on, refused, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["t2t-trainer", "--hparams_set=paper_parsing_wsj"])
+    begun = on(EIGHT, Trial(0.2, GB))
+    error = refused("--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
+    assert "lacks wsjTrain.trees, wsjEval.trees, wsjTest.trees, which cannot be" in error
+    assert "t2t-trainer --hparams_set=paper_parsing_wsj --treebank_dir=FOLDER" in error
+    assert "--hparams_set=transformer_parsing_small --treebank_dir=SAMPLE" in error and not begun
+    run("--hparams_set=paper_parsing_wsj", "--tmp_dir=none", "--treebank_dir=somewhere")
+    job, (request, _, plan) = begun
+    assert plan.vocabulary == (2**14, 128) and job.options == {"treebank_dir": "somewhere"}
+
+
+def test_a_short_run_is_not_tried_and_a_resumed_one_not_looked_at(on, capsys):
+    begun = on(EIGHT)  # a trial would give None
+    run("--hparams_set=transformer_multi30k", "--train_steps=1000")
+    _, (request, _, plan) = begun
+    assert not plan.is_measured and plan.hours < 1
+    block = capsys.readouterr().out
+    assert block.count("\n") == 8
+    request.run.begin(request.config, ["t2t-trainer"], [])
+    (request.run.checkpoints_dir / "ckpt-800").mkdir(parents=True)
+    run("--hparams_set=transformer_multi30k", "--train_steps=1000")
+    assert begun[-1][2] is None and capsys.readouterr().out == ""
+    run("--hparams_set=transformer_multi30k", "--train_steps=1000", "--plan")
+    assert "200 steps of" in capsys.readouterr().out
+
+
+def test_the_plan_in_the_run_is_its_first(on, tmp_path):
+    begun = on(EIGHT, Trial(0.4, GB))
+    run("--hparams_set=transformer_big")
+    _, (request, _, plan) = begun
+    directory = RunDirectory(tmp_path / "run")
+    directory.path.mkdir()
+    forecast.write(directory, plan)
+    values = json.loads((directory.path / forecast.FILE).read_text())
+    assert values["problem"] == "translate_ende_wmt14" and values["steps"] == 250_000
+    assert values["hours"] == pytest.approx(27.78, abs=0.01)
+    assert values["machine"]["devices"][0] == {"name": "P100", "memory": 16 * GB}
+    assert values["batch"]["papers_tokens"] == 25_000
+    assert values["data"]["downloads"][0]["size"] == 657_632_379
+    forecast.write(directory, forecast.measured(plan, Trial(0.8, GB)))
+    assert json.loads((directory.path / forecast.FILE).read_text()) == values
+
+
+def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
+    on(TWO_CORES)
+    flags = ("--problem=translate_ende_wmt14", "--hparams_set=transformer_big", "--data_dir=none")
+    (pathlib.Path("none")).mkdir()
+    error = refused(*flags, "--output_dir=run").err
+    assert "t2t-datagen --problem=translate_ende_wmt14" in error
+    shutil.rmtree("none")
+
+
+def test_needs_of_files_of_unknown_size():
+    archive = forecast.needs.RawFile("a.tgz", "http://a/a.tgz")
+    said = str(DataNeeds("d", "t", downloads=(archive,)))
+    assert said == "to be made in d; 1 downloads into t, of unknown size (a.tgz)"
+
+
+@pytest.mark.parametrize(
+    "hours, said",
+    [
+        *((0.01, "1 minute"), (0.5, "30 minutes"), (5.25, "5.2 hours"), (100, "4.2 days")),
+        (24 * 365 * 2.1, "2.1 years"),
+    ],
+)
+def test_times_for_people(hours, said):
+    assert forecast.span(hours) == said
