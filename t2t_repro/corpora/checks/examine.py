@@ -1,6 +1,6 @@
 """Runs all checks over a corpus: in a first pass models of it are made, in a second it is judged.
 
-Memory holds a sample of the pairs, and of all others 28 bytes a pair at most.
+Memory holds a sample of the pairs, and of all others some 60 bytes a pair.
 """
 
 import itertools

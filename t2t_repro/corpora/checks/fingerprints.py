@@ -4,6 +4,7 @@ Lines that differ in case alone are the same. Two different lines of ten million
 in some hundred thousand corpora.
 """
 
+import array
 import dataclasses
 
 import numpy as np
@@ -37,34 +38,35 @@ class Fingerprints:
     """The hashes of all lines, collected block by block."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        self._hashes: dict[str, tuple[array.array, array.array]] = {}  # of sources, and of pairs
 
     def add(self, block: Block) -> None:
         """Takes the lines of a block."""
-        hashes = tuple(
-            np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block))
+        sources, targets = (
+            np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block)).view(np.uint64)
             for side in block.sides
         )
-        sources, targets = (each.view(np.uint64) for each in hashes)
-        self._parts.setdefault(block.split, []).append((sources, _paired(sources, targets)))
+        there = self._hashes.setdefault(block.split, (array.array("Q"), array.array("Q")))
+        there[0].frombytes(sources.tobytes())
+        there[1].frombytes(_paired(sources, targets).tobytes())
 
     def repeated(self) -> dict[str, Repeated]:
-        """Returns {split: what is there again}. May be called once: it frees the hashes."""
-        lines = {
-            split: tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            for split, parts in self._parts.items()
+        """Returns {split: what is there again}."""
+        hashes = {
+            split: tuple(np.frombuffer(each, np.uint64) for each in both)
+            for split, both in self._hashes.items()
         }
-        self._parts.clear()
-        held_out = [lines[split] for split in lines if split != TRAIN]
+        held_out = [hashes[split] for split in hashes if split != TRAIN]
         found = {}
-        for split, (sources, pairs) in lines.items():
+        for split, (sources, pairs) in hashes.items():
             others = held_out if split == TRAIN else []
             full = sources != _NOTHING
+            again = _again(pairs)
             found[split] = Repeated(
-                _again(pairs) & full,
+                again & full,
                 _are_in(pairs, [pairs for _, pairs in others]) & full,
                 _are_in(sources, [sources for sources, _ in others]) & full,
-                _with_many(sources, pairs) & full,
+                _with_many(sources, again) & full,
             )
         return found
 
@@ -83,19 +85,14 @@ def _again(hashes: np.ndarray) -> np.ndarray:
 
 
 def _are_in(hashes: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
-    if not others:
+    there = np.unique(np.concatenate(others)) if others else hashes[:0]
+    if not len(there):
         return np.zeros(len(hashes), bool)
-    there = np.unique(np.concatenate(others))
     return there[np.minimum(np.searchsorted(there, hashes), len(there) - 1)] == hashes
 
 
-def _with_many(sources: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    order = np.lexsort((pairs, sources))
-    ordered, of_pairs = sources[order], pairs[order]
-    first = np.r_[True, ordered[1:] != ordered[:-1]]
-    different = first | np.r_[True, of_pairs[1:] != of_pairs[:-1]]
-    begins = np.flatnonzero(first)
-    counts = np.add.reduceat(different, begins, dtype=np.int64) if len(begins) else begins
-    many = np.zeros(len(sources), bool)
-    many[order] = np.repeat(counts >= MANY, np.diff(np.r_[begins, len(sources)]))
-    return many
+def _with_many(sources: np.ndarray, again: np.ndarray) -> np.ndarray:
+    different = np.sort(sources[~again])
+    begins = np.flatnonzero(np.r_[True, different[1:] != different[:-1]])
+    counts = np.diff(np.r_[begins, len(different)])
+    return _are_in(sources, [different[begins[counts >= MANY]]])

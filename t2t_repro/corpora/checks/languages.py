@@ -87,7 +87,7 @@ def swapped(block: Block, known: Languages) -> np.ndarray:
     sources, targets = _odds(block, known)
     characters = block.sources.lengths + block.targets.lengths
     surely = targets - sources > np.maximum(_SWAPPED, _EACH * characters)
-    return (sources < 0) & (targets > 0) & surely
+    return (sources < 0) & (targets > 0) & surely & (not known.same)
 
 
 def wrong_language(block: Block, known: Languages) -> np.ndarray:
@@ -95,6 +95,7 @@ def wrong_language(block: Block, known: Languages) -> np.ndarray:
     sources, targets = _odds(block, known)
     least = [np.maximum(_OTHER_SIDE, _EACH * side.lengths) for side in block.sides]
     other = (sources < -least[0]) & (targets < 0) | (targets > least[1]) & (sources > 0)
+    other &= not known.same
     for number, side in enumerate(block.sides):
         if not known.names[number]:
             continue

@@ -64,12 +64,14 @@ def fit(blocks: Iterable[Block]) -> Models:
         fingerprints.add(block)
         if block.split == TRAIN:
             sample.add(block)
+    repeated = fingerprints.repeated()
+    del fingerprints  # before the models take their part of the memory
     every = sample.block()
     words = [len(side.tokens) / len(every) for side in every.sides]
     few = sample.block(int(lexical.MOST / max(1.0, 1.3 * words[0] * words[1])))
     escaped = tuple(map(_is_moses_escaped, every.sides))
     return Models(
-        fingerprints.repeated(),
+        repeated,
         lengths.fit(every),
         languages.fit(every),
         lexical.fit(few),

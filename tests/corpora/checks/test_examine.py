@@ -30,7 +30,7 @@ def clean(count=N, seed=3):
         seen.add(tuple(rng.choices(WORDS, k=rng.randint(6, 13))))
     return [
         (" ".join(words).capitalize() + ".", " ".join(SPELT[word] for word in words) + ".")
-        for words in sorted(seen, key=lambda words: rng.random())
+        for words in rng.sample(sorted(seen), count)
     ]
 
 
