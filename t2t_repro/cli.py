@@ -287,7 +287,7 @@ def define_vocabulary_flags(f: flags.FlagValues) -> None:
     """Defines the flags that say what vocabulary a problem's files are made with."""
     text = "About how many subwords to build; 0: as the problem says, else as the text supports."
     flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
-    for name in ("vocab", *_VOCABULARIES):
+    for name in VOCABULARY_FLAGS[1:]:
         side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
         text = f"A vocabulary of your own for {side}: T2T's subwords or a SentencePiece model. For "
         flags.DEFINE_string(name, None, f"{text}text2text_tmpdir.", flag_values=f)
@@ -299,7 +299,7 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
     Raises:
         UserError: if they contradict each other.
     """
-    given = [name for name in ("vocab", *_VOCABULARIES) if args[name].value]
+    given = [name for name in VOCABULARY_FLAGS[1:] if args[name].value]
     if given and given != ["vocab"] and given != list(_VOCABULARIES):
         received = " and ".join(f"--{name}" for name in given)
         raise UserError(
@@ -316,6 +316,7 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
 
 
 _VOCABULARIES = {"source_vocab": "inputs", "target_vocab": "targets"}
+VOCABULARY_FLAGS = ("vocab_size", "vocab", *_VOCABULARIES)
 
 
 _RAW_FILE_FLAGS = {

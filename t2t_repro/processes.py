@@ -6,6 +6,7 @@ as they stand. A program that uses them from its own file must begin under
 """
 
 import contextlib
+import importlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -134,3 +135,52 @@ def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> No
     except Interrupted as stop:
         print(stop, flush=True)
         sys.exit(stop.exit_code)
+
+
+def program(module: str, name: str, argv: list[str]) -> int:
+    """Runs a program in a process of its own, which prints where this one does.
+
+    Signals that this process gets go on to it, once each; so it ends in order.
+
+    Args:
+        module: its module, which has `console`.
+        name: as which it runs, such as "t2t-trainer".
+        argv: its flags.
+
+    Returns:
+        Its exit code; of a kill, 128 and the signal.
+
+    Raises:
+        Interrupted: on a signal, when it has ended.
+    """
+    process = SPAWN.Process(target=_program, args=(module, name, argv))
+    received: list[int] = []
+
+    def forward(signum: int, frame: object) -> None:
+        received.append(signum)
+        if process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signum)
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {signum: signal.signal(signum, forward) for signum in signals}
+    try:
+        process.start()
+        process.join()
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+    if received:
+        raise Interrupted(received[0], f" in {name}")
+    code = process.exitcode or 0
+    return code if code >= 0 else 128 - code
+
+
+def _program(module: str, name: str, argv: list[str]) -> None:
+    # A group of its own: the terminal's Ctrl-C would reach it beside what is sent on.
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    end_with_parent()
+    sys.argv = [name, *argv]
+    importlib.import_module(module).console()

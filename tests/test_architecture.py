@@ -30,7 +30,7 @@ FLOORS = (
     {"runs"},
     {"interop", "serving", "finishing"},
     {"views"},
-    {"studies"},
+    {"studies", "own_text"},
     {"cli"},  # what the programs share: it loads a user's package
     {"bin"},
     {"trainer"},  # the door

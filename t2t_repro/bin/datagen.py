@@ -172,7 +172,15 @@ def run(job: "Job", machine: "Machine") -> None:
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
-    print_summary(generate_data(job, machine, track=progress.track, report=say))
+    summary = generate_data(job, machine, track=progress.track, report=say)
+    print_summary(summary)
+    problem = job.problem
+    if isinstance(problem, Text2TextProblem) and not problem.says_vocab_size:
+        from t2t_repro.data import preset
+
+        of_train = summary["splits"].get(Split.TRAIN, {})
+        proposed = preset.preset(of_train.get("examples", 0), preset.has_gpu())
+        print(f"  proposed: --hparams_set={proposed.hparams_set} ({proposed.reason})")
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:

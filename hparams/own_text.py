@@ -1,0 +1,37 @@
+"""Sets for a text of one's own, by the number of pairs; `data/preset.py` chooses among them."""
+
+from dataclasses import replace
+
+from t2t_repro.config import HParams
+from t2t_repro.registry import register_hparams
+
+from .base import transformer_base_single_gpu
+from .small import transformer_multi30k
+
+TEXT2TEXT = "text2text_tmpdir"
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_small() -> HParams:
+    """Ours, for up to a hundred thousand pairs: multi30k, for longer sentences too."""
+    return replace(transformer_multi30k(), max_length=256, train_steps=10_000)
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_medium() -> HParams:
+    """Ours, for up to a million pairs: small at twice the width, with less dropout."""
+    return replace(
+        transformer_own_text_small(),
+        hidden_size=256,
+        filter_size=1024,
+        layer_prepostprocess_dropout=0.2,
+        batch_size=4096,
+        learning_rate_warmup_steps=4000,
+        train_steps=50_000,
+    )
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_large() -> HParams:
+    """Ours, for more than a million pairs on a GPU: base_single_gpu."""
+    return replace(transformer_base_single_gpu(), train_steps=250_000)

@@ -1,0 +1,62 @@
+"""t2t-own-text: from two files of sentences to a model that is served, in one command.
+
+  t2t-own-text --source=train.en --target=train.de --output_dir=mine
+  t2t-server --model=mine/export/saved_model
+
+draws dev and test, builds a vocabulary, chooses a configuration, says how long it will take,
+trains, averages checkpoints, chooses beams and alpha, scores the test set, exports, and writes a
+page (mine/index.html) and a record of all (mine/own-text.json). Each stage is a program of its own,
+whose command it prints. Stopped or killed, the same command goes on; what is done is not done
+again. With other --train_minutes or --train_steps it trains on, and makes what follows anew.
+"""
+
+from typing import Any
+
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.corpora.request import RawText
+from t2t_repro.errors import UserError
+from t2t_repro.own_text.request import OwnTextRequest
+from t2t_repro.requests import flags_of
+
+_SIDES = {"source": "train_source", "target": "train_target"}
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-own-text's flags."""
+    for name, other in _SIDES.items():
+        flags.DEFINE_string(name, None, f"As --{other}.", flag_values=f)
+    cli.define_request_flags(f, RawText)
+    cli.define_vocabulary_flags(f)
+    cli.define_request_flags(f, OwnTextRequest)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Does what the flags ask for."""
+    request = request_of(args)
+    from t2t_repro.own_text import stages
+
+    stages.run(request)
+
+
+def request_of(args: flags.FlagValues) -> OwnTextRequest:
+    """Returns what the flags ask for.
+
+    Raises:
+        UserError: if they lack something or contradict each other.
+    """
+    values = {name: args[name].value for name in flags_of(RawText)}
+    for name, other in _SIDES.items():
+        given = args[name].value
+        if given is not None and values[other] is not None:
+            raise UserError(f"Expected --{name} or --{other}. Received: both. Leave one out.")
+        values[other] = given if given is not None else values[other]
+    own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
+    cli.vocabulary_options(args)  # refuses what contradicts itself
+    vocabulary = ((name, args[name].value) for name in cli.VOCABULARY_FLAGS)
+    given = tuple((name, str(value)) for name, value in vocabulary if value)
+    return OwnTextRequest(raw=RawText(**values), vocabulary=given, **own)
+
+
+console = cli.program(__name__, "t2t-own-text", __doc__, define_flags, main)

@@ -1,0 +1,177 @@
+"""What came out, as one HTML file that loads nothing and runs nothing, and as lines."""
+
+import html
+import importlib.resources
+import itertools
+import pathlib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from t2t_repro import schema
+from t2t_repro.corpora.checks import output
+from t2t_repro.decoding import chosen
+from t2t_repro.files import write_text_atomic
+from t2t_repro.own_text.plan import said
+from t2t_repro.own_text.record import Record
+from t2t_repro.page_policy import page_policy
+from t2t_repro.progress import took
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.text import raw
+from t2t_repro.views import pictures
+from t2t_repro.views.run_view import RunView, view
+
+_SAMPLES = 20
+_LABELS = {
+    "sacrebleu": "sacreBLEU, cased: the one to report",
+    "sacrebleu_lowercase": "sacreBLEU, lower-cased",
+    "chrf2": "chrF2",
+}
+
+
+def write(
+    path: pathlib.Path,
+    folder: pathlib.Path,
+    record: Record,
+    run: pathlib.Path,
+    model: pathlib.Path,
+) -> None:
+    """Writes the page.
+
+    Args:
+        path: of the page.
+        folder: of all.
+        record: what was done.
+        run: the run that was trained.
+        model: the run directory that was chosen of it.
+    """
+    template = importlib.resources.files(__package__).joinpath("page.html")
+    text, of = template.read_text(encoding="utf-8"), view(RunDirectory(run))
+    plan = record.plan
+    found = chosen.read(model)
+    values = {
+        "POLICY": html.escape(page_policy(text, "img-src data:")),
+        "TITLE": html.escape(f"Own text: {folder.name}"),
+        "SAID": html.escape(" ".join(summary(record))),
+        "SCORES": _scores(record),
+        "SAMPLES": _samples(folder),
+        "TEXT": _text(folder, record),
+        "PLAN": html.escape(said(plan)).replace("\n", "<br>") if plan else "",
+        "CURVES": _curves(of),
+        "CHOSEN": _chosen(found) if found else "",
+        "NEXT": html.escape("\n".join(next_steps(folder, record))),
+        "COMMANDS": "".join(
+            f"<p>{html.escape(name)} <small>{took(stage.seconds)}</small></p>"
+            f"<pre>{html.escape(stage.command)}</pre>"
+            for name, stage in record.stages.items()
+        ),
+    }
+    # In one pass, so that a sentence with a mark in it stays a sentence.
+    page = re.sub("@([A-Z]+)@", lambda match: values[match[1]], text)
+    write_text_atomic(path, page)
+
+
+def summary(record: Record) -> list[str]:
+    """Returns what came out, in lines."""
+    seconds = sum(stage.seconds for stage in record.stages.values())
+    lines = [f"\nAll {len(record.stages)} stages are done, in {took(seconds)}."]
+    for name, label in _LABELS.items():
+        if name in record.scores:
+            score = record.scores[name]
+            lines.append(f"test: {score['score']:.2f} {label} ({score['signature']})")
+    return lines
+
+
+def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
+    """Returns what to do with the model, as commands."""
+    place = shlex.quote(str(folder / "model"))
+    steps = [
+        f"t2t-server --model={shlex.quote(str(folder / 'export' / 'saved_model'))}",
+        f"t2t-decoder --output_dir={place} --decode_interactive",
+        f"t2t-decoder --output_dir={place} --decode_from_file=FILE --decode_to_file=OUT",
+        f"t2t-show {shlex.quote(str(folder / 'run'))}",
+    ]
+    if record.plan and record.plan.train_steps < record.plan.wanted_steps:
+        steps.append("the same t2t-own-text with --train_minutes=0   trains it to the end")
+    return steps
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]], best: int | None = None) -> str:
+    """Returns a table; numbers stand to the right; row `best` is bold."""
+
+    def cell(value: Any) -> str:
+        number = isinstance(value, int | float)
+        shown = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if number else value
+        return f"<td{' class=number' * number}>{html.escape(str(shown))}</td>"
+
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    lines = (
+        f"<tr{' class=best' * (number == best)}>{''.join(map(cell, row))}</tr>"
+        for number, row in enumerate(rows)
+    )
+    return f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
+
+
+def _scores(record: Record) -> str:
+    if not record.scores:
+        return "<p>There is no test set.</p>"
+    rows = [
+        (label, record.scores[name]["score"], record.scores[name]["signature"])
+        for name, label in _LABELS.items()
+    ]
+    count = record.scores["sentences"]
+    return f"<p>{count:,} sentences.</p>{_table(('score', '', 'signature'), rows)}"
+
+
+def _samples(folder: pathlib.Path) -> str:
+    translations = folder / "test" / "translations.txt"
+    if not translations.exists():
+        return "<p>There are none without a test set.</p>"
+    files = [folder / "text" / f"{side}.test.txt" for side in ("inputs", "targets")]
+    lines = zip(*map(raw.lines, (*files, translations)), strict=False)
+    rows = itertools.islice(lines, _SAMPLES)
+    return _table(("source", "reference", "translation"), rows)
+
+
+def _text(folder: pathlib.Path, record: Record) -> str:
+    made: Any = schema.read(folder / "data" / "datagen.text2text_tmpdir.json", dict[str, Any])
+    rows = [
+        (split, of["examples"], of["tokens"]["inputs"], of["tokens"]["targets"])
+        for split, of in made["splits"].items()
+    ]
+    warnings = "".join(f"<p>{html.escape(each['message'])}</p>" for each in made["warnings"])
+    inputs = _table(("raw file", "SHA-256"), record.inputs.items())
+    vocabulary = made.get("vocabulary") or {}
+    why = f"<p>{made['vocab_size']['targets']:,} subwords. "
+    why += f"{html.escape(vocabulary.get('reason', ''))}</p>"
+    report = output.paths(folder / "data", "text2text_tmpdir").html
+    if report.exists():
+        why += f'<p><a href="{report.relative_to(folder)}">What the check of the text found</a></p>'
+    heads = ("split", "pairs", "source subwords", "target subwords")
+    return _table(heads, rows) + why + warnings + inputs
+
+
+def _curves(of: RunView) -> str:
+    """Returns the curves of loss and BLEU as a picture, "" where there are none."""
+    if "dev loss" not in of.curves:
+        return ""
+    figure, (left, right) = pictures.figure(2)
+    for name in ("train loss", "dev loss"):
+        left.plot(*zip(*of.curves.get(name, [(0, 0.0)]), strict=True), label=name)
+    left.legend(fontsize=8)
+    right.plot(*zip(*of.curves.get("dev bleu", [(0, 0.0)]), strict=True), marker=".")
+    right.set_title("BLEU of dev, decoded greedily")
+    for axes in (left, right):
+        axes.set_xlabel("step")
+    return f'<img alt="curves" src="{pictures.data_uri(pictures.png(figure))}">'
+
+
+def _chosen(found: chosen.Chosen) -> str:
+    weights = [(each.name, each.bleu) for each in found.weights_tried]
+    searches = [(each.beam_size, f"{each.alpha:g}", each.bleu) for each in found.searches_tried]
+    return (
+        f"<p>By {html.escape(found.sentences)} <small>{html.escape(found.signature)}</small></p>"
+        + _table(("weights", "BLEU"), weights, found.weights_tried.index(found.weights))
+        + _table(("beams", "alpha", "BLEU"), searches, found.searches_tried.index(found.search))
+    )

@@ -1,0 +1,141 @@
+"""The plan: which set, how many steps, how long and how much disk, by a few steps of trial."""
+
+import dataclasses
+import pathlib
+import shutil
+from typing import Any
+
+from t2t_repro import registry, schema
+from t2t_repro.data import preset
+from t2t_repro.errors import UserError
+from t2t_repro.own_text.record import Plan
+from t2t_repro.own_text.request import OwnTextRequest
+from t2t_repro.progress import duration
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.views.run_view import view
+
+CPU_MINUTES = 40  # of training, where nothing else is said
+KEPT, BEST = 10, 5  # checkpoints that stay while it trains
+BLEU_SENTENCES = 200
+TRIAL_STEPS = 12
+_EVALUATIONS = 20  # in a training, about
+_LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
+_PATIENCE = 6  # evaluations whose BLEU does not rise end the training
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """What t2t-datagen has made: training pairs, dev pairs, subwords."""
+
+    pairs: int
+    dev: int
+    subwords: int
+
+    @classmethod
+    def of(cls, summary: pathlib.Path) -> "Text":
+        """Returns what its summary says."""
+        made: Any = schema.read(summary, dict[str, Any])
+        pairs, dev = (made["splits"][split]["examples"] for split in ("train", "dev"))
+        return cls(pairs, dev, made["vocab_size"]["targets"])
+
+
+def chosen_set(request: OwnTextRequest, text: Text) -> preset.Preset:
+    """Returns the set that is asked for, or the one for so many pairs."""
+    if request.hparams_set:
+        registry.get_hparams(request.hparams_set, request.hparams)
+        return preset.Preset(request.hparams_set, "named by --hparams_set")
+    return preset.preset(text.pairs, preset.has_gpu())
+
+
+def make(
+    request: OwnTextRequest, text: Text, chosen: preset.Preset, trial: RunDirectory, free: int
+) -> Plan:
+    """Returns the plan.
+
+    Args:
+        request: what is asked for.
+        text: what there is to train on.
+        chosen: the set.
+        trial: a run of `TRIAL_STEPS` steps, reported in halves, and one evaluation.
+        free: bytes on the disk.
+
+    Raises:
+        UserError: if the disk is too small.
+    """
+    rows = trial.read_metrics()
+    train = [row for row in rows if row["kind"] == "train"]
+    (evaluated,) = (row for row in rows if row["kind"] == "eval")
+    data: Any = schema.read(trial.path / "training-data.json", dict[str, Any])
+    tokens = data["targets_tokens"] / data["batches"]
+    a_step = tokens / float(train[-1]["tokens_per_second"])
+    an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
+    hparams = registry.get_hparams(chosen.hparams_set, request.hparams)
+    wanted = hparams.train_steps
+    steps = min(wanted, request.train_steps or wanted)
+    minutes = request.train_minutes
+    if minutes is None:
+        minutes = 0 if preset.has_gpu() else CPU_MINUTES
+    if minutes:
+        in_time = (60 * minutes - _EVALUATIONS * an_evaluation) / a_step
+        steps = max(min(steps, _rounded(in_time)), min(steps, _LEAST_STEPS))
+    frequency = min(steps, max(_LEAST_STEPS, _rounded(steps / _EVALUATIONS)))
+    evaluations = -(-steps // frequency)
+    saved = view(trial)
+    checkpoint = max(each.megabytes for each in saved.checkpoints)
+    # Adam's checkpoint is the weights three times; behind it come averages and exports.
+    disk = checkpoint * (KEPT + 1) + checkpoint / 3 * (BEST + 8)
+    if disk * 1e6 > free:
+        raise UserError(
+            f"Expected {disk:,.0f} MB of disk for {KEPT} checkpoints and what is made of them. "
+            f"Received: {free / 1e6:,.0f} MB free. Free some space, or give an --output_dir on "
+            "another disk; the same command goes on."
+        )
+    return Plan(
+        pairs=text.pairs,
+        subwords=text.subwords,
+        hparams_set=chosen.hparams_set,
+        reason=chosen.reason,
+        parameters=sum(saved.parameters.values()),
+        seconds_per_step=round(a_step, 4),
+        evaluation_seconds=round(an_evaluation, 1),
+        train_steps=steps,
+        wanted_steps=wanted,
+        local_eval_frequency=frequency,
+        # Before the rate is warm there may be no BLEU at all.
+        patience=max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps),
+        bleu_sentences=min(BLEU_SENTENCES, text.dev),
+        minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
+        disk_mb=round(disk, 1),
+    )
+
+
+def said(plan: Plan) -> str:
+    """Returns a plan for a reader."""
+    lines = [
+        f"  {plan.hparams_set}: {plan.reason}",
+        f"  {plan.parameters:,} parameters, {plan.subwords:,} subwords",
+        f"  {plan.train_steps:,} steps of {plan.seconds_per_step:.3f} s, every "
+        f"{plan.local_eval_frequency:,} an evaluation of {plan.evaluation_seconds:.0f} s, as a "
+        f"trial measured: {duration(60 * plan.minutes)} at most; it stops earlier where BLEU has "
+        f"not risen for {plan.patience:,} steps",
+        f"  {plan.disk_mb:,.0f} MB of disk at most",
+    ]
+    if plan.train_steps < plan.wanted_steps:
+        full = plan.wanted_steps * plan.seconds_per_step
+        lines.append(
+            f"  {plan.wanted_steps:,} steps are what the set is made for, {duration(full)} here; "
+            "the same command with --train_minutes=0, and no --train_steps, goes on to them"
+        )
+    return "\n".join(lines)
+
+
+def free_space(folder: pathlib.Path) -> int:
+    """Returns the bytes that are free where a folder lies."""
+    return shutil.disk_usage(folder).free
+
+
+def _rounded(number: float) -> int:
+    """Returns a number of two digits, not above `number`."""
+    whole = int(max(number, 1))
+    unit = 10 ** max(0, len(str(whole)) - 2)
+    return whole // unit * unit

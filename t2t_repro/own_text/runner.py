@@ -1,0 +1,114 @@
+"""Carries a stage out: a program in a process of its own, once."""
+
+import dataclasses
+import hashlib
+import pathlib
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Sequence
+
+from t2t_repro import processes
+from t2t_repro.errors import UserError
+from t2t_repro.own_text.record import Record, Stage, digest
+from t2t_repro.progress import took
+
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """A stage that is to be done.
+
+    Attributes:
+        name: one word.
+        says: what it does, in a few.
+        command: the program and its flags.
+        makes: files that are there when it is done, and tell what was made.
+        before: what is removed before it is done again.
+        limits: what it depends on besides its command and the stages before it.
+    """
+
+    name: str
+    says: str
+    command: Sequence[str]
+    makes: Sequence[pathlib.Path] = ()
+    before: Sequence[pathlib.Path] = ()
+    limits: str = ""
+
+
+class Runner:
+    """Does tasks that were not done yet, in order, and keeps the record.
+
+    Args:
+        folder: of all.
+        record: what was done before.
+        say: gets lines.
+    """
+
+    def __init__(self, folder: pathlib.Path, record: Record, say: Say = print):
+        self.record = record
+        self._folder, self._say, self._key = folder, say, ""
+
+    def run(self, task: Task, work: Callable[[], None] | None = None) -> bool:
+        """Does a task, unless that was done; returns whether it was to be done.
+
+        Args:
+            task: what.
+            work: does it; None: its command, as a program.
+
+        Raises:
+            UserError: if the program fails; it has said why.
+            Interrupted: on a signal; the program has ended in order.
+        """
+        command = shlex.join(task.command)
+        self._key = hashlib.sha256(f"{self._key}\n{command}\n{task.limits}".encode()).hexdigest()
+        done = self.record.stages.get(task.name)
+        there = all(path.exists() for path in task.makes)
+        if done and done.key == self._key and there:
+            self._say(f"\n{task.says}: done before, in {took(done.seconds)}.")
+            return False
+        self._say(f"\n{task.says}:\n  {command}")
+        for path in task.before:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        started = time.monotonic()
+        if work:
+            work()
+        else:
+            run_program(task.command, task.says)
+        files = {
+            path.relative_to(self._folder).as_posix(): digest(path)
+            for path in task.makes
+            if path.is_file()
+        }
+        seconds = round(time.monotonic() - started, 1)
+        stage = Stage(key=self._key, command=command, seconds=seconds, files=files)
+        # What comes after a stage that was done again is to be done again.
+        names = list(self.record.stages)
+        kept = names[: names.index(task.name)] if task.name in names else names
+        stages = {name: self.record.stages[name] for name in kept} | {task.name: stage}
+        self.keep(dataclasses.replace(self.record, stages=stages))
+        return True
+
+    def keep(self, record: Record) -> None:
+        """Makes a record the one that counts."""
+        self.record = record
+        record.write(self._folder)
+
+
+def run_program(command: Sequence[str], doing: str) -> None:
+    """Runs one of this project's programs, which prints where this process does.
+
+    Raises:
+        UserError: if it fails.
+        Interrupted: on a signal, which it got too.
+    """
+    name, *argv = command
+    code = processes.program(
+        f"t2t_repro.bin.{name.removeprefix('t2t-').replace('-', '_')}", name, argv
+    )
+    if code:
+        raise UserError(
+            f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "
+            "stands above. Mend that, and give the same command again: what is done stays."
+        )

@@ -1,0 +1,246 @@
+"""From raw files to a served model: which programs run, in which order, with which flags."""
+
+import dataclasses
+import importlib.util
+import itertools
+import json
+import pathlib
+import shutil
+from collections.abc import Callable
+
+from t2t_repro import files
+from t2t_repro.corpora import formats
+from t2t_repro.corpora.raw_record import RawFile
+from t2t_repro.errors import UserError
+from t2t_repro.own_text import page, plan, record
+from t2t_repro.own_text.record import Plan, Record
+from t2t_repro.own_text.request import OwnTextRequest
+from t2t_repro.own_text.runner import Runner, Task, run_program
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.scoring.files import score_files
+
+PROBLEM = "text2text_tmpdir"
+_TEST_SHARE, _MOST_TEST = 20, 1000  # one pair in so many is drawn for test, at most so many
+_SPLITS = {"train": "train", "dev": "eval", "test": "test"}
+
+
+class Folder:
+    """Where everything lies."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self.text, self.data, self.run = path / "text", path / "data", path / "run"
+        self.trial, self.plan = path / "trial", path / "plan.json"
+        self.model = path / "model"
+        self.translations = path / "test" / "translations.txt"
+        self.export, self.page = path / "export", path / "index.html"
+        self.summary = self.data / f"datagen.{PROBLEM}.json"
+
+    def sides(self, split: str) -> list[pathlib.Path]:
+        """The two text files of a split."""
+        return [self.text / f"{side}.{_SPLITS[split]}.txt" for side in ("inputs", "targets")]
+
+
+def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
+    """Makes everything that is not there yet; returns the record of it.
+
+    Args:
+        request: what is asked for.
+        say: gets lines.
+
+    Raises:
+        UserError: if the text is not that with which the folder was begun, a program fails, or
+            there is no space.
+        Interrupted: on a signal.
+    """
+    folder = Folder(pathlib.Path(request.output_dir).expanduser())
+    corpora = request.raw.corpora()
+    paths = [path for corpus in corpora for path in corpus.paths()]
+    paths += [value for name, value in request.vocabulary if name != "vocab_size"]
+    found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
+    before = record.read(folder.path)
+    size = before.test_size if before else _test_size(request)
+    begun = record.begin(folder.path, request.begun_with(), found, size)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with files.locked([folder.path], say):
+        runner = Runner(folder.path, begun, say)
+        runner.keep(begun)
+        tests = bool(request.raw.test_source or request.raw.test_size or size)
+        runner.run(_text(request, folder, size, tests))
+        decided = _plan(request, folder, runner, say)
+        runner.run(_training(request, folder, decided))
+        runner.run(_finishing(folder))
+        if tests:
+            _test(folder, runner)
+        for task in _exports(folder):
+            runner.run(task)
+        page.write(folder.page, folder.path, runner.record, folder.run, folder.model)
+    for line in page.summary(runner.record):
+        say(line)
+    say(f"\nThe whole on one page: {folder.page}\nWhat to try next:")
+    for line in page.next_steps(folder.path, runner.record):
+        say(f"  {line}")
+    return runner.record
+
+
+def _test_size(request: OwnTextRequest) -> int:
+    """Returns how many pairs to draw for test; 0: the request says which they are."""
+    raw = request.raw
+    if raw.test_source or raw.test_size:
+        return 0
+    most = _TEST_SHARE * _MOST_TEST
+    pairs = (
+        pair
+        for corpus in raw.corpora()
+        if corpus.split == "train"
+        for source, target in corpus.files
+        for pair in formats.pairs(source, target, raw.sides())
+    )
+    count = sum(1 for _ in itertools.islice(pairs, most))
+    if count < _TEST_SHARE:
+        raise UserError(
+            f"Expected at least {_TEST_SHARE} pairs of sentences. Received: {count}. A model needs "
+            "thousands."
+        )
+    return count // _TEST_SHARE
+
+
+def _text(request: OwnTextRequest, folder: Folder, test_size: int, tests: bool) -> Task:
+    splits = ("train", "dev", "test") if tests else ("train", "dev")
+    command = [
+        "t2t-datagen",
+        f"--problem={PROBLEM}",
+        *request.text_flags(test_size),
+        f"--tmp_dir={folder.text}",
+        f"--data_dir={folder.data}",
+    ]
+    makes = [path for split in splits for path in folder.sides(split)]
+    return Task(
+        name="text",
+        says="Text: intake, splits, check, vocabulary, records",
+        command=command,
+        makes=[*makes, folder.summary],
+    )
+
+
+def _plan(
+    request: OwnTextRequest, folder: Folder, runner: Runner, say: Callable[[str], None]
+) -> Plan:
+    """Returns the plan, made by a trial where it is not there."""
+    text = plan.Text.of(folder.summary)
+    chosen = plan.chosen_set(request, text)
+    steps = plan.TRIAL_STEPS
+    task = Task(
+        name="plan",
+        says="Plan: a few steps of trial",
+        command=[
+            *_trainer(request, folder.trial, folder, chosen.hparams_set),
+            f"--train_steps={steps}",
+            f"--log_step_count_steps={steps // 2}",
+            f"--local_eval_frequency={steps}",
+            f"--eval_bleu_sentences={min(plan.BLEU_SENTENCES, text.dev)}",
+        ],
+        makes=[folder.plan],
+        before=[folder.trial, folder.plan],
+        limits=f"{request.train_steps} {request.train_minutes}",
+    )
+
+    def work() -> None:
+        run_program(task.command, task.says)
+        trial, free = RunDirectory(folder.trial), plan.free_space(folder.path)
+        made = plan.make(request, text, chosen, trial, free)
+        shutil.rmtree(folder.trial)
+        runner.keep(dataclasses.replace(runner.record, plan=made))
+        text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
+        files.write_text_atomic(folder.plan, text_of)
+
+    runner.run(task, work)
+    decided = runner.record.plan
+    assert decided is not None  # `work` has made it, or an earlier process
+    say(plan.said(decided))
+    return decided
+
+
+def _trainer(
+    request: OwnTextRequest, output_dir: pathlib.Path, folder: Folder, hparams_set: str
+) -> list[str]:
+    changes = [f"--hparams={request.hparams}"] if request.hparams else []
+    return [
+        "t2t-trainer",
+        f"--problem={PROBLEM}",
+        f"--data_dir={folder.data}",
+        f"--output_dir={output_dir}",
+        f"--hparams_set={hparams_set}",
+        *changes,
+        f"--random_seed={request.random_seed}",
+    ]
+
+
+def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
+    return Task(
+        name="training",
+        says="Training, the best by BLEU kept",
+        command=[
+            *_trainer(request, folder.run, folder, decided.hparams_set),
+            f"--train_steps={decided.train_steps}",
+            f"--local_eval_frequency={decided.local_eval_frequency}",
+            f"--eval_bleu_sentences={decided.bleu_sentences}",
+            f"--keep_checkpoint_max={plan.KEPT}",
+            f"--keep_best={plan.BEST}",
+            "--best_metric=bleu",
+            f"--eval_early_stopping_steps={decided.patience}",
+            "--eval_early_stopping_metric=bleu",
+        ],
+        makes=[folder.run / "run.json"],
+    )
+
+
+def _finishing(folder: Folder) -> Task:
+    return Task(
+        name="finishing",
+        says="Averaging, and beams and alpha by dev",
+        command=["t2t-finish", f"--model_dir={folder.run}", f"--output_dir={folder.model}"],
+        makes=[folder.model / "decoding.json"],
+    )
+
+
+def _test(folder: Folder, runner: Runner) -> None:
+    """Decodes the test set, and keeps its scores."""
+    source, reference = folder.sides("test")
+    task = Task(
+        name="test",
+        says="Test",
+        command=[
+            "t2t-decoder",
+            f"--output_dir={folder.model}",
+            f"--decode_from_file={source}",
+            f"--decode_to_file={folder.translations}",
+            f"--decode_reference={reference}",
+        ],
+        makes=[folder.translations],
+        before=[folder.translations.parent],
+    )
+    if runner.run(task) or not runner.record.scores:
+        scores = score_files(folder.translations, reference).as_dict()
+        runner.keep(dataclasses.replace(runner.record, scores=scores))
+
+
+def _exports(folder: Folder) -> list[Task]:
+    forms = {"saved_model": "saved_model.pb"}
+    if importlib.util.find_spec("ctranslate2"):
+        forms["ctranslate2"] = "model.bin"
+    return [
+        Task(
+            name=f"export_{name}",
+            says=f"Export: {name}",
+            command=[
+                "t2t-exporter",
+                f"--output_dir={folder.model}",
+                f"--format={name}",
+                f"--export_dir={folder.export / name}",
+            ],
+            makes=[folder.export / name / file],
+            before=[folder.export / name],
+        )
+        for name, file in forms.items()
+    ]

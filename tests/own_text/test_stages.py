@@ -1,0 +1,259 @@
+"""The stages of t2t-own-text, with programs that only leave the files that the next one needs."""
+
+import dataclasses
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, processes, registry
+from t2t_repro.bin import own_text
+from t2t_repro.corpora.request import RawText
+from t2t_repro.decoding.chosen import Beams, Chosen, Weights
+from t2t_repro.errors import UserError
+from t2t_repro.own_text import plan, record, stages
+from t2t_repro.own_text.request import OwnTextRequest
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints
+
+STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
+PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
+SECONDS = 0.5  # a step
+
+
+class Programs:
+    """Called instead of the programs; keeps what it was called with."""
+
+    def __init__(self):
+        self.called = []
+        self.fails = ""
+
+    def __call__(self, module, name, argv):
+        flags = dict(each.removeprefix("--").partition("=")[::2] for each in argv)
+        self.called.append((name.removeprefix("t2t-"), flags))
+        if name == self.fails:
+            return 2
+        getattr(self, name.removeprefix("t2t-"))(flags)
+        return 0
+
+    @property
+    def names(self):
+        return [name for name, _ in self.called]
+
+    def datagen(self, flags):
+        text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
+        for folder in (text, data):
+            folder.mkdir()
+        for side in ("inputs", "targets"):
+            for split in ("train", "eval", "test"):
+                (text / f"{side}.{split}.txt").write_text("a <b> & c\nd\n")
+        of = {"examples": 7, "tokens": {"inputs": 3, "targets": 5}}
+        summary = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 11}}
+        text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
+        (data / "datagen.text2text_tmpdir.json").write_text(text_of)
+
+    def trainer(self, flags):
+        run = RunDirectory(flags["output_dir"])
+        config = RunConfig(
+            hparams_set=flags["hparams_set"],
+            hparams=registry.get_hparams(flags["hparams_set"]),
+            problem="text2text_tmpdir",
+            data_dir=flags["data_dir"],
+            version="0",
+        )
+        run.begin(config, ["t2t-trainer"], [])
+        (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
+        for step in (6, 12):
+            rate = 100 / SECONDS
+            run.append_metrics(
+                {
+                    "kind": "train",
+                    "step": step,
+                    "time": step,
+                    "loss": 3.0,
+                    "tokens_per_second": rate,
+                }
+            )
+        row = {"kind": "eval", "step": 12, "time": 14.0, "split": "dev", "loss": 2.0, "bleu": 1.5}
+        run.append_metrics(row)
+        arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
+        checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
+
+    def finish(self, flags):
+        out = pathlib.Path(flags["output_dir"])
+        out.mkdir(exist_ok=True)
+        weights, search = Weights("the newest checkpoint", (12,), 2.0), Beams(5, 0.8, 2.5)
+        Chosen(
+            weights=weights,
+            search=search,
+            sentences="all 7 dev sentences",
+            signature="x",
+            asked={},
+            weights_tried=(weights,),
+            searches_tried=(search,),
+        ).write(out)
+
+    def decoder(self, flags):
+        target = pathlib.Path(flags["decode_to_file"])
+        target.parent.mkdir()
+        target.write_text("a <b> & c\nd e\n")
+
+    def exporter(self, flags):
+        folder = pathlib.Path(flags["export_dir"])
+        folder.mkdir(parents=True)
+        (folder / "saved_model.pb").write_text("model")
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    made = Programs()
+    monkeypatch.setattr(processes, "program", made)
+    monkeypatch.setattr(stages.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(plan.preset, "has_gpu", lambda: False)
+    return made
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    """Returns a factory of requests for 40 pairs."""
+    for side in ("en", "de"):
+        (tmp_path / side).write_text("".join(f"{side} {i}\n" for i in range(40)))
+    raw = RawText(train_source=str(tmp_path / "en"), train_target=str(tmp_path / "de"))
+
+    def make(**more):
+        return OwnTextRequest(raw=raw, output_dir=str(tmp_path / "out"), **more)
+
+    return make
+
+
+def run(request):
+    said = []
+    return stages.run(request, said.append), "\n".join(said)
+
+
+def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, tmp_path):
+    found, said = run(request_of())
+    out = tmp_path / "out"
+    assert list(found.stages) == STAGES and programs.names == PROGRAMS
+    text = programs.called[0][1]
+    assert text["test_size"] == "2" and text["random_seed"] == "0" and "drop_bad_pairs" in text
+    # 40 minutes of 0.5 s a step, less 20 evaluations of 2 s, in two digits.
+    training = programs.called[2][1]
+    assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
+    assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
+    assert training["hparams_set"] == "transformer_own_text_small"
+    assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
+    assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
+    for name, stage in found.stages.items():
+        assert f"  {stage.command}" in said, name
+    assert not (out / "trial").exists() and json.loads((out / "plan.json").read_text())
+    assert record.read(out) == found
+    assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
+    assert found.scores["sentences"] == 2 and "signature" in found.scores["sacrebleu"]
+    page = (out / "index.html").read_text()
+    assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
+    assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
+    assert f"t2t-server --model={out / 'export' / 'saved_model'}" in said
+    # The same again does nothing.
+    del programs.called[:]
+    again, said = run(request_of())
+    assert again == found and not programs.called
+    assert said.count(": done before, in ") == len(STAGES)
+
+
+def test_it_goes_on_behind_what_is_done(programs, request_of):
+    programs.fails = "t2t-finish"
+    with pytest.raises(UserError, match=r"t2t-finish to end well .*Received: exit code 2; what it"):
+        run(request_of())
+    assert programs.names == PROGRAMS[:4]
+    programs.fails = ""
+    del programs.called[:]
+    found, _ = run(request_of())
+    assert programs.names == PROGRAMS[3:] and list(found.stages) == STAGES
+
+
+def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
+    run(request_of(train_steps=30))
+    del programs.called[:]
+    found, _ = run(request_of(train_steps=90))
+    assert programs.names == PROGRAMS[1:]
+    assert programs.called[1][1]["train_steps"] == "90" and list(found.stages) == STAGES
+
+
+def test_what_is_lost_is_made_again(programs, request_of, tmp_path):
+    run(request_of())
+    del programs.called[:]
+    (tmp_path / "out" / "export" / "saved_model" / "saved_model.pb").unlink()
+    run(request_of())
+    assert programs.names == ["exporter"]
+
+
+def test_other_text_is_refused(programs, request_of, tmp_path):
+    run(request_of())
+    before = (tmp_path / "out" / "own-text.json").read_text()
+    with pytest.raises(UserError, match="with which .*out was begun. Received: --random_seed was "):
+        run(request_of(random_seed=3))
+    (tmp_path / "de").write_text("x\n" * 40)
+    with pytest.raises(UserError, match="Received: .*de has changed. Put them back"):
+        run(request_of())
+    assert (tmp_path / "out" / "own-text.json").read_text() == before
+    own = dataclasses.replace(request_of(), output_dir=str(tmp_path))
+    with pytest.raises(UserError, match="a new or empty folder, or one of t2t-own-text. Received"):
+        run(own)
+
+
+def test_too_little_text_and_too_small_a_disk_are_refused(
+    programs, request_of, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(plan, "free_space", lambda folder: 10**4)
+    with pytest.raises(UserError, match=r"MB of disk for 10 checkpoints .*Received: 0 MB free"):
+        run(request_of())
+    for side in ("en", "de"):
+        (tmp_path / side).write_text("a\n")
+    request = dataclasses.replace(request_of(), output_dir=str(tmp_path / "other"))
+    with pytest.raises(UserError, match="at least 20 pairs of sentences. Received: 1."):
+        run(request)
+
+
+def test_a_broken_record_is_named(programs, request_of, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "own-text.json").write_text('{"version": 7}')
+    with pytest.raises(UserError, match="Expected version in .*own-text.json to be.*Received: 7"):
+        run(request_of())
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "Expected --source and --output_dir. Received: none."),
+        (["--source=a"], "Expected --output_dir. Received: none."),
+        (["--source=a", "--train_source=b", "--output_dir=c"], "Expected --source or --train_so"),
+        (["--source=a", "--output_dir=c", "--hparams=x=1"], "--hparams has no effect without --hp"),
+        (["--source=/nothing", "--target=/none", "--output_dir=c"], "/nothing, which is not there"),
+        (["--source=a", "--output_dir=c", "--vocab=x", "--vocab_size=9"], "Received: both"),
+        (["--source=a", "--output_dir=c", "--train_minutes=-1"], "train_minutes"),
+    ],
+)
+def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.run("t2t-own-text", own_text.__doc__, own_text.define_flags, own_text.main, argv)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1 and message in error
+
+
+def test_the_size_decides_the_set():
+    presets = [plan.preset.preset(pairs, gpu) for pairs in (10**4, 10**6, 10**7) for gpu in (0, 1)]
+    sizes = [each.hparams_set.rpartition("_")[2] for each in presets]
+    assert sizes == ["small", "small", "medium", "medium", "medium", "large"]
+    for each in presets:
+        assert registry.get_hparams(each.hparams_set).train_steps >= 10_000
+
+
+def test_a_program_prints_and_ends_as_it_does_alone(capfd):
+    assert processes.program("t2t_repro.bin.bleu", "t2t-bleu", ["--help"]) == 0
+    assert "Flags of t2t-bleu" in capfd.readouterr().out
+    assert processes.program("t2t_repro.bin.bleu", "t2t-bleu", ["--nothing"]) == 2
+    assert "t2t-bleu: error: Unknown flag" in capfd.readouterr().err
+    assert sys.argv[0] != "t2t-bleu"
