@@ -46,7 +46,7 @@ class Words:
     """The known words of N lines, one line behind another.
 
     Attributes:
-        ids: int64 (W,): their numbers.
+        ids: int32 (W,): their numbers.
         lines: int64 (W,): their lines, in order.
         counts: int64 (N,): how many words each line has, with the unknown ones.
     """
@@ -70,7 +70,7 @@ def fit(block: Block) -> Lexicon:
     sources, targets = (words(side, v) for side, v in zip(block.sides, vocabularies, strict=True))
     number = len(vocabularies[1]) - 1
     of_source, of_target = _beside(sources, targets, len(block))
-    together = of_source.astype(np.int32) * np.int32(number) + of_target.astype(np.int32)
+    together = of_source * np.int32(number) + of_target  # less than 2^31: see WORDS
     del of_source, of_target  # millions
     keys, inverse = np.unique(together, return_inverse=True)
     del together
@@ -103,7 +103,7 @@ def unrelated(block: Block, lexicon: Lexicon) -> np.ndarray:
 def words(side: Side, vocabulary: dict[str, int]) -> Words:
     """Returns the known words of a side."""
     numbers = map(vocabulary.get, side.tokens, itertools.repeat(_UNKNOWN))
-    ids = np.fromiter(numbers, np.int64, len(side.tokens))
+    ids = np.fromiter(numbers, np.int32, len(side.tokens))
     ends = ids == vocabulary["\n"]
     lines = np.cumsum(ends)
     counts = np.bincount(lines[~ends], minlength=len(side.texts))

@@ -67,7 +67,8 @@ def fit(blocks: Iterable[Block]) -> Models:
     repeated = fingerprints.repeated()
     del fingerprints  # before the models take their part of the memory
     every = sample.block()
-    words = [len(side.tokens) / len(every) for side in every.sides]
+    some = sample.block(1000)
+    words = [len(side.tokens) / len(some) for side in some.sides]
     few = sample.block(int(lexical.MOST / max(1.0, 1.3 * words[0] * words[1])))
     escaped = tuple(map(_is_moses_escaped, every.sides))
     return Models(
