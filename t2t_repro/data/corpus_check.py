@@ -55,7 +55,7 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     report(f"The report, with the first pairs of each kind: {to.html}")
     if job.check == STOP and made.errors:
         raise errors_in(made, str(to.html))
-    if job.check == DROP and made.num_bad_pairs():
+    if job.check == DROP:  # also where there are none: the file says that they were looked for
         output.write_bad_pairs(to, made, corpus)
         report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
     output.write_report(to, made, title, **made_for)

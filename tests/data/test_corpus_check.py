@@ -114,6 +114,15 @@ def test_keeping_takes_all_and_forgets_what_was_left_out(tmp_path):
     assert len(sources(tmp_path)) == 180
 
 
+def test_the_same_command_again_says_nothing_of_pairs(tmp_path):
+    for problem in (Pairs(), Clean()):
+        folder = tmp_path / str(len(problem.train))
+        run(folder, DROP, problem)
+        assert (folder / "datagen.pairs.bad_pairs.tsv").exists()
+        said = run(folder, DROP, problem)
+        assert said and not any(line.startswith("The files that are") for line in said)
+
+
 def test_a_run_that_goes_on_has_the_same_pairs(tmp_path, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(whole, DROP)
