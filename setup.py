@@ -37,6 +37,7 @@ PROGRAMS = {
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
 SENTENCEPIECE_REQUIREMENTS = ["sentencepiece>=0.2,<0.3"]  # --vocab=FILE.model
+CUDA_REQUIREMENTS = ["tensorflow[and-cuda]>=2.21,<2.22"]  # NVIDIA's libraries, for a GPU
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 
 SERVER_REQUIREMENTS = [  # t2t-server
@@ -86,6 +87,7 @@ setup(
     extras_require={
         "beam": BEAM_REQUIREMENTS,
         "ctranslate2": CTRANSLATE2_REQUIREMENTS,
+        "cuda": CUDA_REQUIREMENTS,
         "sentencepiece": SENTENCEPIECE_REQUIREMENTS,
         "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
+_DEV = pathlib.Path("/dev")
 _NOISE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|[IW]\d{4} [\d:.]+ +\d+ "  # absl's lines of information and warning
@@ -60,7 +61,7 @@ def filtered() -> Iterator[None]:
 
 def is_noise(line: bytes) -> bool:
     """Whether a line of TensorFlow's says only what it is."""
-    gpus = any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+    gpus = any(_DEV.glob("nvidia[0-9]*"))
     return bool(_NOISE.match(line) or (not gpus and _NO_GPU.match(line)))
 
 

@@ -259,6 +259,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         "hparams.json",
         run.metrics_path.name,
         "training-data.json",
+        "plan.json",
         CHOSEN,
         _LOCK,
     )

@@ -216,11 +216,29 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         command=["t2t-trainer", *sys.argv[1:]],
         generate=make_data,
         job=job,
-        foresight=cli.request(args, Foresight),
+        foresight=foresight_of(args),
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],
     )
+
+
+def foresight_of(args: flags.FlagValues) -> Foresight | None:
+    """Returns what to do with a forecast; the embedded default, which is short, has none.
+
+    Raises:
+        UserError: if the flags ask for one of what has none.
+    """
+    wishes = cli.request(args, Foresight)
+    others = ("find_batch_size", "try_batch_size")
+    without = [f"--{name}" for name in others if args[name].value]
+    without += ["--schedule=evaluate"] if args.schedule == "evaluate" else []
+    asked = [f"--{name}" for name in flags_of(Foresight) if args[name].value]
+    if without and asked:
+        raise UserError(
+            f"{asked[0]} has no effect with {without[0]}. Received: both. Leave one of them out."
+        )
+    return None if defaults.is_quickstart(args) and not wishes.plan else wishes
 
 
 _STOPPING, _OF_STOPPING = "eval_early_stopping_", ("metric", "metric_delta", "metric_minimize")

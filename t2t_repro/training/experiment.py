@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from t2t_repro import progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
@@ -50,6 +51,8 @@ def run(request: TrainRequest) -> dict[str, Any]:
     devices.set_threads(*request.threads)
     alone = request.schedule in ("evaluate", TRY_BATCH_SIZE)
     where = ONE if alone else devices.choose(request.worker_gpu)
+    for warning in [] if alone else machine.warnings(where, request.worker_gpu):
+        progress.on_stderr(f"Warning: {warning}")
     plan = None
     if request.foresight and not alone:
         plan = outlook.look_ahead(request, where)

@@ -7,7 +7,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -17,7 +17,14 @@ from t2t_repro import memory
 from t2t_repro.training.devices import Devices
 
 _DEV = pathlib.Path("/dev")
-_SECONDS = 0.5  # of products that are measured
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_LIBRARIES = {
+    "tensorflow": "It needs CUDA's libraries: pip install 'tensorflow[and-cuda]'; and a driver for "
+    "them, which nvidia-smi names.",
+    "jax": "It needs CUDA's libraries: pip install 'jax[cuda12]'.",
+}
+_SECONDS = 0.2  # of products that are measured
+_SIZES = {"CPU": 1024, "GPU": 8192}  # of the matrices: work for some ten milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +64,7 @@ class Machine:
         return self.rate if self.kind == "GPU" else self.rate / self.replicas
 
     def __str__(self) -> str:
-        names = [device.name for device in self.devices]
-        shown = [
-            f"{names.count(device.name)} x {device.name}"
-            + (f", {device.memory / 1e9:,.1f} GB" if device.memory else "")
-            for device in dict.fromkeys(self.devices)
-        ]
-        return "; ".join([*shown, *filter(None, [self.note])])
+        return "; ".join([_counted(self.devices), *filter(None, [self.note])])
 
 
 def examine(where: Devices, dtype: str = "float32") -> Machine:
@@ -73,8 +74,15 @@ def examine(where: Devices, dtype: str = "float32") -> Machine:
         where: what `devices.choose` returned.
         dtype: in which to multiply.
     """
-    found, note = _gpus(where) if where.kind == "GPU" else ((_cpu(),), "")
-    return Machine(found, where.kind, where.replicas, median_rate(dtype), note)
+    found, note = _found(where)
+    rate = median_rate(dtype, _SIZES[where.kind])
+    return Machine(found, where.kind, where.replicas, rate, note)
+
+
+def names(where: Devices) -> str:
+    """Returns what the devices of a run are, for people; nothing is measured."""
+    found, note = _found(where)
+    return "; ".join([_counted(found), *filter(None, [note])])
 
 
 def nvidia_gpus() -> list[Device]:
@@ -88,6 +96,31 @@ def nvidia_gpus() -> list[Device]:
         return [Device("NVIDIA GPU") for _ in _DEV.glob("nvidia[0-9]*")]
     rows = [line.rpartition(", ") for line in done.stdout.splitlines() if ", " in line]
     return [Device(n, int(mb) << 20 if mb.isdigit() else 0) for n, _, mb in rows]
+
+
+def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
+    """Returns what the user should know of the devices: a GPU that is not found, a CPU in parts.
+
+    Args:
+        where: what `devices.choose` returned.
+        worker_gpu: how many were asked for; None: what there is.
+    """
+    if where.kind == "GPU":
+        return []
+    found, there, backend = [], nvidia_gpus(), keras.backend.backend()
+    if there:
+        said = os.environ.get(_VISIBLE)
+        why = _LIBRARIES[backend] if said is None else f"{_VISIBLE}={said!r} hides them: unset it."
+        found.append(
+            f"training on the CPU: the machine has {_counted(there)}, of which {backend} finds "
+            f"none. {why}"
+        )
+    if (worker_gpu or 1) > 1 and where.cluster.size == 1:
+        found.append(
+            f"--worker_gpu={worker_gpu} splits the CPU into {worker_gpu} parts, as no GPU is "
+            "found: that shows what several GPUs would do, and is no faster than the whole."
+        )
+    return found
 
 
 def compiles() -> bool:
@@ -113,7 +146,7 @@ def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
     return 2 * size**3 / fastest(_product(size, "float32"), repetitions)
 
 
-def median_rate(dtype: str = "float32", size: int = 2048) -> float:
+def median_rate(dtype: str, size: int) -> float:
     """Returns FLOP/s of products as they go beside whatever else the machine does."""
     work = _product(size, dtype)
     work()
@@ -136,10 +169,18 @@ def _seconds_of(work: Callable[[], object]) -> float:
 
 def _product(size: int, dtype: str) -> Callable[[], np.ndarray]:
     """Returns what multiplies two matrices and waits until all is computed."""
-    numbers = np.random.default_rng(0).standard_normal((size, size), "float32")
-    a = ops.cast(ops.convert_to_tensor(numbers), dtype)
+    a = ops.ones((size, size), dtype)
     # A part of the product on the host: it waits until all is computed.
     return lambda: ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
+
+
+def _counted(devices: Sequence[Device]) -> str:
+    """Returns "2 x NAME, 16.0 GB", and so on where they differ."""
+    return "; ".join(
+        f"{devices.count(device)} x {device.name}"
+        + (f", {device.memory / 1e9:,.1f} GB" if device.memory else "")
+        for device in dict.fromkeys(devices)
+    )
 
 
 def _cpu() -> Device:
@@ -150,6 +191,11 @@ def _cpu() -> Device:
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         name = names[0] if names else name
     return Device(f"{name}, {cores} core{'s' * (cores > 1)}", memory.total())
+
+
+def _found(where: Devices) -> tuple[tuple[Device, ...], str]:
+    """Returns the devices of a run, and a note."""
+    return _gpus(where) if where.kind == "GPU" else ((_cpu(),), "")
 
 
 def _gpus(where: Devices) -> tuple[tuple[Device, ...], str]:

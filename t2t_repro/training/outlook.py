@@ -26,7 +26,10 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     wishes = request.foresight
     assert wishes is not None
     resumed = forecast.newest_step(request.run) > 0
-    if not where.cluster.is_chief or (resumed and not wishes.plan):
+    if not where.cluster.is_chief:
+        return None
+    if resumed and not wishes.plan:
+        print(f"Training on {machine.names(where)}.", flush=True)
         return None
     found = machine.examine(where, request.config.hparams.activation_dtype)
     plan = forecast.of(request, found)

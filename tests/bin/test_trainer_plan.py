@@ -49,6 +49,7 @@ def on(monkeypatch, tmp_path):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
         monkeypatch.setattr(machine, "examine", lambda where, dtype: found)
+        monkeypatch.setattr(machine, "names", lambda where: str(found))
         monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
         monkeypatch.setattr(forecast.needs, "free", lambda path: (1, free))
         return begun
@@ -216,7 +217,7 @@ def test_a_short_run_is_not_tried_and_a_resumed_one_not_looked_at(on, capsys):
     request.run.begin(request.config, ["t2t-trainer"], [])
     (request.run.checkpoints_dir / "ckpt-800").mkdir(parents=True)
     run("--hparams_set=transformer_multi30k", "--train_steps=1000")
-    assert begun[-1][2] is None and capsys.readouterr().out == ""
+    assert begun[-1][2] is None and capsys.readouterr().out.startswith("Training on 8 x P100")
     run("--hparams_set=transformer_multi30k", "--train_steps=1000", "--plan")
     assert "200 steps of" in capsys.readouterr().out
 
@@ -262,3 +263,26 @@ def test_needs_of_files_of_unknown_size():
 )
 def test_times_for_people(hours, said):
     assert forecast.span(hours) == said
+
+
+@pytest.mark.parametrize("more", ["--find_batch_size", "--schedule=evaluate"])
+def test_what_has_no_plan_is_not_asked_for_one(on, refused, more):
+    on(TWO_CORES)
+    for flag in ("--plan", "--yes"):
+        error = refused("--hparams_set=transformer_big", flag, more).err
+        assert f"{flag} has no effect with {more}. Received: both." in error
+
+
+def test_the_embedded_default_prints_what_it_always_did(on, capsys, monkeypatch):
+    begun = on(TWO_CORES)
+    monkeypatch.setattr(trainer.quickstart, "run", lambda directory, train: train())
+    run()
+    assert capsys.readouterr().out == "" and begun[-1][2] is None
+
+
+def test_it_warns_of_a_cpu_in_parts(on, capsys):
+    on(Machine((Device("Two Cores", 25 * GB),), "CPU", 2, 150e9))
+    run("--hparams_set=transformer_multi30k", "--train_steps=100", "--worker_gpu=2", "--plan")
+    said = capsys.readouterr()
+    assert said.err.startswith("Warning: --worker_gpu=2 splits the CPU into 2 parts, as no GPU")
+    assert "2,048 tokens x 2 CPU = 4,096 an update" in said.out

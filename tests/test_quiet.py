@@ -1,0 +1,103 @@
+"""What TensorFlow says of itself as it is loaded does not reach the terminal; all else does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from t2t_repro import quiet
+
+NOISE = (
+    b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n",
+    b"I0000 00:00:1795324844.389523   16956 port.cc:153] oneDNN custom operations are on.\n",
+    b"W0000 00:00:1795324844.389523   16956 gpu_device.cc:2344] Cannot dlopen some libraries\n",
+    b"2026-01-02 03:04:05.678901: I tensorflow/core/util/port.cc:153] oneDNN\n",
+    b"To enable the following instructions: AVX2 FMA, in other operations, rebuild\n",
+    b"E0000 00:00:1795.38  169 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting\n",
+)
+KEPT = (
+    b"E0000 00:00:1795324850.161488   16956 cuda_dnn.cc:52] Could not create cudnn handle\n",
+    b"F0000 00:00:1795324850.161488   16956 x.cc:52] The TensorFlow library was compiled to use\n",
+    b"Traceback (most recent call last):\n",
+    b"I am no line of absl's\n",
+    b"the last line, without an end",
+)
+
+
+@pytest.mark.parametrize("line", NOISE)
+def test_noise(line):
+    assert quiet.is_noise(line)
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_what_is_passed_on(line):
+    assert not quiet.is_noise(line)
+
+
+def test_cuda_that_is_not_there_is_an_error_only_beside_a_gpu(monkeypatch, tmp_path):
+    line = b"E0000 00:00:179.16  169 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA\n"
+    monkeypatch.setattr(quiet, "_DEV", tmp_path)
+    assert quiet.is_noise(line)
+    (tmp_path / "nvidia0").touch()
+    assert not quiet.is_noise(line)
+
+
+def test_the_filter_takes_the_noise_alone_and_ends(capfd):
+    with quiet.filtered():
+        for line in (*NOISE, *KEPT):
+            os.write(2, line)
+    os.write(2, b"\n" + NOISE[0])
+    assert capfd.readouterr().err.encode() == b"".join(KEPT) + b"\n" + NOISE[0]
+
+
+def program(folder, tensorflow: str, **environment) -> subprocess.CompletedProcess:
+    """Runs a program that loads a TensorFlow of ours."""
+    (folder / "tensorflow.py").write_text(tensorflow)
+    code = "from t2t_repro import quiet; quiet.tensorflow(); import tensorflow as t; print(t.done)"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": f"{folder}:{os.getcwd()}"} | environment,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+OURS = """
+import os, types
+config = types.SimpleNamespace(list_physical_devices=lambda kind: os.write(2, b"listed\\n"))
+os.write(2, %r)
+assert __spec__.loader is __loader__ and type(__loader__).__name__ == "SourceFileLoader"
+done = "done"
+%s
+"""
+
+
+def test_tensorflow_is_loaded_in_silence(tmp_path):
+    ended = program(tmp_path, OURS % (b"".join([*NOISE, KEPT[0]]), ""))
+    assert (ended.stdout, ended.stderr) == (b"done\n", KEPT[0] + b"listed\n")
+
+
+def test_what_it_says_as_it_aborts_is_passed_on(tmp_path):
+    ended = program(tmp_path, OURS % (KEPT[1], "os.abort()"))
+    assert ended.returncode < 0 and ended.stderr.startswith(KEPT[1])
+
+
+def test_who_asks_for_its_words_gets_them(tmp_path):
+    ended = program(tmp_path, OURS % (NOISE[0], ""), TF_CPP_MIN_LOG_LEVEL="0")
+    assert ended.stderr == NOISE[0]
+
+
+@pytest.mark.slow
+def test_a_program_that_trains_says_nothing_but_its_own(tmp_path):
+    flags = [f"--output_dir={tmp_path}/run", "--plan"]
+    environment = {k: v for k, v in os.environ.items() if k != quiet.VARIABLE}
+    ended = subprocess.run(
+        [sys.executable, "-m", "t2t_repro.trainer", *flags],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0 and ended.stderr == ""
+    assert ended.stdout.startswith("transformer_quickstart on algorithmic_reverse_quickstart:\n")
