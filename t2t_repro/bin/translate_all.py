@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import cli, progress
+from t2t_repro import cli, progress, schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
@@ -202,8 +202,8 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) 
     with open(source, "rb") as file:
         made_with["source"] = hashlib.file_digest(file, "sha256").hexdigest()
     path, before = folder / _SETTINGS, made_with
-    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-        before = json.loads(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(FileNotFoundError):
+        before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
     names = [name for name in made_with if before.get(name) != made_with[name]]
     if names:
         raise UserError(

@@ -11,7 +11,7 @@ import pathlib
 import sys
 from typing import Any
 
-from t2t_repro import progress
+from t2t_repro import progress, schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic
 
@@ -169,10 +169,9 @@ def _remove(partial: pathlib.Path) -> None:
 def _read_json(path: pathlib.Path) -> dict[str, Any]:
     """Returns what a record says, {} if it is not there or broken."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return schema.read(path, dict[str, Any])
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _sha256(path: pathlib.Path) -> str:

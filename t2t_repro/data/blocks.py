@@ -8,8 +8,8 @@ import dataclasses
 import os
 import pathlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
 
 from t2t_repro import user_code
 from t2t_repro.data import example, packing, tfrecord
@@ -35,6 +35,25 @@ class Statistics:
     longest: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     empty: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     bytes: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+
+    @classmethod
+    def of(cls, counts: Mapping[str, Any]) -> "Statistics":
+        """Returns what a file holds of them; what else it holds is left out.
+
+        Raises:
+            ValueError: if it does not hold them all.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        try:
+            made = cls(**{name: counts[name] for name in names})
+            numbers = [made.examples]
+            for by_side in (made.tokens, made.longest, made.empty):
+                numbers += [by_side[side] for side in SIDES]
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"Expected counts by side. Received: {error!r}.") from None
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"Expected counts of at least 0. Received: {numbers}.")
+        return made
 
     def add(self, sample: Sample) -> None:
         self.examples += 1

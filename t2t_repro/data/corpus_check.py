@@ -6,10 +6,11 @@ all read who take samples of the problem: the vocabulary, this machine's process
 
 import functools
 import itertools
-import json
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
+from t2t_repro import schema
 from t2t_repro.corpora.checks import output
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
@@ -111,7 +112,7 @@ def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:
 
 def _is_made_for(to: output.Paths, made_for: dict) -> bool:
     try:
-        made = json.loads(to.json.read_text(encoding="utf-8"))
+        made = schema.read(to.json, dict[str, Any])
         return all(made.get(name) == value for name, value in made_for.items())
     except (OSError, ValueError, AttributeError):
         return False

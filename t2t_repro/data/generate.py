@@ -5,14 +5,17 @@ that encodes them decides nothing of the bytes. The journal remembers how far th
 the same command goes on.
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
 from collections.abc import Callable
+from typing import Any
 
-from t2t_repro import user_code
+from t2t_repro import schema, user_code
 from t2t_repro.data import corpus_check, journal, raw_text, records, vocabularies
+from t2t_repro.data.blocks import Statistics
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
 from t2t_repro.data.local import Local
@@ -22,7 +25,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
 
 Report = Callable[[str], None]
-_COUNTS = {"examples", "files", "tokens", "longest", "empty"}  # of a split, in the summary
 
 
 def generate_data(
@@ -168,10 +170,14 @@ def _is_there(files: Files, report: Report) -> bool:
 
 
 def _read_summary(job: Job) -> dict:
+    kept: dict[str, dict[str, Any]] = {}
     try:
-        text = vocabularies.summary_path(job.problem, job.data_dir).read_text(encoding="utf-8")
-        summary = json.loads(text)
-        splits = {name: dict(made) for name, made in summary["splits"].items()}
-        return {**summary, "splits": {k: v for k, v in splits.items() if _COUNTS <= v.keys()}}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a broken one is replaced
+        path = vocabularies.summary_path(job.problem, job.data_dir)
+        summary = schema.read(path, dict[str, Any])
+        for name, made in summary["splits"].items():
+            with contextlib.suppress(ValueError):
+                Statistics.of(made)
+                kept[name] = {**made, "files": int(made["files"])}
+        return {**summary, "splits": kept}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is replaced
         return {"problem": job.problem.name, "splits": {}}

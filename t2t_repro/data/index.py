@@ -129,7 +129,8 @@ def _by_tensorflow(path: str, features: Sequence[str]) -> list[dict[str, np.ndar
             measures[f"{name}_smallest"] = tf.reduce_min(values)
         return measures
 
-    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1024).map(measure)
+    name = os.fsencode(path)  # which need not be UTF-8
+    dataset = tf.data.TFRecordDataset(name, buffer_size=1 << 20).batch(1024).map(measure)
     with records.reading(path):
         return list(dataset.as_numpy_iterator())
 

@@ -11,9 +11,9 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t2t_repro import __version__
+from t2t_repro import __version__, schema
 from t2t_repro.corpora import bad_pairs
-from t2t_repro.data.blocks import UNSHUFFLED
+from t2t_repro.data.blocks import UNSHUFFLED, Statistics
 from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
 
@@ -36,13 +36,21 @@ class Journal:
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     raw_files: dict[str, list[int]] = dataclasses.field(default_factory=dict)
-    finished: dict[str, dict] = dataclasses.field(default_factory=dict)
+    finished: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     group: str = ""
     files: list[str] = dataclasses.field(default_factory=list)
     samples: int = 0
     sizes: list[int] = dataclasses.field(default_factory=list)
     statistics: dict[str, Any] = dataclasses.field(default_factory=dict)
     complete: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sizes and len(self.sizes) != len(self.files) or min(self.sizes, default=0) < 0:
+            raise ValueError(f"Expected a size of each file. Received: {self.sizes}.")
+        for counts in (*([self.statistics] if self.statistics else []), *self.finished.values()):
+            Statistics.of(counts)
+        if self.samples != self.statistics.get("examples", 0):
+            raise ValueError(f"Expected as many samples as were counted. Received: {self.samples}.")
 
     def begin(self, group: str, paths: Sequence[str]) -> None:
         """Turns to a group, of which nothing is there yet."""
@@ -79,11 +87,10 @@ def discard(job: Job) -> int:
 def resume(job: Job, report: Callable[[str], None]) -> Journal:
     """Returns the journal to go on with; a new one where there is none, or it does not fit."""
     try:
-        text = journal_path(job).read_text(encoding="utf-8")
-        journal = Journal(**json.loads(text))
+        journal = schema.read(journal_path(job), Journal)
     except FileNotFoundError:
         journal, reason = Journal(), ""
-    except (OSError, ValueError, TypeError):
+    except (OSError, schema.Malformed):
         journal, reason = Journal(), "their record cannot be read"
     else:
         reason = _misfit(journal, job)

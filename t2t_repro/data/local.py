@@ -51,7 +51,8 @@ class Local(Machine):
     def make(self, job: Job, files: Files, entry: Journal, track: Track) -> dict[str, Any]:
         if entry.group != files.name:
             entry.begin(files.name, files.paths)
-        statistics = blocks.Statistics(**entry.statistics)
+        counted = entry.statistics
+        statistics = blocks.Statistics.of(counted) if counted else blocks.Statistics()
         if not entry.complete:
             self._encode(job, files, entry, statistics, track)
         if statistics.examples:

@@ -1,12 +1,12 @@
 """The vocabulary in a data directory: may it be used, or made anew, and does it fit its text?"""
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from t2t_repro import schema
 from t2t_repro.data.blocks import SIDES
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -142,7 +142,7 @@ def _others(job: Job) -> list[str]:
     names, others = set(job.problem.vocab_files(job.data_dir)), []
     for path in sorted(pathlib.Path(job.data_dir).glob("datagen.*.json")):
         try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
+            summary = schema.read(path, dict[str, Any])
             if names.intersection(summary["vocab_files"]) and path != summary_path(
                 job.problem, job.data_dir
             ):

@@ -83,6 +83,12 @@ def translate_file(
             )
     reader = translator.reader
     with growing([target, json_file] if json_file else [target], job, report) as files:
+        if files.lines > total or files.lines and reader and not reader.reads(files.state):
+            raise UserError(
+                f"Expected the record of {os.fspath(target)} to be of the {total:,} lines of "
+                f"{source}. Received: {files.lines:,} lines done, {files.state!r}. Remove "
+                f"{os.fspath(target)}.incomplete.json; the same command then begins anew."
+            )
         if files.lines:
             report(f"Going on behind line {files.lines:,} of {total:,}")
             if reader:

@@ -7,6 +7,7 @@ that is true; whatever lies behind its counts is cut off.
 """
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import json
@@ -15,6 +16,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TextIO
 
+from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, behind_links, is_stream, naming, writing
 
@@ -134,15 +136,9 @@ class GrowingFiles:
             path.unlink(missing_ok=True)
 
     def _write_journal(self) -> None:
-        told = {
-            "job": self._job,
-            "lines": self.lines,
-            "bytes": self._sizes,
-            "state": self.state,
-            "whole": self._whole,
-        }
+        told = _Told(self._job, self.lines, self._sizes, self.state, self._whole)
         with writing(self.journal) as file:
-            json.dump(told, file, indent=1)
+            json.dump(dataclasses.asdict(told), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
 
@@ -151,19 +147,34 @@ class GrowingFiles:
         if not self.journal.exists():
             return "it has no journal" if max(map(_size, self.unfinished)) > 0 else ""
         try:
-            told = json.loads(self.journal.read_text(encoding="utf-8"))
-            job, lines, sizes, whole = (told[k] for k in ("job", "lines", "bytes", "whole"))
+            told = schema.read(self.journal, _Told)
+            job, sizes, whole = told.job, told.bytes, told.whole
             names = {name for name in {**job, **self._job} if job.get(name) != self._job.get(name)}
             if names:
                 return f"it was made with another {', '.join(sorted(names))}"
             pairs = zip(self.unfinished, self.paths, sizes, strict=True)
             if not all(_size(a) >= n or (whole and _size(b) == n) for a, b, n in pairs):
                 return "it has been cut"
-            self.lines, self.state = int(lines), told["state"]
-        except (ValueError, KeyError, TypeError, AttributeError):
+            self.lines, self.state = told.lines, told.state
+        except ValueError:
             return f"{self.journal.name} cannot be read"
         self._sizes, self._whole = sizes, whole
         return ""
+
+
+@dataclasses.dataclass
+class _Told:
+    """What the journal holds."""
+
+    job: dict[str, Any]
+    lines: int
+    bytes: list[int]
+    state: Any
+    whole: bool
+
+    def __post_init__(self) -> None:
+        if min([self.lines, *self.bytes]) < 0:
+            raise ValueError(f"Expected counts of at least 0. Received: {self}.")
 
 
 def _size(path: pathlib.Path) -> int:

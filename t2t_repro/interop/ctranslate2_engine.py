@@ -6,7 +6,6 @@ again here.
 """
 
 import hashlib
-import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_repro import schema
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
@@ -50,7 +50,7 @@ class CTranslate2Engine(Engine):
                 os.fspath(path), device="cpu", compute_type=compute_type, intra_threads=threads
             )
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
-            details = json.loads((path / DETAILS).read_text(encoding="utf-8"))
+            details = schema.read(path / DETAILS, dict[str, Any])
             self.learned_positions = details["positions"]
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
@@ -186,4 +186,4 @@ FORM: Form = _CTranslate2()
 
 def _vocabulary(path: pathlib.Path, side: str) -> list[str]:
     name = "shared" if (path / "shared_vocabulary.json").exists() else side
-    return json.loads((path / f"{name}_vocabulary.json").read_text(encoding="utf-8"))
+    return schema.read(path / f"{name}_vocabulary.json", list[str])

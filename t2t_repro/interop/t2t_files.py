@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
+from t2t_repro import schema
 from t2t_repro.config import HParams, field_named
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
@@ -41,9 +42,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
             default: all of them are named.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError(f"a {type(values).__name__}, not an object")
+        values = schema.read(path, dict[str, Any])
     except ValueError as error:
         raise UserError(
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."

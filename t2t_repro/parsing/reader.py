@@ -37,6 +37,16 @@ class TreeReader:
                 self.repairs[name] += number
         return str(tree)
 
+    def reads(self, counts: Any) -> bool:
+        """Whether `restore` can go on from what a file holds."""
+        if not isinstance(counts, dict) or counts.keys() != vars(self).keys():
+            return False
+        repairs = counts["repairs"]
+        if not isinstance(repairs, dict) or repairs.keys() != self.repairs.keys():
+            return False
+        numbers = (counts["sentences"], counts["repaired"], *repairs.values())
+        return all(type(number) is int for number in numbers)
+
     def restore(self, counts: dict[str, Any]) -> None:
         """Counts on from `counts`, which was another reader's `vars`."""
         vars(self).update(counts)

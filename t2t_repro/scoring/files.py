@@ -12,6 +12,8 @@ from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
 from t2t_repro.waiting import appearing
 
+_DIGITS = 18  # of a step, as much as 64 bits hold; a longer number in a name is none
+
 
 @dataclasses.dataclass(frozen=True)
 class StepFile:
@@ -42,7 +44,8 @@ def files_by_step(directory: Path) -> dict[int, StepFile]:
     found = {}
     for path in directory.iterdir() if directory.is_dir() else ():
         _, dash, step = path.name.rpartition("-")
-        if dash and step.isascii() and step.isdigit() and path.is_file():
+        number = dash and step.isascii() and step.isdigit() and len(step) <= _DIGITS
+        if number and path.is_file():
             found[int(step)] = StepFile(path, int(step))
     return found
 

@@ -1,14 +1,13 @@
 """A SavedModel of t2t-exporter, called from Python: texts in, translations and attention out."""
 
 import dataclasses
-import json
 import math
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_repro import quiet
+from t2t_repro import quiet, schema
 from t2t_repro.errors import UserError
 
 LONGEST_INPUT = 1024  # tokens that an export reads unless its decode hparams say otherwise
@@ -93,8 +92,8 @@ class ExportedModel:
         try:
             self._loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
             signatures = self._loaded.signatures
-            fixed = json.loads((folder / "decode_hparams.json").read_text(encoding="utf-8"))
-            hparams = json.loads((folder / "hparams.json").read_text(encoding="utf-8"))
+            fixed = schema.read(folder / "decode_hparams.json", dict[str, Any])
+            hparams = schema.read(folder / "hparams.json", dict[str, Any])
             # The name of the first signature is tensor2tensor's own in an export for its clients.
             self._text = signatures["text" if "text" in signatures else "serving_default"]
             self._with_alpha = signatures.get("translate")

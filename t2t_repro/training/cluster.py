@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from t2t_repro import schema
 from t2t_repro.errors import UserError
 
 VARIABLE = "TF_CONFIG"
@@ -55,8 +56,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster:
     if not text:
         return Cluster()
     try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
+        config: Any = schema.parse(text, object, VARIABLE)
+    except schema.Malformed as error:
         raise UserError(
             f"Expected JSON in the environment variable {VARIABLE}, such as {_EXAMPLE}. Received: "
             f"{text!r} ({error}). Correct it, or unset it to train on this host alone."

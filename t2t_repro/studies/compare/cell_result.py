@@ -7,12 +7,12 @@
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 
+from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, run_of
 
@@ -143,7 +143,7 @@ def load(output_dir: pathlib.Path, cell: Cell) -> CellResult:
 
     rates = [row["tokens_per_second"] for row in rows if row.get("tokens_per_second")]
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values = schema.read(path, dict[str, Any])
         return CellResult(
             **{
                 **values,
@@ -155,7 +155,7 @@ def load(output_dir: pathlib.Path, cell: Cell) -> CellResult:
             dev=curve("eval"),
             tokens_per_second=float(np.median(rates)) if rates else 0.0,
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"Expected {path} as t2t-compare wrote it. Received: {error!r}. Remove the file, and "
             "the same command writes it anew."

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
@@ -257,10 +257,7 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
 
 def _read(file: pathlib.Path) -> dict[str, Any]:
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError("no object")
-        return values
+        return schema.read(file, dict[str, Any])
     except ValueError as error:
         raise UserError(
             f"Expected {file} as t2t-compare wrote it. Received: {error}. Give another "

@@ -1,10 +1,10 @@
 """The scores of runs: what t2t-bleu and t2t-score-trees wrote about them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 
@@ -55,7 +55,7 @@ def read(text: str) -> list[RunScore]:
 
 def _read_file(run: RunDirectory, path: Path) -> RunScore:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = schema.read(path, dict[str, Any])
         bleu = values if "sacrebleu" in values else None
         f1 = values if "all" in values else None
         if bleu is not None:
