@@ -79,6 +79,7 @@ _MENDING = {
     errno.EPERM: "Expected permission: change it, or name another path.",
     errno.EROFS: "Expected a file system that can be written: name another path.",
     errno.ENOSPC: "Free some space, and give the same command again.",
+    errno.EFBIG: "Raise the limit of a file (ulimit -f), and give the same command again.",
     errno.EDQUOT: "Free some of your quota, and give the same command again.",
 }
 

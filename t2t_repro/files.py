@@ -10,12 +10,14 @@ import pathlib
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_repro.errors import UserError
 
 INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
+_TRIES, _PAUSE_S = 50, 0.1  # how long another process that writes the same file is waited for
 
 
 @contextlib.contextmanager
@@ -37,13 +39,15 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
-    try:
-        with naming(path), open(unfinished, mode, **text) as file:
-            yield file
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    os.replace(unfinished, path)
+    with _alone_at(unfinished, path, os.O_RDWR | os.O_CREAT) as handle:
+        try:
+            with naming(path), open(os.dup(handle), mode, **text) as file:
+                file.truncate(0)
+                yield file
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        os.replace(unfinished, path)
 
 
 def is_stream(path: str | os.PathLike) -> bool:
@@ -108,20 +112,54 @@ def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which gets the name `path` when the block ends.
 
     Raises:
-        UserError: as `check_new_folder`. If the block fails, nothing is left.
+        UserError: as `check_new_folder`, or if another process fills it.
+
+    If the block fails, nothing is left.
     """
     path = behind_links(path)
     check_new_folder(path)
     unfinished = path.with_name(path.name + INCOMPLETE)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        yield unfinished
-        if path.is_dir():
-            path.rmdir()
-        os.rename(unfinished, path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with _alone_at(unfinished, path, os.O_RDONLY):
+        try:
+            check_new_folder(path)  # another process may have filled it meanwhile
+            for remains in unfinished.iterdir():
+                shutil.rmtree(remains) if remains.is_dir() else remains.unlink()
+            yield unfinished
+            if path.is_dir():
+                path.rmdir()
+            os.rename(unfinished, path)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone_at(unfinished: pathlib.Path, path: pathlib.Path, flags: int) -> Iterator[int]:
+    """Opens a file, or a folder where `flags` do not create one, that no other process fills.
+
+    Raises:
+        UserError: if another process still does after some seconds.
+    """
+    for _ in range(_TRIES):
+        if not flags & os.O_CREAT:
+            unfinished.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            handle = os.open(unfinished, flags | os.O_CLOEXEC, 0o666)
+            stack.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_PAUSE_S)
+                continue
+            except OSError:  # a file system without locks
+                pass
+            # Otherwise it was another's, who has renamed it meanwhile.
+            if unfinished.exists() and os.path.samestat(os.fstat(handle), os.stat(unfinished)):
+                yield handle
+                return
+    raise UserError(
+        f"Expected no other process that writes {path}. Received: one at work. Wait for it or stop "
+        "it, or name another."
+    )
 
 
 def check_new_folder(path: pathlib.Path) -> None:
@@ -199,7 +237,7 @@ def locked(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) 
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                report(f"Waiting for another process that makes data in {folder}.")
+                report(f"Waiting for another process that writes to {folder}.")
                 fcntl.flock(handle, fcntl.LOCK_EX)
             except OSError:
                 continue

@@ -155,13 +155,13 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other trainers out of the run while the block runs; readers need no lock.
+        """Keeps other writers out of the run while the block runs; readers need no lock.
 
         The lock is the kernel's, on the file `trainer.lock`: it ends with the process, however
         that ends.
 
         Raises:
-            UserError: if another process trains here; it is named as far as it has said who it is.
+            UserError: if another process writes here; it is named as far as it has said who it is.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / _LOCK, "a+", encoding="utf-8") as file:
@@ -171,7 +171,7 @@ class RunDirectory:
                 file.seek(0)
                 holder = file.read().strip() or "a process that has just begun"
                 raise UserError(
-                    f"Expected no other trainer in {self.path}. Received: {holder} trains there. "
+                    f"Expected no other program at work in {self.path}. Received: {holder} is. "
                     "Wait for it or stop it, or give another --output_dir."
                 ) from error
             except OSError as error:

@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import subprocess
 import sys
 
@@ -106,7 +107,7 @@ def test_a_second_process_waits_until_the_first_is_gone(tmp_path):
 
         with files.locked([tmp_path / "..", tmp_path, tmp_path / "."], kill):
             assert first.wait() < 0
-    assert said == [f"Waiting for another process that makes data in {tmp_path}."]
+    assert said == [f"Waiting for another process that writes to {tmp_path}."]
     assert names(tmp_path) == []
 
 
@@ -194,3 +195,16 @@ def test_what_is_open_is_written_on(tmp_path):
     assert (tmp_path / "out").read_text() == "before\nx\nx\nx\nx\nafter\n"
     assert done.stderr == b"x\n" and names(tmp_path) == ["link", "out"]
     assert subprocess.run(command, capture_output=True).stdout == b"before\nx\nx\nx\nx\nafter\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_two_writers_of_one_name(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(files, "_PAUSE_S", 0.001)
+    path, opened = tmp_path / "name", files.writing if kind == "file" else files.writing_folder
+    message = f"Expected no other process that writes {path}. Received: one at work. Wait for it"
+    with opened(path) as first:
+        with pytest.raises(UserError, match=re.escape(message)), opened(path):
+            pass
+        first.write("first") if kind == "file" else (first / "file").write_text("first")
+    assert (path if kind == "file" else path / "file").read_text() == "first"
+    assert names(tmp_path) == ["name"]

@@ -176,8 +176,8 @@ def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
     first = subprocess.Popen(command, stdout=subprocess.PIPE)
     first.stdout.readline()
     message = (
-        f"Expected no other trainer in {run.path}. Received: process {first.pid} on "
-        f"{socket.gethostname()}, since .*Z trains there. Wait for it or stop it, or give another"
+        f"Expected no other program at work in {run.path}. Received: process {first.pid} on "
+        f"{socket.gethostname()}, since .*Z is. Wait for it or stop it, or give another"
     )
     with pytest.raises(UserError, match=message), run.locked():
         pytest.fail("the first holds it")

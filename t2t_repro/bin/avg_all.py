@@ -6,6 +6,7 @@ writes a run directory: decode with t2t-decoder --output_dir=t2t_runs/ende/avg. 
 ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 before it.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import time
@@ -87,16 +88,20 @@ def average_all(
             checkpoints.verify(path)
             yield path
 
-    def counted() -> Iterator[pathlib.Path]:
-        for path in list(found())[-n:] if request.last_only else found():
-            seen.append(path)
-            yield path
+    with contextlib.ExitStack() as stack:
 
-    for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
-        if not written:
-            run.copy_description(out)
-        written.append(path)
-        say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
+        def counted() -> Iterator[pathlib.Path]:
+            for path in list(found())[-n:] if request.last_only else found():
+                seen.append(path)
+                if len(seen) == n:  # the first time that something is written
+                    stack.enter_context(out.locked())
+                yield path
+
+        for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
+            if not written:
+                run.copy_description(out)
+            written.append(path)
+            say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:
         raise UserError(
             f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: {len(seen)}"

@@ -24,6 +24,7 @@ from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import STORAGES, Served
+from t2t_repro.interop.system_errors import system_errors
 from t2t_repro.runs import TrainedRun
 
 # Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
@@ -75,7 +76,7 @@ def export(
     kept = tf.Module(name="translator")
     kept.weights = served.weights
     kept.resources = [*served.source.resources, *served.target.resources]
-    with writing_folder(path) as unfinished:
+    with writing_folder(path) as unfinished, system_errors(path):
         tf.saved_model.save(kept, os.fspath(unfinished), signatures)
         for file in vocabularies:
             shutil.copy(file, unfinished)

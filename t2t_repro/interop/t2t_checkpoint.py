@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.interop.system_errors import system_errors
 
 STEP = "global_step"
 # What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.
@@ -152,12 +153,13 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
     folder.mkdir(parents=True, exist_ok=True)
     prefix = folder / f"model.ckpt-{step}"
     names = sorted(arrays)
-    tf.raw_ops.SaveV2(
-        prefix=os.fspath(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[tf.constant(arrays[name]) for name in names],
-    )
+    with system_errors(folder):
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(prefix),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(arrays[name]) for name in names],
+        )
     keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
     lines = (f'{key}: "{prefix.name}"\n' for key in keys)
     write_text_atomic(folder / "checkpoint", "".join(lines))

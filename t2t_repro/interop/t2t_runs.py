@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_repro import __version__, registry
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.interop import (
     t2t_checkpoint,
     t2t_files,
@@ -107,8 +107,13 @@ def import_checkpoint(
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(resolved))
         t2t_optimizer.load(model, source)
-    run.begin(config, command, [os.path.join(where, name) for name in problem.vocab_files(where)])
-    written = checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=source.step()))
+    with run.locked():
+        _check_free(run, source.step())  # another process may have imported it meanwhile
+        run.begin(
+            config, command, [os.path.join(where, name) for name in problem.vocab_files(where)]
+        )
+        saved = checkpoints.State(step=source.step())
+        written = checkpoints.save(run.checkpoints_dir, model, saved)
     state = "optimizer state and all" if with_optimizer else "without optimizer state"
     say(
         f"Imported {source.prefix} (step {source.step()}, {len(shapes)} variables, {state}) "
@@ -218,12 +223,14 @@ def export_checkpoint(
     arrays[t2t_checkpoint.STEP] = np.array(state.step, "int64")
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
-    # First, so that after a kill the folder is known for an export that may be written again.
-    write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
-    prefix = t2t_checkpoint.write(target, state.step, arrays)
-    for file in run.vocabulary_files:
-        shutil.copyfile(file, target / file.name)
-    write_text_atomic(target / "hparams.json", hparams)
+    target.mkdir(parents=True, exist_ok=True)
+    with locked([target], say):
+        # First, so that after a kill the folder is known for an export that may be written again.
+        write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
+        prefix = t2t_checkpoint.write(target, state.step, arrays)
+        for file in run.vocabulary_files:
+            shutil.copyfile(file, target / file.name)
+        write_text_atomic(target / "hparams.json", hparams)
     own = [file.name for file in run.vocabulary_files]
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")

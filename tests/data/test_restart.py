@@ -253,5 +253,5 @@ def test_a_second_process_waits_for_the_first(raw, whole, tmp_path, shared):
 
         generate.generate_data(job(raw, data), report=kill)
     folder = {"data": data, "raw": raw}[shared]
-    assert said[0] == f"Waiting for another process that makes data in {folder}."
+    assert said[0] == f"Waiting for another process that writes to {folder}."
     assert contents(data) == whole

@@ -8,6 +8,7 @@ import sys
 import traceback
 
 import pytest
+import small_jobs
 
 from t2t_repro import registry, user_code
 
@@ -148,3 +149,40 @@ def datagen_flags(tmp_path):
         *("--problem=user_case", "--num_concurrent_processes=1", f"--t2t_usr_dir={folder}"),
         *(f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path / 'raw'}"),
     ]
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory) -> pathlib.Path:
+    """What the programs of `small_jobs` read."""
+    folder = tmp_path_factory.mktemp("prepared")
+    small_jobs.prepare(folder)
+    return folder
+
+
+def used(folder: pathlib.Path) -> int:
+    """Returns the bytes of the pages that a folder's files take."""
+    return sum(-(-path.stat().st_size // 4096) * 4096 for path in folder.rglob("*"))
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """What a program left: the digests of its files, and their bytes."""
+
+    files: dict[str, str]
+    bytes: int
+
+
+@pytest.fixture(scope="session")
+def straight(prepared, tmp_path_factory):
+    """Returns a function: straight(program) is what it leaves where nothing disturbs it."""
+    ends: dict[str, End] = {}
+
+    def end(program: str) -> End:
+        if program not in ends:
+            folder = tmp_path_factory.mktemp(f"straight-{program}")
+            process = small_jobs.start(program, prepared, folder / "to", folder / "log")
+            assert process.wait(300) == 0, process.said()
+            ends[program] = End(small_jobs.contents(folder / "to"), used(folder / "to"))
+        return ends[program]
+
+    return end
