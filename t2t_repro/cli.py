@@ -172,6 +172,7 @@ def _run(
             "the flags."
         )
     _check_numbers(args, own)
+    _check_text(args, own)
     quiet.tensorflow()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir
@@ -354,6 +355,19 @@ def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:
             raise UserError(f"Expected --{name} {expected}. Received: {fields.shown(value)}.")
         if isinstance(value, float) and math.isnan(value):
             raise UserError(f"Expected --{name} to be a number. Received: {value}.")
+
+
+def _check_text(args: flags.FlagValues, own: set[str]) -> None:
+    """Refuses names that are not UTF-8: TensorFlow and the JSON files of a run cannot hold them."""
+    values = {f"--{name}": args[name].value for name in sorted(own)}
+    if "data_dir" in own:  # a path from here on is written down as a whole
+        values["the working directory"] = os.getcwd()
+    for name, value in values.items():
+        if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise UserError(
+                f"Expected {name} to be text in UTF-8. Received: {value!a}. Rename the file or "
+                "folder, or name another."
+            )
 
 
 def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:

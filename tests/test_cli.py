@@ -212,3 +212,18 @@ def test_a_request_says_its_flags_once(capsys):
     said = capsys.readouterr().out
     assert "--days=INT\n      How long." in said and "--by=STRING ENUM" in said
     assert "--[no]alone\n      With nobody. (default: False)" in said
+
+
+def test_names_that_are_not_utf8(capsys, tmp_path, monkeypatch):
+    def define(f):
+        flags.DEFINE_string("data_dir", None, "A folder.", flag_values=f)
+
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    for argv, name in (([f"--data_dir={folder}"], "--data_dir"), ([], "the working directory")):
+        monkeypatch.chdir(tmp_path if argv else folder)
+        with pytest.raises(SystemExit) as stop:
+            cli.run("t2t-x", "", define, lambda args: pytest.fail("it ran"), argv)
+        assert stop.value.code == 2
+        error = capsys.readouterr().err
+        assert f"Expected {name} to be text in UTF-8. Received: '" in error and "udce9" in error
