@@ -1,7 +1,7 @@
 """Looks ahead before a run goes to work: says what it will take, and stops where it cannot end."""
 
 from t2t_repro.errors import UserError
-from t2t_repro.training import alternatives, forecast, machine, trial
+from t2t_repro.training import alternatives, estimate, machine, trial
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.request import TrainRequest
@@ -25,16 +25,16 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     """
     wishes = request.foresight
     assert wishes is not None
-    resumed = forecast.newest_step(request.run) > 0
+    resumed = estimate.newest_step(request.run) > 0
     if not where.cluster.is_chief:
         return None
     if resumed and not wishes.plan:
         print(f"Training on {machine.names(where)}.", flush=True)
         return None
     found = machine.examine(where, request.config.hparams.activation_dtype)
-    plan = forecast.of(request, found)
+    plan = estimate.of(request, found)
     if not plan.obstacles and plan.hours >= MEASURED_FROM and where.cluster.size == 1:
-        plan = forecast.measured(plan, _trial(request, plan))
+        plan = estimate.measured(plan, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not plan.obstacles:
         return plan
@@ -50,6 +50,6 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
 
 def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:
     print("Making a few steps, to see what one takes ...", flush=True)
-    shape = forecast.shape_of(request, plan.data)
+    shape = estimate.shape_of(request, plan.data)
     how = (request.worker_gpu, request.threads)
     return trial.run(request.config.hparams, plan.vocabulary, shape, *how)

@@ -11,7 +11,7 @@ from t2t_repro import cli, registry
 from t2t_repro.bin import trainer
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import devices, experiment, forecast, machine, outlook
+from t2t_repro.training import devices, estimate, experiment, forecast, machine, outlook
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.trial import Trial
@@ -51,7 +51,7 @@ def on(monkeypatch, tmp_path):
         monkeypatch.setattr(machine, "examine", lambda where, dtype: found)
         monkeypatch.setattr(machine, "names", lambda where: str(found))
         monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
-        monkeypatch.setattr(forecast.needs, "free", lambda path: (1, free))
+        monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))
         return begun
 
     return simulate
@@ -141,8 +141,8 @@ def prepared(tmp_path):
 def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     on, prepared, monkeypatch, capsys
 ):
-    shape = forecast.BatchShape(60, 28, 27)
-    monkeypatch.setattr(forecast, "shape_of", lambda request, data: shape)
+    shape = estimate.BatchShape(60, 28, 27)
+    monkeypatch.setattr(estimate, "shape_of", lambda request, data: shape)
     begun = on(EIGHT, Trial(0.4, 11 * GB))
     run("--hparams_set=transformer_big")
     ((request, where, plan),) = begun
@@ -235,7 +235,7 @@ def test_the_plan_in_the_run_is_its_first(on, tmp_path):
     assert values["machine"]["devices"][0] == {"name": "P100", "memory": 16 * GB}
     assert values["batch"]["papers_tokens"] == 25_000
     assert values["data"]["downloads"][0]["size"] == 657_632_379
-    forecast.write(directory, forecast.measured(plan, Trial(0.8, GB)))
+    forecast.write(directory, estimate.measured(plan, Trial(0.8, GB)))
     assert json.loads((directory.path / forecast.FILE).read_text()) == values
 
 
@@ -249,7 +249,7 @@ def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
 
 
 def test_needs_of_files_of_unknown_size():
-    archive = forecast.needs.RawFile("a.tgz", "http://a/a.tgz")
+    archive = estimate.needs.RawFile("a.tgz", "http://a/a.tgz")
     said = str(DataNeeds("d", "t", downloads=(archive,)))
     assert said == "to be made in d; 1 downloads into t, of unknown size (a.tgz)"
 

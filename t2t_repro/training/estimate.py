@@ -1,0 +1,219 @@
+"""Estimates what a training run will take, before anything of it is made.
+
+`of` counts; `measured` puts the time of a few real steps in the place of the counted one. How far a
+machine comes is in its matrix products: a step's FLOPs (models/flops.py) at a share of the rate at
+which the machine multiplies.
+"""
+
+import dataclasses
+import math
+
+from t2t_repro.data import needs, records
+from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data.needs import DataNeeds, size_text
+from t2t_repro.errors import UserError
+from t2t_repro.models import parameters
+from t2t_repro.models.flops import BatchShape, train_step_flop
+from t2t_repro.problem import Problem, Split, Text2TextProblem
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span
+from t2t_repro.training.machine import Machine
+from t2t_repro.training.request import TrainRequest
+from t2t_repro.training.trial import Trial
+
+MOST_HOURS = 14 * 24  # of what is begun without --yes
+LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
+_FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
+# The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
+_SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
+_GPU_SHARE = 0.35  # an assumption, until steps are measured
+_PROCESS = 700 << 20  # bytes of TensorFlow itself
+_FLOAT = 4  # bytes
+
+
+def of(request: TrainRequest, machine: Machine) -> Forecast:
+    """Returns what a run will take on a machine; nothing is made, and no step.
+
+    Args:
+        request: the run; its `job` says where the raw files are.
+        machine: as `machine.examine` finds it.
+
+    Raises:
+        UserError: if data are broken, or are not there and nothing makes them.
+    """
+    config, plan, problem = request.config, request.plan, request.problem
+    hparams = config.hparams
+    job = request.job
+    if job is None:
+        records.find_shards(problem, Split.TRAIN, config.data_dir)
+        data = needs.of(problem, config.data_dir, None)
+    else:
+        data = needs.of(problem, config.data_dir, job.tmp_dir, job.options)
+    vocabulary = _vocabulary(problem, config.data_dir)
+    shape = shape_of(request, data)
+    count = parameters.count(hparams, *vocabulary).total
+    flop = machine.replicas * train_step_flop(hparams, shape, vocabulary[1])
+    share = _GPU_SHARE if machine.kind == "GPU" else share_of(hparams.hidden_size)
+    seconds = flop / machine.replicas / (machine.rate_of_a_replica * share)
+    steps = max(0, plan.train_steps - newest_step(request.run))
+    checkpoint = _FLOAT * count * parameters.copies(hparams)
+    forecast = Forecast(
+        hparams_set=config.hparams_set,
+        problem=config.problem,
+        run=str(request.run.path),
+        data=data,
+        parameters=count,
+        vocabulary=vocabulary,
+        batch=Batch(
+            size=hparams.batch_size,
+            unit="sentences" if hparams.use_fixed_batch_size else "tokens",
+            replicas=machine.replicas,
+            accumulated=hparams.optimizer_multistep_accumulate_steps or 1,
+        ),
+        machine=machine,
+        memory=_memory(request, shape, vocabulary, count, machine),
+        steps=steps,
+        flop=flop,
+        step_seconds=seconds,
+        how=f"by {flop / 1e12:,.3g} TFLOP a step at {share:.2f} of the {machine.rate / 1e9:,.0f} "
+        f"GFLOP/s of {'each' if machine.kind == 'GPU' else 'its'} matrix products, measured now",
+        checkpoint=checkpoint,
+        checkpoints=_kept(request, steps * seconds / 3600),
+        disk_free=needs.free(request.run.path)[1],
+    )
+    return dataclasses.replace(forecast, obstacles=_obstacles(forecast))
+
+
+def measured(forecast: Forecast, trial: Trial) -> Forecast:
+    """Returns the forecast with what a trial has measured in the place of what was estimated."""
+    if trial.failure:
+        why = Obstacle("step", f"a step was tried, and did not come to an end: {trial.failure}")
+        return dataclasses.replace(forecast, obstacles=(*forecast.obstacles, why))
+    changed = dataclasses.replace(
+        forecast,
+        step_seconds=trial.step_seconds,
+        memory=trial.memory,
+        how="by steps that were made now",
+        is_measured=True,
+    )
+    return dataclasses.replace(changed, obstacles=_obstacles(changed))
+
+
+def newest_step(run: RunDirectory) -> int:
+    """Returns the step of the newest checkpoint by its name; 0: there is none."""
+    names = (path.name.removeprefix("ckpt-") for path in run.checkpoints_dir.glob("ckpt-*"))
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def share_of(width: int) -> float:
+    """Returns which share of a CPU's products a step of a model so wide reaches."""
+    widths = list(_SHARES)
+    if width <= widths[0]:
+        return _SHARES[widths[0]] * width / widths[0]
+    for low, high in zip(widths, widths[1:], strict=False):
+        if width <= high:
+            part = math.log(width / low) / math.log(high / low)
+            return _SHARES[low] + part * (_SHARES[high] - _SHARES[low])
+    return _SHARES[widths[-1]]
+
+
+def shape_of(request: TrainRequest, data: DataNeeds) -> BatchShape:
+    """Returns the mean batch of one device: by the data, or as WMT's where they are not there."""
+    hparams, problem = request.config.hparams, request.problem
+    if data.are_there:
+        from t2t_repro.data.pipeline import describe
+
+        where = (hparams, request.config.data_dir)
+        found = describe(problem, Split.TRAIN, *where, training=True)
+        if found.kept and found.batches:
+            room = found.kept * (1 - found.padding)
+            sentences = found.kept / found.batches
+            return BatchShape(sentences, found.inputs_tokens / room, found.targets_tokens / room)
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
+    length = min(LENGTH, problem.packed_length or hparams.max_length or LENGTH)
+    bucket = sum(length >= boundary for boundary in scheme["boundaries"])
+    if hparams.use_fixed_batch_size:
+        return BatchShape(scheme["batch_sizes"][bucket], length, length)
+    return BatchShape.of_tokens(max(1.0, _FULL * hparams.batch_size), length)
+
+
+def _vocabulary(problem: Problem, data_dir: str) -> tuple[int, int]:
+    """Returns the symbols of both sides, from the files or as many as the problem will make."""
+    try:
+        return problem.inputs_vocab_size(data_dir), problem.targets_vocab_size(data_dir)
+    except UserError:
+        size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
+        sides = size, getattr(problem, "approx_targets_vocab_size", size)
+        return sides[::-1] if problem.was_reversed else sides
+
+
+def _memory(
+    request: TrainRequest,
+    shape: BatchShape,
+    vocabulary: tuple[int, int],
+    count: int,
+    machine: Machine,
+) -> int:
+    """Returns about what training holds: weights, slots and gradients, and activations."""
+    hparams = request.config.hparams
+    depth, filters, heads = hparams.hidden_size, hparams.filter_size, hparams.num_heads
+    source, target = shape.source_tokens, shape.target_tokens
+    own = heads * shape.source_length * 3
+    encoder = hparams.encoder_layers * source * (10 * depth + 2 * filters + own)
+    crossed = heads * (shape.source_length + shape.target_length) * 3
+    decoder = hparams.decoder_layers * target * (16 * depth + 2 * filters + crossed)
+    held = encoder + decoder + 2 * target * vocabulary[1]
+    weights = count * (1 + parameters.copies(hparams))
+    parts = 1 if machine.kind == "GPU" else machine.replicas
+    process = 0 if machine.kind == "GPU" else _PROCESS
+    return round(_FLOAT * parts * (held + weights) + process)
+
+
+def _kept(request: TrainRequest, hours: float) -> int:
+    """Returns how many checkpoints will lie on the disk at once, with the one being written."""
+    plan = request.plan
+    each = plan.save_checkpoints_secs
+    every = plan.local_eval_frequency
+    saves = math.ceil(hours * 3600 / each if each else plan.train_steps / every)
+    newest = min(saves, plan.keep_checkpoint_max or saves)
+    lasting = int(hours / plan.keep_checkpoint_every_n_hours)
+    return max(1, newest + lasting + (newest < saves))
+
+
+def _obstacles(forecast: Forecast) -> tuple[Obstacle, ...]:
+    """Returns why a machine plainly cannot do it."""
+    found = []
+    data, machine = forecast.data, forecast.machine
+    if data.missing:
+        lacking = f"{data.tmp_dir} lacks {', '.join(data.missing)}, which cannot be downloaded"
+        found.append(Obstacle("data", lacking))
+    there = min((device.memory for device in machine.devices), default=0)
+    if there and forecast.memory > there:
+        needed = f"about {size_text(forecast.memory)} of memory are needed"
+        found.append(Obstacle("memory", f"{needed}, and {size_text(there)} are there"))
+    found += [Obstacle("disk", text) for text in _full_disks(forecast)]
+    if forecast.hours > MOST_HOURS:
+        found.append(Obstacle("time", f"it would take {span(forecast.hours)}"))
+    return tuple(found)
+
+
+def _full_disks(forecast: Forecast) -> list[str]:
+    """Returns which file systems have no room for data and checkpoints."""
+    data = forecast.data
+    wanted = {
+        data.tmp_dir: data.raw_disk,
+        data.data_dir: data.data_disk,
+        forecast.run: forecast.checkpoint * forecast.checkpoints,
+    }
+    systems: dict[int, tuple[int, int, list[str]]] = {}
+    for folder, size in wanted.items():
+        if size:
+            number, room = needs.free(folder)
+            before, _, folders = systems.get(number, (0, 0, []))
+            systems[number] = (before + size, room, [*folders, folder])
+    return [
+        f"about {size_text(size)} of disk are needed in {' and '.join(folders)}, and "
+        f"{size_text(room)} are free"
+        for size, room, folders in systems.values()
+        if size > room
+    ]
