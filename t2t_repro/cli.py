@@ -19,6 +19,7 @@ from t2t_repro import fields, quiet, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.requests import flags_of
+from t2t_repro.runs import trained_run
 from t2t_repro.training import signals
 
 Request = TypeVar("Request")
@@ -289,7 +290,9 @@ def define_vocabulary_flags(f: flags.FlagValues) -> None:
     """Defines the flags that say what vocabulary a problem's files are made with."""
     text = "About how many subwords to build; 0: as the problem says, else as the text supports."
     flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
-    for name in VOCABULARY_FLAGS[1:]:
+    text = "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with."
+    flags.DEFINE_string("vocab_from", None, text, flag_values=f)
+    for name in ("vocab", *_VOCABULARIES):
         side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
         text = f"A vocabulary of your own for {side}: T2T's subwords or a SentencePiece model. For "
         flags.DEFINE_string(name, None, f"{text}text2text_tmpdir.", flag_values=f)
@@ -302,10 +305,11 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
         UserError: if they contradict each other.
     """
     given = [name for name in VOCABULARY_FLAGS[1:] if args[name].value]
-    if given and given != ["vocab"] and given != list(_VOCABULARIES):
+    if given and given not in (["vocab"], ["vocab_from"], list(_VOCABULARIES)):
         received = " and ".join(f"--{name}" for name in given)
         raise UserError(
-            f"Expected --vocab alone, or --source_vocab and --target_vocab. Received: {received}."
+            "Expected --vocab or --vocab_from alone, or --source_vocab and --target_vocab. "
+            f"Received: {received}."
         )
     if given and args.vocab_size:
         raise UserError(
@@ -313,12 +317,14 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
             "out."
         )
     files = {side: args[name].value or args.vocab for name, side in _VOCABULARIES.items()}
+    if args.vocab_from:
+        files = trained_run(args.vocab_from).vocabularies
     paths = {side: os.path.expanduser(path) for side, path in files.items() if path}
     return {"vocab_size": args.vocab_size, "vocabularies": paths}
 
 
 _VOCABULARIES = {"source_vocab": "inputs", "target_vocab": "targets"}
-VOCABULARY_FLAGS = ("vocab_size", "vocab", *_VOCABULARIES)
+VOCABULARY_FLAGS = ("vocab_size", "vocab", "vocab_from", *_VOCABULARIES)
 
 
 _RAW_FILE_FLAGS = {

@@ -133,6 +133,20 @@ class TrainedRun:
         folder = self.vocabulary_dir
         return [pathlib.Path(folder, name) for name in self.problem.vocab_files(folder)]
 
+    @property
+    def vocabularies(self) -> dict[str, str]:
+        """The vocabulary as another problem may take it: {"inputs": path, "targets": path}.
+
+        Raises:
+            UserError: if the problem needs none.
+        """
+        if not (files := self.vocabulary_files):
+            raise UserError(
+                f"Expected a run with a vocabulary. Received: {self.path}, of "
+                f"{self.config.problem}, which has none. Name another, or none."
+            )
+        return {"inputs": os.fspath(files[0]), "targets": os.fspath(files[-1])}
+
     @functools.cached_property
     def encoders(self) -> dict[str, Any]:
         """The problem's encoders: {"inputs": TextEncoder, "targets": TextEncoder}."""

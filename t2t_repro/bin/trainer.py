@@ -108,6 +108,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("intra_op_parallelism_threads", 0, text, 0, 2**15)
     text = "A run or checkpoint whose weights a new run begins with."
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
+    text = "Take what fits of it, of another depth, problem or vocabulary too, and say what it is."
+    boolean("warm_start_partial", text)
     text = "At the end average and choose beams and alpha on dev, as t2t-finish: into RUN/finished."
     boolean("finish", text)
     boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
@@ -165,6 +167,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     problem = registry.get_problem(values["problem"])
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
+    cli.check_needs(args, {"warm_start_partial": "warm_start_from"})
     options = cli.raw_file_options(args)
     if options and not values["generate_data"]:
         raise UserError(
@@ -172,7 +175,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             "whose files are there already. Add it, or leave the other out."
         )
     vocabulary = cli.vocabulary_options(args)
-    flags_of_it = ("vocab_size", "vocab", "source_vocab", "target_vocab")
+    flags_of_it = ("vocab_size", "vocab", "vocab_from", "source_vocab", "target_vocab")
     cli.check_needs(args, dict.fromkeys(flags_of_it, "generate_data"))
     job, make_data = None, None
     if values["generate_data"]:
@@ -213,6 +216,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         worker_gpu=values["worker_gpu"],
         threads=tuple(values[f"{kind}_op_parallelism_threads"] for kind in ("inter", "intra")),
         warm_start_from=values["warm_start_from"],
+        warm_start_partial=values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
         generate=make_data,
         job=job,

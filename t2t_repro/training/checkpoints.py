@@ -317,8 +317,13 @@ def _assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Pa
         variable.assign(values[name])
 
 
-def check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path) -> None:
-    """Raises a UserError that lists every name or shape in which `values` differs."""
+def check(
+    shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
+) -> None:
+    """Raises a UserError that lists every name or shape in which `values` differs.
+
+    `else_` is a sentence about what else can be done.
+    """
     faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
     faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
     faults += [
@@ -331,7 +336,7 @@ def check(shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib
         raise UserError(
             f"Expected the weights of this model in {path}. Received: "
             f"{'; '.join(faults[:_SHOWN])}{more}. "
-            "Use the hparams and the vocabulary with which it was trained."
+            f"Use the hparams and the vocabulary with which it was trained{else_}."
         )
 
 

@@ -17,7 +17,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.models.build import transformer_for
 from t2t_repro.problem import Problem, Split
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import (
     batch_size,
     checkpoints,
@@ -28,6 +28,7 @@ from t2t_repro.training import (
     machine,
     optimizers,
     outlook,
+    warm_start,
 )
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
@@ -38,6 +39,7 @@ from t2t_repro.training.request import TRY_BATCH_SIZE, DecodedBleu, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU
 from t2t_repro.training.summaries import Summaries
 from t2t_repro.training.trainer import Trainer
+from t2t_repro.training.warm_start import WarmStart
 
 
 def run(request: TrainRequest) -> dict[str, Any]:
@@ -137,14 +139,15 @@ class Experiment:
         if is_chief:
             log = make_log(run, plan, writer)
         self._check(with_evaluation)
-        if is_chief:
-            self._warm_start(model, log)
+        taken = self._warm_start(model, log) if is_chief else None
         evaluator = Evaluator(model, self._problem.eval_metrics())
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
         bleu = self._bleu(model, log) if with_evaluation and is_chief else None
         evaluate = functools.partial(self._evaluate, evaluator, bleu, log)
         with run.locked() if is_chief else contextlib.nullcontext():
             self._begin(log, writer)
+            if taken:
+                taken.write(run)
             trainer = Trainer(
                 model,
                 self._training_data,
@@ -187,19 +190,24 @@ class Experiment:
             start=start,
         )
 
-    def _warm_start(self, model: keras.Model, log: TrainingLog) -> None:
+    def _warm_start(self, model: keras.Model, log: TrainingLog) -> WarmStart | None:
         """Begins a run that has no checkpoint yet with the weights of another, if one is named.
 
+        Returns:
+            What was taken; None: nothing.
+
         Raises:
-            UserError: if they are of another model (all that differs is listed) or vocabulary.
+            UserError: as `warm_start.begin`.
         """
-        source = self._request.warm_start_from
-        if not source or checkpoints.list_checkpoints(self._request.run.checkpoints_dir):
-            return
-        path = checkpoints.find(source)
-        RunDirectory(path.parents[1]).check_vocabularies(self._vocabularies())
-        state = checkpoints.load_weights(model, path)
-        log.say(f"Weights from {path} (its step {state.step}).")
+        request = self._request
+        if not request.warm_start_from or checkpoints.list_checkpoints(request.run.checkpoints_dir):
+            return None
+        where = self._problem, self._config.data_dir
+        source, partial = request.warm_start_from, request.warm_start_partial
+        taken = warm_start.begin(model, *where, source, partial)
+        for line in taken.lines():
+            log.say(line)
+        return taken
 
     def _vocabularies(self) -> list[str]:
         return [

@@ -107,6 +107,7 @@ class TrainRequest:
         worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
         threads: TensorFlow's among operations, and in an operation; 0: its own.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
+        warm_start_partial: take of it what fits; else all must.
         command: the command line, kept in the run directory.
         generate: makes the data first; None: they are there.
         job: what `generate` makes; None: nothing.
@@ -131,6 +132,7 @@ class TrainRequest:
     worker_gpu: int | None = None
     threads: tuple[int, int] = (0, 0)
     warm_start_from: str | None = None
+    warm_start_partial: bool = False
     command: Sequence[str] = ()
     generate: Callable[[], None] | None = None
     job: Job | None = None

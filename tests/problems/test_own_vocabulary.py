@@ -1,5 +1,6 @@
 """text2text_tmpdir with vocabularies of the user's."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 from tests.text.pieces import train
@@ -118,6 +119,8 @@ def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path
         ([f"--vocab={raw}/odd.subwords"], "Expected a subword vocabulary"),
         ([f"--source_vocab={one}"], "or --source_vocab and --target_vocab. Received: --source_v"),
         ([f"--vocab={one}", f"--target_vocab={two}"], "Received: --vocab and --target_vocab."),
+        ([f"--vocab={one}", f"--vocab_from={raw}"], "Received: --vocab and --vocab_from."),
+        ([f"--vocab_from={raw}"], "Expected a run directory with run.json"),
         ([f"--vocab={one}", "--vocab_size=9"], "Expected --vocab_size, or --vocab, which has a"),
         ([f"--vocab={one}", "--t2t_exact"], "Expected --t2t_exact or a vocabulary"),
         ([f"--vocab={one}", f"--problem={NAME}_tokens"], "with --problem=text2text_tmpdir. Rec"),
@@ -164,3 +167,29 @@ def test_a_run_refuses_data_with_a_vocabulary_of_another_kind(raw, tmp_path):
     (tmp_path / "run" / OWN).write_text("'a'\n")
     with pytest.raises(UserError, match=f"of another kind, for the run has {OWN}"):
         RunDirectory(tmp_path / "run").check_vocabularies([tmp_path / "data" / SHARED])
+
+
+def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
+    make(raw, tmp_path / "first", "one.model", "mine.subwords")
+    files = [str(path) for path in (tmp_path / "first").glob("vocab.*")]
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test"),
+        problem=NAME,
+        data_dir=str(tmp_path / "first"),
+        version="0",
+    )
+    RunDirectory(tmp_path / "run").begin(config, [], files)
+    argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
+    argv += [f"--vocab_from={tmp_path}/run", "--nocheck_data", "--num_shards=1"]
+    cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
+    assert vocabularies(tmp_path / "data") == {pathlib.Path(name).name for name in files}
+    for file in files:
+        copy = tmp_path / "data" / pathlib.Path(file).name
+        assert copy.read_bytes() == pathlib.Path(file).read_bytes()
+    plain = dataclasses.replace(config, problem="algorithmic_reverse_binary40_test")
+    RunDirectory(tmp_path / "plain").begin(plain, [], [])
+    with pytest.raises(SystemExit):
+        argv[-3] = f"--vocab_from={tmp_path}/plain"
+        cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
+    assert "Expected a run with a vocabulary. Received: " in capsys.readouterr().err

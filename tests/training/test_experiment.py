@@ -242,9 +242,7 @@ def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
         np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
 
 
-def test_a_warm_start_from_another_model_or_vocabulary_leaves_nothing_behind(
-    make, tmp_path, monkeypatch
-):
+def test_a_warm_start_from_another_model_leaves_nothing_behind_and_in_part_a_table(make):
     first = make(run="first", steps=1)
     Experiment(first).train()
     options = {"warm_start_from": str(first.run.path)}
@@ -252,13 +250,9 @@ def test_a_warm_start_from_another_model_or_vocabulary_leaves_nothing_behind(
     with pytest.raises(UserError, match=r"missing decoder/layer_1/.*ckpt-1|ckpt-1.*missing .*lay"):
         Experiment(second).train()
     assert not second.run.path.exists()
-    (tmp_path / "vocab").write_text("a\nb\n")
-    (first.run.path / "vocab").write_text("a\nc\n")
-    third = make(run="third", **options)
-    model = build_model(third.config, third.problem)
-    monkeypatch.setattr(Experiment, "_vocabularies", lambda self: [tmp_path / "vocab"])
-    with pytest.raises(UserError, match="be the vocabulary of the run .*line 2: 'c' became 'b'"):
-        Experiment(third)._warm_start(model, None)
+    Experiment(dataclasses.replace(second, warm_start_partial=True)).train()
+    table = json.loads((second.run.path / "warm-start.json").read_text())
+    assert table["step"] == 1 and {row["what"] for row in table["rows"]} == {"taken", "new"}
 
 
 def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):

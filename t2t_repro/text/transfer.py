@@ -1,0 +1,48 @@
+"""From one vocabulary to another: which ids of a parent's each id of a new vocabulary is made of.
+
+A piece that both have is the parent's. One that is new is cut into the parent's pieces, as the
+parent would have read it; the mean of their rows is where its own row begins (Gee et al. 2022,
+"Fast Vocabulary Transfer for Language Model Compression").
+"""
+
+from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, TextEncoder
+from t2t_repro.text.escaping import escape_character
+from t2t_repro.text.subword import SubwordTextEncoder
+
+
+def pieces_of(encoder: TextEncoder) -> list[str]:
+    """Returns the piece of each id."""
+    return encoder.decode_list(range(encoder.vocab_size))
+
+
+def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:
+    """Returns, for each id of `mine`, the ids of `parent` whose pieces make its piece.
+
+    One id: the parent has the piece. None: nothing of it is known, or the two are of different
+    kinds, whose pieces mean different things.
+    """
+    reserved = [[i] for i in range(NUM_RESERVED_TOKENS)]
+    own = pieces_of(mine)[NUM_RESERVED_TOKENS:]
+    if type(mine) is not type(parent):
+        return reserved + [[] for _ in own]
+    ids = {piece: i for i, piece in enumerate(pieces_of(parent)) if piece}
+    escapes = isinstance(parent, SubwordTextEncoder)
+    longest = max(map(len, ids), default=0)
+    return reserved + [_cut(piece, ids, longest, escapes) for piece in own]
+
+
+def _cut(piece: str, ids: dict[str, int], longest: int, escapes: bool) -> list[int]:
+    """Cuts into the longest pieces from left to right; spells what there is none for, or leaves it
+    out."""
+    found: list[int] = []
+    start = 0
+    while start < len(piece):
+        end = min(len(piece), start + longest)
+        while end > start and piece[start:end] not in ids:
+            end -= 1
+        if end > start:
+            found.append(ids[piece[start:end]])
+        elif escapes:
+            found += _cut(escape_character(piece[start]), ids, longest, escapes=False)
+        start = max(end, start + 1)
+    return found

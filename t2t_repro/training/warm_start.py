@@ -1,0 +1,217 @@
+"""A new run that begins with the weights of another: what is taken, and a table that says so.
+
+By default all is taken or the run is refused; a vocabulary may be the parent's with pieces behind.
+In part, variables of the same name and shape are taken, and of a table of embeddings the rows of
+the pieces that both vocabularies have.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import keras
+import numpy as np
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.problem import Problem
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.text import transfer
+from t2t_repro.training import checkpoints
+from t2t_repro.training.state import WEIGHTS
+
+FILE = "warm-start.json"  # in the run
+TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
+_SIDES = {"input_emb": "inputs", "shared_inputs": "inputs"}  # of the tables; the others: targets
+_TABLES = ("shared", "shared_inputs", "shared_targets", "input_emb", "target_emb", "softmax")
+_SHOWN = 8  # names that a line of the table lists
+_PARTIAL = "--warm_start_partial takes what fits"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What became of a variable.
+
+    Attributes:
+        name: as in the checkpoint.
+        what: TAKEN, RESIZED, NEW or LEFT_OUT (the parent's alone).
+        shape: in the new run, or in the parent where it is left out.
+        parent_shape: in the parent; None: it has none.
+        rows: of a table of embeddings that is RESIZED: how many are "taken", "made" of the
+            parent's by their mean, and "new".
+    """
+
+    name: str
+    what: str
+    shape: tuple[int, ...]
+    parent_shape: tuple[int, ...] | None = None
+    rows: dict[str, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return int(np.prod(self.shape))
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """Where a run's first weights come from.
+
+    Attributes:
+        checkpoint: the parent's.
+        step: the parent's there.
+        rows: one for each variable.
+    """
+
+    checkpoint: str
+    step: int
+    rows: tuple[Row, ...]
+
+    def lines(self) -> list[str]:
+        """Returns the table: one line for each kind of `Row` that there is."""
+        lines = [f"Weights from {self.checkpoint} (its step {self.step})."]
+        if {row.what for row in self.rows} == {TAKEN}:
+            return lines
+        for what in (TAKEN, RESIZED, NEW, LEFT_OUT):
+            rows = [row for row in self.rows if row.what == what]
+            if rows:
+                said = (
+                    f"  {what:8} {len(rows):5,} variables {sum(r.size for r in rows):13,} numbers"
+                )
+                lines.append(said if what == TAKEN else f"{said}  {_described(rows)}")
+        return lines
+
+    def write(self, run: RunDirectory) -> None:
+        """Writes warm-start.json into a run."""
+        text = json.dumps(dataclasses.asdict(self), indent=1)
+        write_text_atomic(run.path / FILE, f"{text}\n")
+
+
+def begin(
+    model: keras.Model,
+    problem: Problem,
+    data_dir: str,
+    source: str | os.PathLike,
+    partial: bool = False,
+) -> WarmStart:
+    """Gives a new model the weights of another run.
+
+    Args:
+        model: built.
+        problem: what it is trained on.
+        data_dir: the folder of its vocabularies.
+        source: a run or one of its checkpoints.
+        partial: take what fits; else all must.
+
+    Raises:
+        UserError: if there is no checkpoint, it is of another model (all that differs is listed),
+            or the vocabularies differ, and `partial` does not allow it; or if nothing fits.
+    """
+    path = checkpoints.find(source)
+    parts = _parts(RunDirectory(path.parents[1]), problem, data_dir, partial)
+    named = checkpoints.named_weights(model)
+    arrays = checkpoints.read_arrays(path / WEIGHTS)
+    rows, values = [], {}
+    for name, variable in named.items():
+        shape, mine = tuple(variable.shape), np.array(variable)
+        theirs = arrays.get(name)
+        of = parts.get(_SIDES.get(name.partition("/")[0], "targets")) if _is_table(name) else None
+        there = None if theirs is None else theirs.shape
+        if theirs is not None and of is not None and shape[1:] == theirs.shape[1:]:
+            values[name], counted = _rows(mine, theirs, of)
+            rows.append(Row(name, RESIZED, shape, there, counted))
+        elif theirs is not None and shape == there and of is None:
+            values[name] = theirs
+            rows.append(Row(name, TAKEN, shape, there))
+        else:
+            rows.append(Row(name, NEW, shape, there))
+    rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
+    if not partial:
+        asked = {r.name: r.parent_shape if r.rows else r.shape for r in rows if r.what != LEFT_OUT}
+        checkpoints.check(asked, arrays, path, f"; {_PARTIAL}")
+    if not values:
+        raise UserError(
+            f"Expected weights of which some fit this model in {path}. Received: {len(arrays)} "
+            "variables of other names and shapes. Leave --warm_start_from out, or name another run."
+        )
+    for name, value in values.items():
+        named[name].assign(value)
+    state = checkpoints.read_state(path)
+    return WarmStart(os.fspath(path), state.step, tuple(rows))
+
+
+def _parts(
+    run: RunDirectory, problem: Problem, data_dir: str, partial: bool
+) -> dict[str, list[list[int]] | None]:
+    """Returns {side: `transfer.parts`} of the vocabularies that are not the parent's.
+
+    Raises:
+        UserError: unless `partial`, if one is another, and not the parent's with pieces behind.
+    """
+    if not run.exists():  # a folder of checkpoints, of which nothing is known
+        return {}
+    config = run.config()
+    parent = registry.get_problem(config.problem)
+    files = parent.vocab_files(run.path)
+    if not files:
+        return {}
+    whole = all((run.path / name).is_file() for name in files)
+    theirs = parent.feature_encoders(os.fspath(run.path) if whole else config.data_dir)
+    parts: dict[str, list[list[int]] | None] = {}
+    for side, mine in problem.feature_encoders(data_dir).items():
+        new, old = transfer.pieces_of(mine), transfer.pieces_of(theirs[side])
+        if type(mine) is type(theirs[side]) and new == old:
+            continue
+        if not partial and new[: len(old)] != old:
+            raise _another(run.path, side, new, old)
+        parts[side] = transfer.parts(mine, theirs[side])
+    return parts
+
+
+def _another(run: pathlib.Path, side: str, new: Sequence[str], old: Sequence[str]) -> UserError:
+    """Returns the error for a vocabulary that is not the parent's."""
+    both = len(set(new) & set(old))
+    return UserError(
+        f"Expected the vocabulary of the run {run}, for its weights belong to its {len(old):,} "
+        f"pieces. Received: another for {side}, of {len(new):,}, {both:,} of them the same. Make "
+        f"the data by t2t-datagen --vocab_from={run}; {_PARTIAL}."
+    )
+
+
+def _is_table(name: str) -> bool:
+    return name.partition("/")[0] in _TABLES
+
+
+def _rows(
+    mine: np.ndarray, theirs: np.ndarray, parts: Iterable[Sequence[int]]
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Returns a table whose rows are the parent's, or means of them, where there are some."""
+    counted: Counter[str] = Counter(taken=0, made=0)
+    table = mine.copy()
+    for i, ids in enumerate(parts):
+        if len(ids) == 1:
+            table[i] = theirs[ids[0]]
+        elif ids:
+            table[i] = theirs[list(ids)].astype("float32").mean(0).astype(table.dtype)
+        counted["taken" if len(ids) == 1 else "made" if ids else "new"] += 1
+    counted["new"] = len(table) - counted["taken"] - counted["made"]  # what pads it, too
+    return table, dict(counted)
+
+
+def _described(rows: Sequence[Row]) -> str:
+    """Returns which variables these are, by the layers that they belong to."""
+    if rows[0].what == RESIZED:
+        return "; ".join(
+            f"{r.name}: {c['taken']:,} rows taken, {c['made']:,} the mean of their parts, "
+            f"{c['new']:,} new"
+            for r in rows
+            if (c := r.rows)
+        )
+    layers = Counter("/".join(row.name.split("/")[:2]) for row in rows)
+    shown = [name for name, _ in list(layers.items())[:_SHOWN]]
+    more = f" and {len(layers) - _SHOWN} more" if len(layers) > _SHOWN else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,143 @@
+"""A run that begins with another's weights, all of them or what fits, and the table of it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.models.build import transformer_for
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.training import checkpoints, warm_start
+
+NAME = "text2text_tmpdir"
+PIECES = [*"<pad>_ <EOS>_ bad_ egg".split(), *"abcdefgh\\_u;0123456789"]
+
+
+def data(folder, pieces):
+    folder.mkdir(exist_ok=True)
+    path = folder / f"vocab.{NAME}.32768.subwords"
+    SubwordTextEncoder.from_subtokens(pieces).store_to_file(path)
+    return folder
+
+
+def model_of(folder, overrides=""):
+    hparams = registry.get_hparams("transformer_test", f"num_hidden_layers=1{overrides}")
+    problem = registry.get_problem(NAME)
+    return hparams, problem, transformer_for(problem, hparams, str(folder))
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """Returns the path and the weights of a run with one checkpoint."""
+    folder = data(tmp_path / "data", PIECES)
+    hparams, _, model = model_of(folder)
+    run = RunDirectory(tmp_path / "parent")
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=hparams,
+        problem=NAME,
+        data_dir=str(folder),
+        version="0",
+    )
+    run.begin(config, [], [str(path) for path in folder.iterdir()])
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=7))
+    return run.path, arrays_of(model)
+
+
+def arrays_of(model):
+    return {name: np.array(v) for name, v in checkpoints.named_weights(model).items()}
+
+
+def begun(parent, folder, overrides="", **options):
+    """Returns the weights before, those after, and the WarmStart by name."""
+    _, problem, model = model_of(folder, overrides)
+    before = arrays_of(model)
+    start = warm_start.begin(model, problem, str(folder), parent[0], **options)
+    return before, arrays_of(model), start
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_all_is_taken_from_the_same_model(parent, tmp_path, partial):
+    before, after, start = begun(parent, tmp_path / "data", partial=partial)
+    for name, value in parent[1].items():
+        np.testing.assert_array_equal(after[name], value, name)
+    assert start.lines() == [f"Weights from {parent[0]}/checkpoints/ckpt-7 (its step 7)."]
+    start.write(RunDirectory(tmp_path))
+    kept = json.loads((tmp_path / warm_start.FILE).read_text())
+    assert kept["step"] == 7 and {row["what"] for row in kept["rows"]} == {"taken"}
+    assert before.keys() == {row["name"] for row in kept["rows"]}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_rows_of_pieces_behind_the_parents_begin_as_the_mean_of_their_parts(
+    parent, tmp_path, shared
+):
+    folder = data(tmp_path / "more", [*PIECES, "egged_", "cabbage_"])
+    _, after, start = begun(parent, folder)
+    tables = [row for row in start.rows if row.what == warm_start.RESIZED]
+    for row in tables:
+        table, old = after[row.name], parent[1][row.name]
+        np.testing.assert_array_equal(table[: len(PIECES)], old)
+        ids = [PIECES.index(piece) for piece in ("egg", "e", "d", "_")]
+        np.testing.assert_allclose(table[len(PIECES)], old[ids].mean(0), rtol=1e-6)
+        assert row.rows == {"taken": len(PIECES), "made": 2, "new": 0}
+    assert tables and all(len(row.shape) == 2 for row in tables)
+    others = [row for row in start.rows if row not in tables]
+    assert {row.what for row in others} == {"taken"}
+    said = "\n".join(start.lines())
+    assert "26 rows taken, 2 the mean of their parts, 0 new" in said
+
+
+def test_another_vocabulary_is_refused_with_the_command_that_takes_the_parents(parent, tmp_path):
+    folder = data(tmp_path / "other", [*PIECES[:2], "egg", "cab_", *PIECES[4:]])
+    message = "for its weights belong to its 26 pieces. Received: another for inputs, of 26, 25 of"
+    with pytest.raises(UserError, match=f"{message}.*t2t-datagen --vocab_from=.*_partial takes"):
+        begun(parent, folder)
+    _, after, start = begun(parent, folder, partial=True)
+    (table, *_) = (row for row in start.rows if row.what == warm_start.RESIZED)
+    old, new = parent[1][table.name], after[table.name]
+    np.testing.assert_array_equal(new[2], old[PIECES.index("egg")])
+    np.testing.assert_allclose(new[3], old[[4 + 2, 4, 4 + 1, PIECES.index("_")]].mean(0), rtol=1e-6)
+    assert table.rows == {"taken": 25, "made": 1, "new": 0}
+
+
+def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_told(parent, tmp_path):
+    with pytest.raises(UserError, match="missing encoder/layer_1/.* --warm_start_partial takes"):
+        begun(parent, tmp_path / "data", ",num_encoder_layers=2")
+    changes = ",num_encoder_layers=2,filter_size=12"
+    before, after, start = begun(parent, tmp_path / "data", changes, partial=True)
+    of = {kind: {r.name for r in start.rows if r.what == kind} for kind in ("taken", "new")}
+    left = {row.name for row in start.rows if row.what == "left out"}
+    assert left == {
+        name
+        for name, value in parent[1].items()
+        if "ffn" in name
+        and "conv" in name
+        or "ffn" in name
+        and "dense" in name
+        and name not in of["taken"]
+    }
+    for name, value in after.items():
+        old = parent[1][name] if name in of["taken"] else before[name]
+        np.testing.assert_array_equal(value, old, name)
+    assert {name for name in after if "encoder/layer_1" in name} <= of["new"]
+    said = "\n".join(start.lines())
+    assert "new " in said and "encoder/layer_1" in said and "left out " in said
+    with pytest.raises(UserError, match="of which some fit this model .*Received: .* of other"):
+        begun(
+            parent, tmp_path / "data", ",hidden_size=24,filter_size=12,norm_type=none", partial=True
+        )
+
+
+def test_a_vocabulary_is_compared_by_its_pieces_whatever_its_file_is_called(parent, tmp_path):
+    hparams, _, model = model_of(tmp_path / "data")
+    config = RunDirectory(parent[0]).config()
+    run = dataclasses.replace(config, problem=f"{NAME}_rev")
+    other = RunDirectory(tmp_path / "reversed")
+    other.begin(run, [], [])
+    checkpoints.save(other.checkpoints_dir, model, checkpoints.State(step=3))
+    assert begun((other.path,), tmp_path / "data")[2].step == 3  # read where its data lie
