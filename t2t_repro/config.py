@@ -48,6 +48,7 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
+FREEZABLE = ("embeddings", "encoder", "decoder")
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
     "adam": "optimizer_adam_",
@@ -83,6 +84,17 @@ def _axes(last: int) -> fields.Rule:
             )
 
     return check
+
+
+def _parts(name: str, parts: str) -> None:
+    asked = [part.strip() for part in parts.split(",")] if parts else []
+    if set(asked) - set(FREEZABLE) or len(set(asked)) < len(asked):
+        raise UserError(
+            f"Expected {name} to be some of {', '.join(FREEZABLE)} with commas between. "
+            f"Received: {parts!r}."
+        )
+    if len(asked) == len(FREEZABLE):
+        raise UserError(f"Expected {name} to leave something to train. Received: all, {parts!r}.")
 
 
 def _above_zero(rate: str) -> ReadIf:
@@ -232,6 +244,8 @@ class HParams:
     optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0
     clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
     weight_decay: Annotated[float, least(0)] = 1e-6  # L2 of all but biases, in the gradient
+    # what training leaves as it is: embeddings (of positions too), encoder, decoder
+    freeze: Annotated[str, _parts] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
     learning_rate_constant: Annotated[float, least(0), _CONSTANT] = 1.0  # the factor "constant"
@@ -310,6 +324,11 @@ class HParams:
     def decoder_layers(self) -> int:
         """The number of decoder layers."""
         return self.num_decoder_layers or self.num_hidden_layers
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The parts that `freeze` names."""
+        return tuple(part.strip() for part in self.freeze.split(",") if part)
 
     @property
     def read_by_schedule(self) -> frozenset[str]:

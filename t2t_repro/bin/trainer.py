@@ -110,6 +110,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("warm_start_from", None, text, flag_values=f)
     text = "Take what fits of it, of another depth, problem or vocabulary too, and say what it is."
     boolean("warm_start_partial", text)
+    text = "Leave these as they are: some of embeddings, encoder, decoder (hparam freeze)."
+    flags.DEFINE_string("freeze", None, text, flag_values=f)
     text = "At the end average and choose beams and alpha on dev, as t2t-finish: into RUN/finished."
     boolean("finish", text)
     boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
@@ -162,6 +164,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, values["hparams"])
     changes = {"train_steps": values["train_steps"], "batch_size": values["try_batch_size"]}
+    changes["freeze"] = values["freeze"]
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)
     problem = registry.get_problem(values["problem"])

@@ -26,7 +26,9 @@ _BEFORE_1_15: dict[str, Any] = {
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
 # Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
-_NOT_IN_T2T = frozenset({"attention_score", "attention_block_length", "attention_chunk_size"})
+_NOT_IN_T2T = frozenset(
+    {"attention_score", "attention_block_length", "attention_chunk_size", "freeze"}
+)
 _BLOCK_LENGTH = 128  # of T2T's Transformer, which has no hparam for it
 
 

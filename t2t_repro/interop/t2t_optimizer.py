@@ -91,6 +91,11 @@ def _slot(owner: str, kind: str, number: int) -> str:
 
 def _kind(model: Transformer) -> str:
     """Returns how T2T calls the optimizer's slots; raises a UserError where it has no such one."""
+    if model.hparams.freeze:
+        raise UserError(
+            "Expected an optimizer that has slots for all variables, as tensor2tensor's. Received: "
+            f"freeze={model.hparams.freeze}. {_WITHOUT}"
+        )
     name = model.hparams.optimizer
     slots = KINDS[snake_case(name)].t2t_slots
     if not slots:

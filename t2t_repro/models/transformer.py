@@ -106,6 +106,10 @@ class Transformer(GuardedModel):
             *(self.targets_dropout, self.encoder, self.decoder),
         )
         build_all(parts, (None, None, self.hparams.hidden_size))
+        *embeddings, encoder, decoder = parts
+        of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
+        for layer in (x for name in self.hparams.frozen for x in of[name]):
+            layer.trainable = False
         self.built = True
 
     def call(self, batch, training=False, logits=True):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -140,6 +141,8 @@ class Experiment:
             log = make_log(run, plan, writer)
         self._check(with_evaluation)
         taken = self._warm_start(model, log) if is_chief else None
+        if config.hparams.freeze:
+            log.say(_what_is_trained(model))
         evaluator = Evaluator(model, self._problem.eval_metrics())
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
         bleu = self._bleu(model, log) if with_evaluation and is_chief else None
@@ -362,6 +365,14 @@ def evaluation_sample(problem: Problem, split: str, config: RunConfig, steps: in
     from t2t_repro.data.pipeline import describe_sample
 
     return describe_sample(problem, split, config.hparams, config.data_dir, steps)
+
+
+def _what_is_trained(model: keras.Model) -> str:
+    """Returns how many parameters a model trains, and which are frozen, in words."""
+    trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
+    frozen = sum(math.prod(variable.shape) for variable in model.weights) - trained
+    parts = " and ".join(model.hparams.frozen)
+    return f"{trained:,} parameters are trained, {frozen:,} are frozen: {parts}."
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:

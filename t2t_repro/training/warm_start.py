@@ -131,7 +131,8 @@ def begin(
             rows.append(Row(name, NEW, shape, there))
     rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
     if not partial:
-        asked = {r.name: r.parent_shape if r.rows else r.shape for r in rows if r.what != LEFT_OUT}
+        held = [r for r in rows if r.what != LEFT_OUT]
+        asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in held}
         checkpoints.check(asked, arrays, path, f"; {_PARTIAL}")
     if not values:
         raise UserError(

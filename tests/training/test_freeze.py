@@ -1,0 +1,89 @@
+"""What --freeze names stays bit-equal, and a frozen run resumes exactly."""
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.training import checkpoints, distribution, experiment, optimizers
+
+BATCH = {
+    "inputs": np.array([[3, 4, 5, 1], [6, 2, 1, 0]], "int32"),
+    "targets": np.array([[5, 4, 1], [7, 1, 0]], "int32"),
+}
+OF = {
+    "embeddings": ("shared", "input_emb", "target_emb", "softmax", "target_space", "inputs_pos"),
+    "encoder": ("encoder/",),
+    "decoder": ("decoder/",),
+}
+CHANGES = "num_hidden_layers=1,learning_rate_warmup_steps=1,pos=emb,max_length=9,freeze="
+
+
+def made(freeze, more=""):
+    hparams = registry.get_hparams("transformer_test", CHANGES + freeze + more)
+    model = Transformer.from_hparams(hparams, inputs_vocab_size=9, targets_vocab_size=9)
+    model.compile(optimizer=optimizers.from_hparams(hparams), run_eagerly=True)
+    return model
+
+
+def arrays(model):
+    return {name: np.array(value) for name, value in checkpoints.named_weights(model).items()}
+
+
+@pytest.mark.parametrize(
+    "freeze, more",
+    [
+        ("embeddings", ""),
+        ("encoder,embeddings", ",optimizer=adafactor"),
+        ("decoder", ",shared_embedding_and_softmax_weights=False"),
+        ("decoder,encoder", ""),
+    ],
+)
+def test_what_is_frozen_stays_bit_equal_and_all_else_learns(freeze, more):
+    model = made(freeze, more)
+    before, step = arrays(model), distribution.step_function(model)
+    for _ in range(3):
+        step(BATCH)
+    model.fit(BATCH, verbose=0) if not more else None
+    starts = tuple(start for part in freeze.split(",") for start in OF[part])
+    for name, value in arrays(model).items():
+        frozen = name.startswith(starts) or "embeddings" in freeze and "position" in name
+        assert np.array_equal(value, before[name]) == frozen, name
+    slots = {variable.path for variable in model.optimizer.variables}
+    assert not any("encoder" in path for path in slots) or "encoder" not in freeze
+    said = experiment._what_is_trained(model)
+    frozen = sum(
+        value.size for name, value in before.items() if np.array_equal(value, arrays(model)[name])
+    )
+    assert f" {frozen:,} are frozen: {' and '.join(freeze.split(','))}." in said
+
+
+def test_a_frozen_run_resumes_exactly(tmp_path):
+    model = made("embeddings,encoder")
+    step = distribution.step_function(model)
+    step(BATCH)
+    path = checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+    other = made("embeddings,encoder")
+    checkpoints.restore(other, path)
+    again = distribution.step_function(other)
+    assert [step(BATCH), step(BATCH)] == [again(BATCH), again(BATCH)]
+    for (name, value), other_value in zip(
+        arrays(model).items(), arrays(other).values(), strict=True
+    ):
+        np.testing.assert_array_equal(value, other_value, name)
+    with pytest.raises(UserError, match="optimizer/"):
+        checkpoints.restore(made(""), path)
+
+
+@pytest.mark.parametrize(
+    "freeze, message",
+    [
+        ("head", "to be some of embeddings, encoder, decoder with commas .* Received: 'head'"),
+        ("encoder,encoder", "Received: 'encoder,encoder'"),
+        ("embeddings,decoder,encoder", "to leave something to train. Received: all"),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused(freeze, message):
+    with pytest.raises(UserError, match=message):
+        registry.get_hparams("transformer_test", f"freeze={freeze}")
