@@ -9,6 +9,7 @@ import errno
 import io
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
@@ -18,57 +19,12 @@ from absl import flags
 from t2t_repro import fields, quiet, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
+from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 from t2t_repro.runs import trained_run
 from t2t_repro.training import signals
 
 Request = TypeVar("Request")
-
-# T2T flags that mean nothing here: what they are at rest, and why they are refused otherwise.
-_NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
-_NO_TUNE = "there is no hyperparameter search"
-_NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
-_NO_XLA = (
-    "XLA compiles each shape of a batch anew, and a step gets no faster under TensorFlow; with "
-    "KERAS_BACKEND=jax all steps are compiled"
-)
-INERT_FLAGS: dict[str, tuple[str, str]] = {
-    "model": ("transformer", "the only model is 'transformer'"),
-    "use_tpu": ("false", _NO_TPU),
-    "use_tpu_estimator": ("false", _NO_TPU),
-    "cloud_tpu_name": ("", _NO_TPU),
-    "tpu_num_shards": ("8", _NO_TPU),
-    "iterations_per_loop": ("100", _NO_TPU),
-    "cloud_mlengine": ("false", "there is no Cloud ML Engine launcher"),
-    "master": ("", _NO_PS),
-    "ps_gpu": ("0", _NO_PS),
-    "ps_job": ("/job:ps", _NO_PS),
-    "ps_replicas": ("0", _NO_PS),
-    "sync": ("false", _NO_PS),
-    "worker_job": ("/job:localhost", _NO_PS),
-    "worker_id": ("0", _NO_PS),
-    "worker_replicas": ("1", _NO_PS),
-    "std_server_protocol": ("grpc", _NO_PS),
-    "gpu_order": ("", "the order is that of CUDA_VISIBLE_DEVICES"),
-    "worker_gpu_memory_fraction": ("0.95", "memory grows as it is needed"),
-    "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
-    "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
-    "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
-    "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),
-    "hparams_range": ("", _NO_TUNE),
-    "autotune_objective": ("", _NO_TUNE),
-    "autotune_maximize": ("true", _NO_TUNE),
-    "autotune_max_trials": ("10", _NO_TUNE),
-    "autotune_parallel_trials": ("1", _NO_TUNE),
-    "profile": ("false", "use TensorBoard's profiler"),
-    "xla_compile": ("false", _NO_XLA),
-    "xla_jit_level": ("-1", _NO_XLA),
-    "gpu_automatic_mixed_precision": ("false", "set --hparams=activation_dtype=float16"),
-    "optionally_use_dist_strat": ("false", "--worker_gpu chooses it"),
-    "dbgprofile": ("false", "use TensorBoard's profiler"),
-    "tfdbg": ("false", "TensorFlow 2 has no tfdbg session"),
-    "log_device_placement": ("false", "use tf.debugging.set_log_device_placement"),
-}
 
 # What to do about an error of the system; the paths in it are those that flags name.
 _MENDING = {
@@ -397,6 +353,12 @@ def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
 
 
 def _one_line(error: Exception, own: set[str]) -> str:
+    """Returns what an error says, the middle left out of words that nobody reads to their end."""
+    text = _message(error, own)
+    return re.sub(r"\S{300,}", lambda word: f"{word[0][:99]}...{word[0][-99:]}", text)
+
+
+def _message(error: Exception, own: set[str]) -> str:
     if isinstance(error, flags.UnrecognizedFlagError):
         near = suggest(error.flagname, own)
         return f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."

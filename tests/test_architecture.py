@@ -16,7 +16,16 @@ PACKAGE = "t2t_repro"
 # From the ground up.
 FLOORS = (
     {
-        *("config", "registry", "errors", "names", "space_ids", "files", "run_directory"),
+        *(
+            "config",
+            "registry",
+            "errors",
+            "names",
+            "space_ids",
+            "inert_flags",
+            "files",
+            "run_directory",
+        ),
         *("progress", "processes", "memory", "schema", "page_policy", "fields"),
         *("waiting", "requests", "outputs", "user_code", "declared", "start", "quiet"),
     },

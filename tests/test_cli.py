@@ -227,3 +227,8 @@ def test_names_that_are_not_utf8(capsys, tmp_path, monkeypatch):
         assert stop.value.code == 2
         error = capsys.readouterr().err
         assert f"Expected {name} to be text in UTF-8. Received: '" in error and "udce9" in error
+
+
+def test_a_word_that_nobody_reads_to_its_end_is_cut_in_the_middle(capsys):
+    assert run("a" * 5000) == 2
+    assert f"Received: '{'a' * 98}...{'a' * 97}'. Write" in capsys.readouterr().err

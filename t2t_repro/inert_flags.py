@@ -1,0 +1,47 @@
+"""T2T's flags that mean nothing here: accepted at rest, and otherwise refused with the reason."""
+
+_NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
+_NO_TUNE = "there is no hyperparameter search"
+_NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
+_NO_XLA = (
+    "XLA compiles each shape of a batch anew, and a step gets no faster under TensorFlow; with "
+    "KERAS_BACKEND=jax all steps are compiled"
+)
+# {flag: (what it is at rest, why it is refused otherwise)}
+INERT_FLAGS: dict[str, tuple[str, str]] = {
+    "model": ("transformer", "the only model is 'transformer'"),
+    "use_tpu": ("false", _NO_TPU),
+    "use_tpu_estimator": ("false", _NO_TPU),
+    "cloud_tpu_name": ("", _NO_TPU),
+    "tpu_num_shards": ("8", _NO_TPU),
+    "iterations_per_loop": ("100", _NO_TPU),
+    "cloud_mlengine": ("false", "there is no Cloud ML Engine launcher"),
+    "master": ("", _NO_PS),
+    "ps_gpu": ("0", _NO_PS),
+    "ps_job": ("/job:ps", _NO_PS),
+    "ps_replicas": ("0", _NO_PS),
+    "sync": ("false", _NO_PS),
+    "worker_job": ("/job:localhost", _NO_PS),
+    "worker_id": ("0", _NO_PS),
+    "worker_replicas": ("1", _NO_PS),
+    "std_server_protocol": ("grpc", _NO_PS),
+    "gpu_order": ("", "the order is that of CUDA_VISIBLE_DEVICES"),
+    "worker_gpu_memory_fraction": ("0.95", "memory grows as it is needed"),
+    "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
+    "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
+    "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
+    "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),
+    "hparams_range": ("", _NO_TUNE),
+    "autotune_objective": ("", _NO_TUNE),
+    "autotune_maximize": ("true", _NO_TUNE),
+    "autotune_max_trials": ("10", _NO_TUNE),
+    "autotune_parallel_trials": ("1", _NO_TUNE),
+    "profile": ("false", "use TensorBoard's profiler"),
+    "xla_compile": ("false", _NO_XLA),
+    "xla_jit_level": ("-1", _NO_XLA),
+    "gpu_automatic_mixed_precision": ("false", "set --hparams=activation_dtype=float16"),
+    "optionally_use_dist_strat": ("false", "--worker_gpu chooses it"),
+    "dbgprofile": ("false", "use TensorBoard's profiler"),
+    "tfdbg": ("false", "TensorFlow 2 has no tfdbg session"),
+    "log_device_placement": ("false", "use tf.debugging.set_log_device_placement"),
+}
