@@ -44,6 +44,7 @@ SERVER_REQUIREMENTS = [  # t2t-server
     "starlette>=1.0,<2",
     "uvicorn>=0.40,<1",
     "prometheus-client>=0.20,<1",
+    "sentencex>=1.0,<2",  # splits a text into sentences
 ]
 
 TEST_REQUIREMENTS = [

@@ -102,7 +102,7 @@ def valid(rng: random.Random, sentences: list[str]) -> dict[str, Any]:
     """A request that is right."""
     many = rng.random() < 0.4
     inputs: Any = rng.sample(sentences, rng.randint(1, 8)) if many else rng.choice(sentences)
-    body = {"inputs": inputs}
+    body = {"inputs": inputs, "split": False}
     if rng.random() < 0.3:
         body["n_best"] = rng.randint(1, 4)
     return body
@@ -312,7 +312,8 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
     loaded = server.metrics()["process_resident_memory_bytes"] / 2**20
     alone, start = {}, time.monotonic()
     for sentence in sentences:
-        _, answer = server.ask("POST", "/translate", json.dumps({"inputs": sentence}).encode())
+        body = {"inputs": sentence, "split": False}
+        _, answer = server.ask("POST", "/translate", json.dumps(body).encode())
         (entry,) = answer["translations"]
         alone[sentence] = entry["translation"], entry["score"]
     one_by_one = round(len(alone) / (time.monotonic() - start), 1)

@@ -31,7 +31,7 @@ def define_flags(f: flags.FlagValues) -> None:
         ("max_batch_tokens", 4096, "Of long sentences so many tokens at once, padding included."),
         ("batch_timeout_ms", 5, "Milliseconds that a sentence waits for others to join it."),
         ("max_queue", 256, "Sentences that wait; beyond, 503."),
-        ("max_sentences", 64, "Sentences in a request; beyond, 413."),
+        ("max_sentences", 64, "Sentences or texts in a request; beyond, 413."),
         ("max_body_bytes", 1_000_000, "Bytes in a request; beyond, 413."),
         ("max_connections", 500, "Connections at once; beyond, 503."),
     ):
@@ -59,6 +59,7 @@ def check_installed() -> None:
     """
     try:
         import prometheus_client  # noqa: F401
+        import sentencex  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:

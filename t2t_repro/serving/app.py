@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -27,6 +28,7 @@ from t2t_repro.serving.requests import (
     TranslateRequest,
     check_lengths,
 )
+from t2t_repro.serving.sentences import Text, Translation
 
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
 _RETRY = {"Retry-After": "1"}
@@ -94,23 +96,38 @@ class _Service:
 
     async def translate(self, request: Request) -> Response:
         asked = TranslateRequest.read(await self._body(request), self.model, self.limits)
-        tokens = await asyncio.to_thread(self.model.count_tokens, asked.inputs)
-        check_lengths(tokens, self.limits.max_sentence_tokens)
-        questions = [Question(text, asked.alpha) for text in asked.inputs]
-        answers = await self._compute(request, "translate", questions, tokens)
+        translated = await self._translate(request, asked.inputs, asked.alpha, asked.n_best)
         return JSONResponse(
             {
                 "translations": [
                     {
-                        "input": text,
-                        "translation": hypotheses[0].translation,
-                        "score": hypotheses[0].score,
-                        "n_best": [vars(h) for h in hypotheses[: asked.n_best]],
+                        **dataclasses.asdict(Translation.of_text(text, sentences)),
+                        "sentences": [dataclasses.asdict(sentence) for sentence in sentences],
                     }
-                    for text, hypotheses in zip(asked.inputs, answers, strict=True)
+                    for text, sentences in zip(asked.inputs, translated, strict=True)
                 ]
             }
         )
+
+    async def _translate(
+        self, request: Request, texts: list[Text], alpha: float | None = None, n_best: int = 1
+    ) -> list[list[Translation]]:
+        """The translations of the sentences of each text."""
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        if not sentences:
+            return [[] for _ in texts]
+        tokens = await asyncio.to_thread(self.model.count_tokens, sentences)
+        check_lengths(tokens, self.limits.max_sentence_tokens)
+        questions = [Question(sentence, alpha) for sentence in sentences]
+        answers = await self._compute(request, "translate", questions, tokens)
+        translated = [
+            Translation.of(sentence, hypotheses[:n_best])
+            for sentence, hypotheses in zip(sentences, answers, strict=True)
+        ]
+        for flag in itertools.chain.from_iterable(each.flags for each in translated):
+            self.metrics.flag(flag)
+        rest = iter(translated)
+        return [list(itertools.islice(rest, len(text.sentences))) for text in texts]
 
     async def attend(self, request: Request) -> Response:
         asked = AttentionRequest.read(await self._body(request))

@@ -74,6 +74,7 @@ class ExportedModel:
         any_alpha: whether a question may name one.
         has_attention: whether `attend` works.
         longest: how many tokens of a text the model reads.
+        languages: of the source and the target, in ISO 639; "" where it is not known.
 
     Args:
         path: the folder that t2t-exporter wrote.
@@ -81,6 +82,8 @@ class ExportedModel:
     Raises:
         UserError: if it cannot be loaded, or was not written by t2t-exporter.
     """
+
+    languages = ("", "")
 
     def __init__(self, path: str | os.PathLike):
         folder = find(path)

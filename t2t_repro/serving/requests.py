@@ -6,6 +6,7 @@ from typing import Any
 
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.serving.exported import LARGEST_ALPHA, ExportedModel
+from t2t_repro.serving.sentences import Text, lines_of
 
 
 class Refused(Exception):
@@ -28,7 +29,7 @@ class Limits:
 
     max_body_bytes: of a request.
     max_head_bytes: of a request's path and headers.
-    max_sentences: of a request.
+    max_sentences: of a request, and so many texts.
     max_sentence_tokens: of a sentence, its end included.
     timeout_s: seconds for a request's body to arrive, and again for its answer.
     """
@@ -61,7 +62,7 @@ class Limits:
 class TranslateRequest:
     """The body of /translate."""
 
-    inputs: list[str]
+    inputs: list[Text]
     n_best: int
     alpha: float | None
 
@@ -72,23 +73,19 @@ class TranslateRequest:
         Raises:
             Refused: with 400 if it is not right, 413 if there are too many sentences.
         """
-        values = _json_object(body, ("inputs", "n_best", "alpha"))
+        values = _json_object(body, ("inputs", "n_best", "alpha", "split"))
         inputs, n_best = values.get("inputs"), values.get("n_best", 1)
+        split = values.get("split", True)
         texts = [inputs] if isinstance(inputs, str) else inputs
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise _expected('"inputs", a string or a list of strings', inputs)
-        if len(texts) > limits.max_sentences:
-            raise Refused(
-                413,
-                f"Expected at most {limits.max_sentences} sentences in a request. Received: "
-                f"{len(texts)}. Send them in several.",
-            )
         if type(n_best) is not int or not 1 <= n_best <= model.beam_size:
             beams = f"from 1 to {model.beam_size}, the beams of this model"
             raise _expected(f'"n_best", a number {beams}', n_best)
-        for text in texts:
-            _check_unicode(text)
-        return cls(texts, n_best, _alpha(values["alpha"], model) if "alpha" in values else None)
+        if type(split) is not bool:
+            raise _expected('"split", true or false', split)
+        alpha = _alpha(values["alpha"], model) if "alpha" in values else None
+        return cls(split_texts(texts, model, limits, split), n_best, alpha)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +108,32 @@ class AttentionRequest:
                 raise _expected(f'"{name}", a string', values.get(name))
             _check_unicode(values[name])
         return cls(**values)
+
+
+def split_texts(
+    texts: list[str], model: ExportedModel, limits: Limits, split: bool = True
+) -> list[Text]:
+    """Returns texts in sentences.
+
+    Raises:
+        Refused: with 400 if one is no Unicode, 413 if there are too many sentences.
+    """
+    for text in texts:
+        _check_unicode(text)
+    found: list[Text] = []
+    count = len(texts)
+    if split:  # lines are counted first: to split a million takes seconds
+        count = max(count, sum(bool(line.strip()) for text in texts for line in lines_of(text)))
+    if count <= limits.max_sentences:
+        found = [Text.of(text, model.languages[0], split) for text in texts]
+        count = sum(len(text.sentences) for text in found)
+    if count > limits.max_sentences:
+        raise Refused(
+            413,
+            f"Expected at most {limits.max_sentences} sentences in a request. Received: "
+            f"{count}. Send them in several.",
+        )
+    return found
 
 
 def check_lengths(tokens: list[int], most: int) -> None:

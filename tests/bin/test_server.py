@@ -147,7 +147,7 @@ def test_a_port_that_is_taken(folder, capsys):
     assert f"Received: 127.0.0.1, port {port} (Address already in use). Give another" in error
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client"])
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "sentencex"])
 def test_packages_that_are_not_installed(missing, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, missing, None)
     error = fails(capsys, "--model=any")

@@ -23,6 +23,7 @@ from t2t_repro.serving import exported
 
 class Model:
     name, beam_size, alpha, any_alpha, has_attention, longest = "fast", 1, 0.6, False, False, 99
+    languages = "", ""
 
     def __init__(self, path):
         pass

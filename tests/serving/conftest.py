@@ -17,6 +17,7 @@ class FakeModel:
     """
 
     name, beam_size, alpha, any_alpha, has_attention, longest = "fake", 3, 0.6, True, True, 50
+    languages = ("en", "de")
 
     def __init__(self):
         self.batches: list[list] = []

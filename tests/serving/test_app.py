@@ -1,4 +1,4 @@
-"""The application, without a network and, but for one export, without a model."""
+"""The application, without a network and without a model."""
 
 import asyncio
 import gc
@@ -12,7 +12,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
-from t2t_repro.serving.exported import ExportedModel, Question
 from t2t_repro.serving.requests import Limits
 
 LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
@@ -31,12 +30,14 @@ def translations(answer):
 
 def test_one_sentence_and_many(client):
     (one,) = translations(client.post("/translate", json={"inputs": "a man"}))
-    assert one == {
+    of_the_sentence = {
         "input": "a man",
         "translation": "A MAN",
         "score": -0.25,
         "n_best": [{"translation": "A MAN", "score": -0.25}],
+        "flags": [],
     }
+    assert one == {**of_the_sentence, "sentences": [of_the_sentence]}
     many = translations(client.post("/translate", json={"inputs": ["b", "", "b"], "n_best": 3}))
     assert [m["input"] for m in many] == ["b", "", "b"]
     assert many[0]["n_best"] == [
@@ -44,6 +45,31 @@ def test_one_sentence_and_many(client):
         {"translation": "B", "score": None},
     ]
     assert translations(client.post("/translate", json={"inputs": []})) == []
+
+
+def test_lines_and_sentences_are_translated_in_their_places(client, model):
+    body = {"inputs": ["Mr. X sings. Who knows?\n\n so do we ", " \n"], "n_best": 2}
+    text, blank = translations(client.post("/translate", json=body))
+    assert text["translation"] == "MR. X SINGS. WHO KNOWS?\n\nSO DO WE"
+    assert [s["input"] for s in text["sentences"]] == ["Mr. X sings.", "Who knows?", "so do we"]
+    assert [len(s["n_best"]) for s in text["sentences"]] == [2, 2, 2]
+    assert (text["score"], text["n_best"]) == (
+        None,
+        [{"translation": text["translation"], "score": None}],
+    )
+    assert (blank["translation"], blank["score"], blank["sentences"]) == ("\n", None, [])
+    body = {"inputs": "Who sings? We do.\nAll", "split": False}
+    (whole,) = translations(client.post("/translate", json=body))
+    assert (whole["translation"], len(whole["sentences"])) == ("WHO SINGS? WE DO.\nALL", 1)
+
+
+def test_a_translation_that_looks_wrong_is_flagged_and_counted(client):
+    (answer,) = translations(
+        client.post("/translate", json={"inputs": "This is left as it is. Not this."})
+    )
+    assert [s["flags"] for s in answer["sentences"]] == [["copy"], []]
+    assert answer["flags"] == ["copy"]
+    assert 't2t_flags_total{flag="copy"} 1.0' in client.get("/metrics").text
 
 
 def test_each_request_has_its_own_alpha(client, model):
@@ -335,56 +361,3 @@ def test_the_policy_names_the_page_s_own_script_and_style_by_their_hashes(client
         headers = client.get(path).headers
         assert headers["content-security-policy"] == policy
         assert headers["x-content-type-options"] == "nosniff"
-
-
-@pytest.fixture(scope="module")
-def exported(export):
-    return ExportedModel(export.path)
-
-
-def test_a_real_export(exported):
-    model = exported
-    texts = ["a b", "", "ab cd. ab", "é😀"]
-    with TestClient(app.create(model, Limits.of(model, None))) as client:
-        together = translations(client.post("/translate", json={"inputs": texts, "n_best": 2}))
-        for text, answer in zip(texts, together, strict=True):
-            (alone,) = translations(client.post("/translate", json={"inputs": text, "n_best": 2}))
-            assert alone["input"] == answer["input"] == text
-            assert alone["translation"] == answer["translation"]
-            assert alone["score"] == pytest.approx(answer["score"], abs=1e-4)
-            assert len(alone["n_best"]) == (2 if text else 1)
-        pair = {"inputs": "ab cd", "targets": together[0]["translation"]}
-        answer = client.post("/attention", json=pair).json()
-        assert answer["source_tokens"][-1] == answer["target_tokens"][-1] == "<EOS>_"
-        assert len(answer["weights"]) == len(answer["target_tokens"]) > 1
-        for row in answer["weights"]:
-            assert len(row) == len(answer["source_tokens"])
-            assert sum(row) == pytest.approx(1, abs=1e-3)
-
-
-def test_a_real_export_called_from_python(export, exported, monkeypatch):
-    model = exported
-    assert (model.name, model.beam_size, model.alpha, model.longest) == ("7", 2, 0.6, 1024)
-    assert model.any_alpha and model.has_attention
-    encoder = export.encoders["inputs"]
-    texts = ["a b", "", "ab cd. ab", "é😀"]
-    assert model.count_tokens(texts) == [len(encoder.encode(text)) + 1 for text in texts]
-    assert model.count_target_tokens(texts) == model.count_tokens(texts)
-    usual, same = (
-        [row[0] for row in model.translate([Question(text, alpha) for text in texts])]
-        for alpha in (None, 0.6)
-    )
-    assert [h.translation for h in usual] == [h.translation for h in same]
-    assert [h.score for h in usual] == pytest.approx([h.score for h in same], abs=1e-5)
-    asked, translate = {}, model._with_alpha
-    monkeypatch.setattr(model, "_with_alpha", lambda **a: asked.update(a) or translate(**a))
-    model.translate([Question("ab", 0.25), Question("a")])
-    assert asked["alpha"].numpy().tolist() == [0.25, pytest.approx(0.6)]
-    assert asked["extra_length"].numpy().tolist() == [20, 20]
-
-
-def test_an_export_that_counts_no_tokens(exported, monkeypatch):
-    monkeypatch.setattr(exported, "_target_tokens", None)
-    assert exported.count_target_tokens(["", "ab"]) == exported.count_tokens(["", "ab"])
-    monkeypatch.setattr(exported, "_tokens", None)
-    assert exported.count_tokens(["", "a", "abcd", "é" * 6]) == [1, 1, 2, 4]

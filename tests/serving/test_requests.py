@@ -25,14 +25,17 @@ def refused(call, *args):
 @pytest.mark.parametrize(
     "body, expected",
     [
-        ({"inputs": "one"}, TranslateRequest(["one"], 1, None)),
-        ({"inputs": ["a", ""], "n_best": 3}, TranslateRequest(["a", ""], 3, None)),
-        ({"inputs": [], "alpha": 1}, TranslateRequest([], 1, 1.0)),
-        ({"inputs": "😀\x00", "alpha": 0.5}, TranslateRequest(["😀\x00"], 1, 0.5)),
+        ({"inputs": "one"}, ([["one"]], 1, None)),
+        ({"inputs": ["a", ""], "n_best": 3}, ([["a"], []], 3, None)),
+        ({"inputs": [], "alpha": 1}, ([], 1, 1.0)),
+        ({"inputs": "😀\x00", "alpha": 0.5}, ([["😀\x00"]], 1, 0.5)),
+        ({"inputs": "Ab ab. Cd cd.\ne"}, ([["Ab ab.", "Cd cd.", "e"]], 1, None)),
+        ({"inputs": "Ab ab. Cd cd.\ne", "split": False}, ([["Ab ab. Cd cd.\ne"]], 1, None)),
     ],
 )
 def test_a_request(model, body, expected):
-    assert TranslateRequest.read(json.dumps(body).encode(), model, LIMITS) == expected
+    asked = TranslateRequest.read(json.dumps(body).encode(), model, LIMITS)
+    assert ([text.sentences for text in asked.inputs], asked.n_best, asked.alpha) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,7 @@ def test_a_request(model, body, expected):
         (b'{"inputs": "a", "alpha": NaN}', "Received: NaN."),
         (b'{"inputs": "a", "alpha": false}', "Received: false."),
         (b'{"inputs": "a", "alpha": null}', "Received: null."),
+        (b'{"inputs": "a", "split": 1}', 'Expected "split", true or false. Received: 1.'),
         (b'{"inputs": "a\\ud83d"}', "Expected text in Unicode. Received: half of a surrogate"),
     ],
 )
@@ -79,11 +83,12 @@ def test_an_export_with_one_alpha(model):
 
 
 def test_too_much(model):
-    body = json.dumps({"inputs": ["a"] * 4}).encode()
-    assert refused(TranslateRequest.read, body, model, LIMITS) == (
-        413,
-        "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
-    )
+    for inputs in (["a"] * 4, [""] * 4, ["Ab ab. Cd cd.", "e\nf"]):
+        body = json.dumps({"inputs": inputs}).encode()
+        assert refused(TranslateRequest.read, body, model, LIMITS) == (
+            413,
+            "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
+        )
     check_lengths([20, 1], 20)
     assert refused(check_lengths, [20, 21], 20) == (
         413,

@@ -1,0 +1,71 @@
+"""Texts in sentences and back; reasons to beware of a translation."""
+
+import pytest
+
+from t2t_repro.serving.exported import Hypothesis
+from t2t_repro.serving.guards import guards
+from t2t_repro.serving.sentences import Text, Translation
+
+
+@pytest.mark.parametrize(
+    "text, language, lines",
+    [
+        ("", "en", [()]),
+        ("one", "", [("one",)]),
+        ("Ab ab. Cd cd?  Eh!", "en", [("Ab ab.", "Cd cd?", "Eh!")]),
+        ("a\r\n\r\n b \rc\n", "en", [("a",), (), ("b",), ("c",), ()]),
+        ("Dr. Smith has 3.5 cats. Well.", "en", [("Dr. Smith has 3.5 cats.", "Well.")]),
+        ("Das ist z. B. neu. Am 3. Mai.", "de", [("Das ist z. B. neu.", "Am 3. Mai.")]),
+        ("これは本です。あれは？", "ja", [("これは本です。", "あれは？")]),
+    ],
+)
+def test_a_text_in_sentences(text, language, lines):
+    assert list(Text.of(text, language).lines) == lines
+
+
+def test_translations_stand_where_their_sentences_stood():
+    text = Text.of("\nAb ab. Cd cd.\n\n e", "en")
+    assert text.joined(["1", "2", "3"]) == "\n1 2\n\n3"
+    assert Text.of(" \n", "en").joined([]) == "\n"
+    assert Text.of("Ab ab. Cd cd.\ne", "en", split=False).sentences == ["Ab ab. Cd cd.\ne"]
+    assert Text.of(" ", "en", split=False).sentences == []
+
+
+def test_a_text_has_the_flags_of_its_sentences():
+    text = Text.of("Ab ab. Cd cd. Ef ef.", "en")
+    ends = ["nein nein nein", "", "nun nun nun"]
+    each = [
+        Translation.of(sentence, [Hypothesis(end, -1.0)])
+        for sentence, end in zip(text.sentences, ends, strict=True)
+    ]
+    assert [translation.flags for translation in each] == [
+        ["repetition"],
+        ["empty"],
+        ["repetition"],
+    ]
+    assert Translation.of_text(text, each).flags == ["repetition", "empty"]
+
+
+@pytest.mark.parametrize(
+    "source, translation, flags",
+    [
+        ("A man sleeps.", "Ein Mann schläft.", []),
+        ("A man sleeps.", " ", ["empty"]),
+        (" ", "", []),
+        ("That is very good.", "Das ist sehr, sehr gut.", []),
+        ("That is very good.", "Das ist sehr, sehr, Sehr gut.", ["repetition"]),
+        ("No, no, no!", "Nein, nein, nein!", []),
+        ("a few words of it", "mit dem Hund mit dem Hund mit dem Hund", ["repetition"]),
+        ("a few words of it", "mit dem Hund mit dem Hund mit dem", []),
+        ("New York City", "New York City", []),
+        ("This is not translated.", "This is not translated.", ["copy"]),
+        ("12 345 678 90 12", "12 345 678 90 12", []),
+        ("Yes.", "Ja, das ist es, meine ich.", []),
+        ("Yes.", "Ja, das ist es, meine ich, was er sagt.", ["length_ratio"]),
+        ("So it was that he meant it all, or so.", "Ja, so.", []),
+        ("So it was that he meant it all, or so.", "Ja", ["length_ratio"]),
+        ("我们昨天在公园里看见了一只狗", "We saw a dog in the park yesterday", []),
+    ],
+)
+def test_reasons_to_beware(source, translation, flags):
+    assert guards(source, translation) == flags
