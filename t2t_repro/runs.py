@@ -14,7 +14,7 @@ from t2t_repro import registry
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
+from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
 from t2t_repro.training import state
 
@@ -263,6 +263,42 @@ class TrainedRun:
 
         return Ensemble(
             [first, *(other.model(with_weights=with_weights, say=say) for other in others)]
+        )
+
+    def translator(
+        self,
+        engine: Any,
+        settings: DecodeHParams,
+        *,
+        t2t_exact: bool = False,
+        warn: Callable[[str], None],
+    ) -> Any:
+        """Returns the `Translator` of an engine: text to text, for a parser to trees.
+
+        Args:
+            engine: what decodes.
+            settings: the decode hparams.
+            t2t_exact, warn: see Translator.
+        """
+        from t2t_repro.decoding.translate import Translator
+        from t2t_repro.parsing.reader import TreeReader, tree_constraint
+
+        as_written = settings.raw_output or settings.identity_output
+        trees = self.problem.output_type == OutputType.TREE
+        reader = TreeReader() if trees and not as_written else None
+        constraint = None
+        if settings.well_formed:
+            name = self.problem.lexicon_filename
+            lexicon = name and os.path.join(self.vocabulary_dir, name)
+            constraint = tree_constraint(self.encoders["targets"], lexicon)
+        return Translator(
+            engine,
+            self.encoders,
+            settings,
+            t2t_exact=t2t_exact,
+            warn=warn,
+            reader=reader,
+            constraint=constraint,
         )
 
     def _check_decodes_with(self, other: "TrainedRun") -> None:

@@ -19,12 +19,11 @@ from t2t_repro.decoding.program import share_cores
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.score import score_file
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, Translator, interact
+from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, interact
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.outputs import check_outputs
-from t2t_repro.parsing.reader import TreeReader, tree_constraint
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 
@@ -109,23 +108,9 @@ class DecodeJob:
             self._score(engine, say)
             return
         run, settings = self.run, self.settings
-        as_written = settings.raw_output or settings.identity_output
-        trees = run.problem.output_type == OutputType.TREE
-        reader = TreeReader() if trees and not as_written else None
-        constraint = None
-        if settings.well_formed:
-            name = run.problem.lexicon_filename
-            lexicon = name and os.path.join(run.vocabulary_dir, name)
-            constraint = tree_constraint(run.encoders["targets"], lexicon)
-        translator = Translator(
-            engine,
-            run.encoders,
-            settings,
-            t2t_exact=self.request.t2t_exact,
-            warn=say,
-            reader=reader,
-            constraint=constraint,
-        )
+        exact = self.request.t2t_exact
+        translator = run.translator(engine, settings, t2t_exact=exact, warn=say)
+        reader = translator.reader
         if self.request.decode_interactive:
             interact(translator)
             return

@@ -7,7 +7,36 @@ from typing import Any
 import keras
 
 
-class Layer(keras.layers.Layer):
+class Replacing:
+    """A layer that forgets a layer for which another is assigned; Keras would go on to hold both.
+
+    Mixed into a Keras layer. What is built takes no other layers.
+    """
+
+    _tracker: Any
+    _layers: list[keras.layers.Layer]
+
+    def __setattr__(self, name, value):
+        before = [] if vars(self).get("built", True) else held_layers({name: vars(self).get(name)})
+        super().__setattr__(name, value)
+        if before:
+            places = {id(layer): place for place, layer in enumerate(held_layers(vars(self)))}
+            for layer in before:
+                if id(layer) not in places:
+                    self._tracker.untrack(layer)
+            # The order of the variables is then that of one who was constructed so: an optimizer
+            # is saved and loaded in it.
+            self._layers.sort(key=lambda layer: places.get(id(layer), len(places)))
+
+
+def held_layers(attributes: dict[str, Any]) -> list[keras.layers.Layer]:
+    """Returns the layers that attributes with a public name hold, alone or in a list or tuple."""
+    public = (value for name, value in attributes.items() if not name.startswith("_"))
+    flat = (x for value in public for x in (value if isinstance(value, list | tuple) else [value]))
+    return [each for each in flat if isinstance(each, keras.layers.Layer)]
+
+
+class Layer(Replacing, keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
     A constructor with *args takes those of the class that it derives from, too. Keras finds every

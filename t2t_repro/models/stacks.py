@@ -122,7 +122,7 @@ class Stack(Layer):
 
     def __init__(self, layers: Sequence[keras.layers.Layer], preprocess: PrePostProcess, **kwargs):
         super().__init__(**kwargs)
-        self.layers = list(layers)
+        self.layers = tuple(layers)  # Keras would not see one that is assigned to an item
         self.preprocess = preprocess
 
     def build(self, input_shape):

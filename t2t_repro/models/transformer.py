@@ -6,6 +6,7 @@ memory -> logits.
 """
 
 import dataclasses
+import functools
 
 import keras
 from keras import ops
@@ -15,19 +16,25 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.layer import build_all
+from t2t_repro.layers.layer import Replacing, build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
+from t2t_repro.models.changes import Made, restore
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.stacks import Stack
 
+PARTS = (
+    *("inputs_embedding", "targets_embedding", "softmax", "target_space"),
+    *("inputs_position", "targets_position", "inputs_dropout", "targets_dropout"),
+    *("encoder", "decoder"),
+)
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Transformer(GuardedModel):
+class Transformer(Replacing, GuardedModel):
     """Encoder, decoder and their embeddings; `from_hparams` makes one that is ready to use.
 
     Args:
@@ -79,6 +86,7 @@ class Transformer(GuardedModel):
             name="decoder",
             dtype=self.dtype_policy,
         )
+        self._made = Made(self, PARTS)
 
     @classmethod
     def from_hparams(
@@ -100,11 +108,7 @@ class Transformer(GuardedModel):
         return self.hparams.max_length if self.hparams.pos == "emb" else None
 
     def build(self, input_shape=None):
-        parts = (
-            *(self.inputs_embedding, self.targets_embedding, self.softmax, self.target_space),
-            *(self.inputs_position, self.targets_position, self.inputs_dropout),
-            *(self.targets_dropout, self.encoder, self.decoder),
-        )
+        parts = [getattr(self, name) for name in PARTS]
         build_all(parts, (None, None, self.hparams.hidden_size))
         *embeddings, encoder, decoder = parts
         of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
@@ -320,7 +324,8 @@ class Transformer(GuardedModel):
         return ops.where(draw < rate, 0, ids)
 
     def get_config(self):
-        return {
+        """Returns the constructor's arguments, and the layers that were assigned since, if any."""
+        config = {
             "hparams": dataclasses.asdict(self.hparams),
             "inputs_vocab_size": self.inputs_vocab_size,
             "targets_vocab_size": self.targets_vocab_size,
@@ -328,10 +333,42 @@ class Transformer(GuardedModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
+        layers = self._made.changed(self, own=type(self) is not Transformer)
+        return config | ({"layers": layers} if layers else {})
 
     @classmethod
     def from_config(cls, config):
-        return cls(HParams(**config.pop("hparams")), **config)
+        layers, hparams = config.pop("layers", []), config.pop("hparams")
+        model = cls(HParams(**hparams), **config)
+        restore(model, layers)
+        return model
+
+    @functools.wraps(keras.Model.save)
+    def save(self, *arguments, **keywords):
+        self.get_config()  # Keras opens the file before it asks
+        return super().save(*arguments, **keywords)
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **more):
+        """Writes a function of {"inputs", "targets"} to logits; arguments as Keras's.
+
+        `t2t-exporter` writes what translates: text in, text out.
+        """
+        if input_signature is None:
+            ids = {name: keras.InputSpec("int32", (None, None)) for name in ("inputs", "targets")}
+            input_signature = [ids]
+        return super().export(filepath, format, verbose, input_signature, **more)
+
+    def quantize(self, *arguments, **keywords):
+        """Refuses: Keras quantizes layers of its own, of which there are none here.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            "Expected no quantize: Keras would leave every product of the model in float32. "
+            "Received: it. Save the model and quantize where it is exported: t2t-exporter "
+            "--quantize=float16, or --format=ctranslate2 --quantize=int8."
+        )
 
 
 def _ancestors(ancestors, parents, step):

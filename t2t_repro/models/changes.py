@@ -1,0 +1,116 @@
+"""Layers of a model that were assigned after its constructor, so that it saves as it is."""
+
+import collections
+import json
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.layer import held_layers
+
+
+class Made:
+    """Which layers a model's constructor made.
+
+    Args:
+        model: as its constructor leaves it.
+        names: the attributes that hold its layers; some may hold the same one.
+    """
+
+    def __init__(self, model: keras.Model, names: Sequence[str]):
+        self._names = tuple(names)
+        self._layers = [weakref.ref(layer) for layer in _inside(model)]  # an id may be had again
+        self._places = [id(layer) for layer in _inside(model)]
+
+    def changed(self, model: keras.Model, own: bool = False) -> list[dict[str, Any]]:
+        """Returns [{"names": attributes, "layer": the serialized layer that they hold}, ...].
+
+        [] where the constructor makes the same.
+
+        Args:
+            model: the one that was given before.
+            own: whether it may have layers in other attributes, which a subclass makes.
+
+        Raises:
+            UserError: if a layer was assigned that no configuration tells.
+        """
+        living = (ref() for ref in self._layers)
+        made = {id(layer) for layer in living if layer is not None}
+        there = [id(layer) for layer in _inside(model)]
+        as_made = [i for i in there if i in made] == self._places
+        others = _others(model, self._names)
+        if others and not own:
+            raise _untold(others[0], "the model", "a class of your own that derives from it")
+        if as_made:
+            return []
+        holders: dict[int, list[str]] = {}
+        for name in self._names:
+            part = getattr(model, name)
+            holders.setdefault(id(part), []).append(name)
+            for layer in [part, *_inside(part)]:
+                _check_is_told(layer)
+        serialize = keras.saving.serialize_keras_object
+        layers = {held[0]: serialize(getattr(model, held[0])) for held in holders.values()}
+        return [
+            {"names": held, "layer": _without(layers[held[0]], "build_config")}
+            for held in holders.values()
+        ]
+
+
+def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:
+    """Assigns what `Made.changed` returned."""
+    for group in groups:
+        layer = keras.saving.deserialize_keras_object(group["layer"])
+        for name in group["names"]:
+            setattr(model, name, layer)
+
+
+def _inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns the layers that a layer holds, and what is held by these, and so on."""
+    return [each for held in held_layers(vars(layer)) for each in (held, *_inside(held))]
+
+
+def _others(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer]:
+    """Returns the layers of a model that none of its attributes `names` holds."""
+    parts = {id(getattr(model, name)) for name in names}
+    return [layer for layer in held_layers(vars(model)) if id(layer) not in parts]
+
+
+def _check_is_told(layer: keras.layers.Layer) -> None:
+    """Refuses a layer that has another inside than what its configuration makes."""
+    known = {type(each).__name__: type(each) for each in (layer, *_inside(layer))}
+    again = keras.saving.deserialize_keras_object(_alone(layer), custom_objects=known)
+    inner = held_layers(vars(layer))
+    told = collections.Counter(map(_described, held_layers(vars(again))))
+    if told - collections.Counter(map(_described, inner)):
+        new = [each for each in inner if _described(each) not in told] or inner
+        what = f"a class of your own instead of {type(layer).__name__}"
+        raise _untold(new[0], layer.path or layer.name, what)
+
+
+def _untold(layer: keras.layers.Layer, where: str, instead: str) -> UserError:
+    return UserError(
+        f"Expected layers that the configuration of {where} tells. Received: the "
+        f"{type(layer).__name__} {layer.name!r} in it, which was assigned and could not be loaded. "
+        f"Take {instead}, which makes it in its constructor."
+    )
+
+
+def _alone(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Returns a layer serialized as if nothing else was, and nothing built."""
+    return _without(keras.saving.serialize_keras_object(layer), "build_config", "shared_object_id")
+
+
+def _described(layer: keras.layers.Layer) -> str:
+    return json.dumps(_alone(layer), default=str)
+
+
+def _without(config: Any, *keys: str) -> Any:
+    if isinstance(config, dict):
+        return {name: _without(value, *keys) for name, value in config.items() if name not in keys}
+    if isinstance(config, list | tuple):
+        return type(config)(_without(each, *keys) for each in config)
+    return config

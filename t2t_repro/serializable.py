@@ -1,0 +1,99 @@
+"""Lets Keras find this package's classes: `keras.saving.load_model` works after `import t2t_repro`.
+
+Keras looks a class up by the name under which it was registered, which happens where the class is
+defined. What is not imported yet stands there by proxy: `import t2t_repro` loads neither.
+"""
+
+import importlib
+import importlib.abc
+import importlib.util
+import sys
+from typing import Any
+
+PACKAGE = "t2t_repro"
+CLASSES = {
+    "layers.attention": (
+        *("Attention", "CrossAttention", "RelativeSelfAttention", "SelfAttention"),
+        "WeightlessAttention",
+    ),
+    "layers.attention_score": (
+        *("Additive", "AttentionScore", "DotProduct", "Multiplicative", "ScaledDotProduct"),
+    ),
+    "layers.blockwise_attention": ("BlockwiseCrossAttention", "BlockwiseSelfAttention"),
+    "layers.dropout": ("Dropout",),
+    "layers.embedding": ("SymbolEmbedding", "TargetSpaceEmbedding"),
+    "layers.feed_forward": ("Dense", "FeedForward"),
+    "layers.initialization": ("ByParts",),
+    "layers.local_attention": ("LocalSelfAttention",),
+    "layers.position": ("LearnedPositions", "NoPositions", "SinusoidalPositions"),
+    "layers.prepostprocess": ("LayerNorm", "PrePostProcess"),
+    "models.stacks": ("DecoderLayer", "EncoderLayer", "Stack", "Sublayer"),
+    "models.transformer": ("Transformer",),
+    "training.learning_rate": ("Schedule",),
+    "training.optimizers": ("Adafactor", "Adam"),
+}
+
+
+class Later:
+    """A class that is imported when something is made of it.
+
+    Args:
+        module: where it is, below this package.
+        name: its name.
+    """
+
+    def __init__(self, module: str, name: str):
+        self.module, self.name = module, name
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._imported()(*arguments, **keywords)
+
+    def from_config(self, config: dict[str, Any]) -> Any:
+        """Returns what the class makes of the config."""
+        return self._imported().from_config(config)
+
+    def _imported(self) -> Any:
+        return getattr(importlib.import_module(f"{PACKAGE}.{self.module}"), self.name)
+
+
+def register() -> None:
+    """Registers all of CLASSES, as soon as Keras is there."""
+    if "keras" in sys.modules:
+        _register(sys.modules["keras"])
+    else:
+        sys.meta_path.insert(0, _BeforeKeras())
+
+
+def _register(keras: Any) -> None:
+    known = keras.saving.get_custom_objects()
+    for module, names in CLASSES.items():
+        for name in names:
+            known.setdefault(f"{PACKAGE}>{name}", Later(module, name))
+
+
+class _BeforeKeras:
+    """Finds Keras as if it was not there, and lets `_register` follow its import."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _ThenRegistering(spec.loader)
+        return spec
+
+
+class _ThenRegistering(importlib.abc.Loader):
+    """A loader that registers when what it loads is there."""
+
+    def __init__(self, loader: importlib.abc.Loader):
+        self._loader = loader
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _register(module)
