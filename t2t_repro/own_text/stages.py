@@ -191,7 +191,7 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
             f"--eval_early_stopping_steps={decided.patience}",
             "--eval_early_stopping_metric=bleu",
         ],
-        makes=[folder.run / "run.json"],
+        makes=[folder.run / "training-data.json"],
     )
 
 

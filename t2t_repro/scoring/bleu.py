@@ -2,7 +2,8 @@
 
 The numbers differ by points on the same two files, because they cut text into tokens differently:
 
-* `sacrebleu`, `sacrebleu_lowercase`: tokenised as WMT's mteval-v13a. The one to report.
+* `sacrebleu`, `sacrebleu_lowercase`: tokenised as WMT's mteval-v13a; where words are not parted by
+  spaces, into characters. The one to report.
 * `chrf2`: character n-grams, for languages where words are a poor unit.
 * `t2t_uncased`, `t2t_cased`: what tensor2tensor's `t2t-bleu` prints (mteval-v14, international).
 * `compound_split`: the tokenised BLEU after splitting hyphenated compounds, in which the paper's
@@ -14,10 +15,14 @@ import functools
 import itertools
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from t2t_repro.errors import UserError
+
+_SPACELESS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+_JUDGED = 1000  # sentences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +62,8 @@ class SacreBleu:
 
         _check(references, references)
         self._references = references
-        self._metric = BLEU(references=[references], force=True)
+        tokenize = tokenizer_of(references)
+        self._metric = BLEU(references=[references], tokenize=tokenize, force=True)
         self.signature = str(self._metric.get_signature())
 
     def score(self, hypotheses: Sequence[str]) -> float:
@@ -79,6 +85,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
     _check(hypotheses, references)
     from sacrebleu.metrics import BLEU, CHRF
 
+    tokenize = tokenizer_of(references)
+
     def library(metric: BLEU | CHRF) -> Score:
         value = metric.corpus_score(hypotheses, [references]).score
         return Score(value, str(metric.get_signature()))
@@ -92,8 +100,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
 
     t2t = "t2t-bleu|nrefs:1|case:{}|tok:mteval-v14|smooth:exp|version:1.15.7"
     return BleuScores(
-        sacrebleu=library(BLEU()),
-        sacrebleu_lowercase=library(BLEU(lowercase=True, force=True)),
+        sacrebleu=library(BLEU(tokenize=tokenize)),
+        sacrebleu_lowercase=library(BLEU(lowercase=True, tokenize=tokenize, force=True)),
         chrf2=library(CHRF()),
         t2t_uncased=tokenised(t2t_tokenize, True, True, t2t.format("lc")),
         t2t_cased=tokenised(t2t_tokenize, True, False, t2t.format("mixed")),
@@ -105,6 +113,25 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
         ),
         sentences=len(hypotheses),
     )
+
+
+def tokenizer_of(references: Sequence[str]) -> str:
+    """Returns sacreBLEU's tokeniser for a text: 13a where spaces part words.
+
+    Where most letters are of a script without spaces, a sentence would be one token, and BLEU 0:
+    "zh", which parts Chinese characters and leaves the rest as 13a, or "char" where there are
+    others, as in Japanese or Thai.
+    """
+    scripts = Counter(
+        unicodedata.name(letter, "").partition(" ")[0]
+        for line in references[:_JUDGED]
+        for letter in line
+        if letter.isalpha()
+    )
+    spaceless = sum(scripts[script] for script in _SPACELESS)
+    if 2 * spaceless <= scripts.total():
+        return "13a"
+    return "zh" if scripts["CJK"] >= 0.9 * spaceless else "char"
 
 
 def token_bleu(

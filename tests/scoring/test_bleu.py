@@ -161,3 +161,20 @@ def test_importing_loads_no_library():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "reference, other, tokenizer",
+    [
+        ("Ein Hund rennt über die grüne Wiese 草.", "Ein Hund rennt über die Wiese 草.", "13a"),
+        ("一只狗在绿色的草地上奔跑 GPS。", "一只狗在绿色的草地上跑 GPS。", "zh"),
+        ("犬が緑の草原を走っています。", "犬が緑の草原を走っていた。", "char"),
+        ("สุนัขกำลังวิ่งอยู่บนสนามหญ้า", "สุนัขกำลังวิ่งบนสนามหญ้า", "char"),
+    ],
+)
+def test_scripts_without_spaces_are_parted_into_characters(reference, other, tokenizer):
+    assert bleu.tokenizer_of([reference]) == tokenizer
+    found, same = bleu.score([other], [reference]).sacrebleu, bleu.SacreBleu([reference])
+    assert f"|tok:{tokenizer}|" in found.signature and found.signature == same.signature
+    assert found.score == same.score([other])
+    assert 30 < found.score < 100

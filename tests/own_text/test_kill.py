@@ -1,0 +1,76 @@
+"""t2t-own-text itself, killed on the way: the same command ends as if it had not been."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+MINUTES = 20
+TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size=256"
+
+
+COMMAND = [
+    *(sys.executable, "-m", "t2t_repro.bin.own_text", "--output_dir=out", "--train_steps=60"),
+    *("--source=../a.en", "--target=../a.de"),
+    *("--hparams_set=transformer_own_text_small", f"--hparams={TINY}"),
+]
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with 400 pairs."""
+    folder = tmp_path_factory.mktemp("own_text")
+    draw = random.Random(3)
+    words = {f"word{i}": f"wort{i}" for i in range(30)}
+    lines = [draw.choices(list(words), k=draw.randint(3, 9)) for _ in range(400)]
+    (folder / "a.en").write_text("".join(" ".join(line) + ".\n" for line in lines))
+    text = "".join(" ".join(map(words.__getitem__, line)) + ".\n" for line in lines)
+    (folder / "a.de").write_text(text)
+    return folder
+
+
+def start(folder):
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        COMMAND,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def record_of(folder):
+    found = json.loads((folder / "out" / "own-text.json").read_text())
+    files = {name: stage["files"] for name, stage in found["stages"].items()}
+    del files["plan"]  # it holds times
+    del files["export_saved_model"]  # a SavedModel's bytes are TensorFlow's
+    return files, found["scores"], found["inputs"]
+
+
+def test_killed_and_stopped_it_ends_with_the_same_record(folder):
+    straight, stopped = folder / "straight", folder / "stopped"
+    out, _ = (process := start(straight)).communicate(timeout=60 * MINUTES)
+    assert process.returncode == 0, out
+    draw, kills = random.Random(5), 0
+    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]:
+        process = start(stopped)
+        try:
+            process.communicate(timeout=draw.uniform(5, 60))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signum)
+            process.communicate(timeout=120)  # until its program has ended as well
+            assert process.returncode in (-signal.SIGKILL, 143)
+            kills += 1
+    assert kills
+    out, _ = (process := start(stopped)).communicate(timeout=60 * MINUTES)
+    assert process.returncode == 0 and "done before" in out, out
+    assert record_of(stopped) == record_of(straight)
