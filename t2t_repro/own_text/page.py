@@ -53,7 +53,7 @@ def write(
     values = {
         "POLICY": html.escape(page_policy(text, "img-src data:")),
         "TITLE": html.escape(f"Own text: {folder.name}"),
-        "SAID": html.escape(" ".join(summary(record))),
+        "SAID": html.escape(summary(record)[0]),
         "SCORES": _scores(record),
         "SAMPLES": _samples(folder),
         "TEXT": _text(folder, record),
@@ -75,7 +75,7 @@ def write(
 def summary(record: Record) -> list[str]:
     """Returns what came out, in lines."""
     seconds = sum(stage.seconds for stage in record.stages.values())
-    lines = [f"\nAll {len(record.stages)} stages are done, in {took(seconds)}."]
+    lines = [f"All {len(record.stages)} stages are done, in {took(seconds)}."]
     for name, label in _LABELS.items():
         if name in record.scores:
             score = record.scores[name]

@@ -75,8 +75,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
         for task in _exports(folder):
             runner.run(task)
         page.write(folder.page, folder.path, runner.record, folder.run, folder.model)
-    for line in page.summary(runner.record):
-        say(line)
+    say("\n" + "\n".join(page.summary(runner.record)))
     say(f"\nThe whole on one page: {folder.page}\nWhat to try next:")
     for line in page.next_steps(folder.path, runner.record):
         say(f"  {line}")

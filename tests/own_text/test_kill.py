@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     """A folder with 400 pairs."""
     folder = tmp_path_factory.mktemp("own_text")
     draw = random.Random(3)
-    words = {f"word{i}": f"wort{i}" for i in range(30)}
+    words = {f"{a}{b}{c}": f"{c}{b}{a}" for a in "klmnr" for b in "aeiou" for c in "pst"}
     lines = [draw.choices(list(words), k=draw.randint(3, 9)) for _ in range(400)]
     (folder / "a.en").write_text("".join(" ".join(line) + ".\n" for line in lines))
     text = "".join(" ".join(map(words.__getitem__, line)) + ".\n" for line in lines)
