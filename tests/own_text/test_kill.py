@@ -61,7 +61,7 @@ def test_killed_and_stopped_it_ends_with_the_same_record(folder):
     out, _ = (process := start(straight)).communicate(timeout=60 * MINUTES)
     assert process.returncode == 0, out
     draw, kills = random.Random(5), 0
-    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]:
+    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
         process = start(stopped)
         try:
             process.communicate(timeout=draw.uniform(5, 60))
