@@ -165,6 +165,8 @@ def next_steps(of: RunView) -> list[str]:
             f"Average: t2t-avg-all --model_dir={of.path} --output_dir={of.path}-avg --n={count} "
             "--last_only"
         )
+        if "approx_bleu_score" in of.best:  # its problem is one of text
+            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={of.path}")
     said.append(f"Translate: t2t-decoder --output_dir={of.path} --decode_interactive")
     said.append(f'See what it looks at: t2t-visualize --output_dir={of.path} --source="..."')
     return said

@@ -89,7 +89,16 @@ def test_what_it_prints(run, capsys):
     assert ["15", "0.0", "2.5000", "0.7500", "last,", "best", "accuracy"] in lines
     assert f"It stopped before step 40. Go on: {COMMAND}" in said
     assert "The dev loss was best at step 10 (2.0000) and is 2.5000 at step 15" in said
-    assert "t2t-avg-all" in said and "t2t-decoder" in said
+    assert "t2t-avg-all" in said and "t2t-decoder" in said and "t2t-finish" not in said
+
+
+def test_of_text_it_names_what_chooses_by_bleu(run):
+    row = {"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5}
+    run.append_metrics(row)
+    assert any(
+        f"t2t-finish --model_dir={run.path}" in step
+        for step in run_view.next_steps(run_view.view(run))
+    )
 
 
 def test_json_for_programs(run, capsys):
