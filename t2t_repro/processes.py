@@ -41,6 +41,13 @@ class Ended(NamedTuple):
         """Returns the last line that it printed, "" if there is none."""
         return (self.said.strip().splitlines() or [""])[-1]
 
+    def lacked_memory(self) -> str:
+        """Returns how a process ended for want of memory, "" if it was not for that."""
+        if self.code == -signal.SIGKILL:
+            return "killed, as the system does where there is no memory"
+        signs = ("out of memory", "bad_alloc", "RESOURCE_EXHAUSTED")
+        return "out of memory" if self.code and any(s in self.said for s in signs) else ""
+
 
 def run(
     function: Callable,

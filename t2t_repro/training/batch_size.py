@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -136,10 +135,8 @@ def _why_it_ended(ended: processes.Ended) -> str:
     Raises:
         UserError: if it was for something else: the message is that of the trial.
     """
-    if ended.code == -signal.SIGKILL:
-        return "killed, as the system does where there is no memory"
-    if any(sign in ended.said for sign in ("out of memory", "bad_alloc", "RESOURCE_EXHAUSTED")):
-        return "out of memory"
+    if reason := ended.lacked_memory():
+        return reason
     last = ended.last_line() or f"exit code {ended.code}"
     raise UserError(f"Expected a trial to make its steps. Received: {last}")
 

@@ -87,8 +87,10 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
 def measured(forecast: Forecast, trial: Trial) -> Forecast:
     """Returns the forecast with what a trial has measured in the place of what was estimated."""
     if trial.failure:
-        why = Obstacle("step", f"a step was tried, and did not come to an end: {trial.failure}")
+        why = Obstacle("memory", f"a step was tried, and its process ended: {trial.failure}")
         return dataclasses.replace(forecast, obstacles=(*forecast.obstacles, why))
+    if not trial.step_seconds:
+        return forecast
     changed = dataclasses.replace(
         forecast,
         step_seconds=trial.step_seconds,

@@ -17,7 +17,7 @@ class Obstacle:
     """Why a machine plainly cannot do a run.
 
     Attributes:
-        kind: what it lacks: "data", "memory", "disk", "time", or "step", which was tried.
+        kind: what it lacks: "data", "memory", "disk" or "time".
         text: for people.
     """
 

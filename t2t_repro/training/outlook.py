@@ -1,5 +1,7 @@
 """Looks ahead before a run goes to work: says what it will take, and stops where it cannot end."""
 
+import keras
+
 from t2t_repro.errors import UserError
 from t2t_repro.training import alternatives, estimate, machine, trial
 from t2t_repro.training.devices import Devices
@@ -33,7 +35,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
         return None
     found = machine.examine(where, request.config.hparams.activation_dtype)
     plan = estimate.of(request, found)
-    if not plan.obstacles and plan.hours >= MEASURED_FROM and where.cluster.size == 1:
+    if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not plan.obstacles:
@@ -46,6 +48,14 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
         f"Expected a machine that can do this. Received: {why}. --yes goes on "
         f"all the same.\n{instead}"
     )
+
+
+def _is_worth_a_trial(plan: Forecast) -> bool:
+    """Whether steps can be made in the time, and beside this process."""
+    fits = 3 * plan.step_seconds < trial.MOST_SECONDS
+    # JAX takes a GPU's memory for itself.
+    shares = keras.backend.backend() == "tensorflow" or plan.machine.kind == "CPU"
+    return not plan.obstacles and plan.hours >= MEASURED_FROM and fits and shares
 
 
 def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:

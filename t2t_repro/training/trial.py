@@ -19,9 +19,9 @@ class Trial:
     """What steps took.
 
     Attributes:
-        step_seconds: the median of a step's time; 0: none was made.
+        step_seconds: the median of a step's time; 0: none was made in `MOST_SECONDS`.
         memory: the largest of the process, bytes; on a GPU, of one's own memory.
-        failure: why none was made; "": they were.
+        failure: how the memory ran out; "": it did not.
     """
 
     step_seconds: float = 0.0
@@ -52,9 +52,8 @@ def run(
     )
     if ended.result is not None:
         return ended.result
-    if time.monotonic() >= until:
-        return Trial(failure=f"no three steps in {MOST_SECONDS:.0f} s")
-    return Trial(failure=ended.last_line() or f"exit code {ended.code}")
+    was_killed = time.monotonic() >= until
+    return Trial(failure="" if was_killed else ended.lacked_memory())
 
 
 def _steps(

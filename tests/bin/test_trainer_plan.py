@@ -181,8 +181,8 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
             EIGHT,
             Trial(failure="out of memory"),
             500 * GB,
-            "a step was tried, and did not come to an end: out of memory",
-            "--hparams_set=transformer_small|transformer_multi30k",
+            "a step was tried, and its process ended: out of memory",
+            "--hparams=batch_size=1024",
         ),
     ],
 )
@@ -286,3 +286,11 @@ def test_it_warns_of_a_cpu_in_parts(on, capsys):
     said = capsys.readouterr()
     assert said.err.startswith("Warning: --worker_gpu=2 splits the CPU into 2 parts, as no GPU")
     assert "2,048 tokens x 2 CPU = 4,096 an update" in said.out
+
+
+def test_steps_that_took_too_long_leave_the_estimate(on, capsys):
+    begun = on(EIGHT, Trial())
+    run("--hparams_set=transformer_big", "--plan")
+    said = capsys.readouterr().out
+    assert "Making a few steps" in said and "of each matrix products, measured now" in said
+    assert not begun
