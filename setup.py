@@ -19,6 +19,7 @@ PROGRAMS = {
     "t2t-eval": "evaluator",
     "t2t-avg-all": "avg_all",
     "t2t-finish": "finish",
+    "t2t-gains": "gains",
     "t2t-own-text": "own_text",
     "t2t-bleu": "bleu",
     "t2t-translate-all": "translate_all",

@@ -39,7 +39,7 @@ FLOORS = (
     {"training", "decoding", "scoring"},
     {"runs"},
     {"loaded_run"},
-    {"interop", "serving", "finishing"},
+    {"interop", "serving", "finishing", "gains"},
     {"views"},
     {"studies", "own_text"},
     {"cli"},  # what the programs share: it loads a user's package

@@ -69,7 +69,7 @@ def check_complete(values: Mapping[str, Any], before: RunConfig | None) -> None:
         UserError: if a problem, a set or a folder is missing.
     """
     named = {name: values[name] for name in _HINTS}
-    if before:
+    if before or values["warm_start_from"]:
         del named["hparams_set"]
     missing = [name for name, value in named.items() if not value]
     if not missing:

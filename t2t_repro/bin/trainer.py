@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry
-from t2t_repro.bin import defaults, quickstart
+from t2t_repro.bin import defaults, fine_tuning, quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
@@ -160,6 +160,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     defaults.check_complete(values, before)
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
         hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
+    elif values["warm_start_from"] and not values["hparams_set"]:
+        hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], values["hparams"])
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, values["hparams"])

@@ -12,7 +12,7 @@ from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
-from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text.encoders import EOS_ID, TextEncoder
 
 # The paper's limit; a model that knows nothing yet writes on to it.
 GREEDY = DecodeHParams(beam_size=1, extra_length=50)
@@ -30,6 +30,7 @@ class DevSample:
 
     Attributes:
         described: which sentences, in words.
+        references: of each, one line.
         signature: sacreBLEU's.
 
     Raises:
@@ -49,19 +50,39 @@ class DevSample:
         of, count = len(examples), min(count or len(examples), len(examples))
         taken = [examples[i * of // count] for i in range(count)]
         self._encoders = encoders = problem.feature_encoders(os.fspath(data_dir))
-        self._sources = [each["inputs"] for each in taken]
+        self._sources: list[list[int]] = [each["inputs"] for each in taken]
         targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
-        self._bleu = SacreBleu([one_line(encoders["targets"].decode(ids)) for ids in targets])
+        self.references = [one_line(encoders["targets"].decode(ids)) for ids in targets]
+        self._bleu = SacreBleu(self.references)
         self.signature = self._bleu.signature
         some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"
         self.described = f"{some} {split} sentences"
 
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
         """Returns the BLEU in percent of what an engine writes."""
-        translator = Translator(engine, self._encoders, settings, warn=lambda text: None)
-        sources = [translator.cut(ids, "") for ids in self._sources]
-        written = translator.translate_ids(sources)
-        return self._bleu.score([one_line(best.text) for best, *_ in written])
+        return self._bleu.score(self.written(engine, settings))
+
+    def written(
+        self,
+        engine: Engine,
+        settings: DecodeHParams,
+        encoders: dict[str, TextEncoder] | None = None,
+    ) -> list[str]:
+        """Returns what an engine writes of each sentence, one line.
+
+        Args:
+            engine: what decodes.
+            settings: how.
+            encoders: of the engine's model, where its vocabulary is another; None: the data's.
+        """
+        own = encoders or self._encoders
+        translator = Translator(engine, own, settings, warn=lambda text: None)
+        sources = self._sources
+        if encoders:
+            decode = self._encoders["inputs"].decode
+            sources = [translator.encode(decode([i for i in s if i != EOS_ID])) for s in sources]
+        written = translator.translate_ids([translator.cut(ids, "") for ids in sources])
+        return [one_line(best.text) for best, *_ in written]
 
 
 class DevBleu:

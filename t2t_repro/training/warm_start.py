@@ -22,9 +22,8 @@ from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.text import transfer
 from t2t_repro.training import checkpoints
-from t2t_repro.training.state import WEIGHTS
+from t2t_repro.training.state import WARM_START, WEIGHTS
 
-FILE = "warm-start.json"  # in the run
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs", "shared_inputs": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "shared_inputs", "shared_targets", "input_emb", "target_emb", "softmax")
@@ -88,7 +87,7 @@ class WarmStart:
     def write(self, run: RunDirectory) -> None:
         """Writes warm-start.json into a run."""
         text = json.dumps(dataclasses.asdict(self), indent=1)
-        write_text_atomic(run.path / FILE, f"{text}\n")
+        write_text_atomic(run.path / WARM_START, f"{text}\n")
 
 
 def begin(
@@ -142,7 +141,7 @@ def begin(
     for name, value in values.items():
         named[name].assign(value)
     state = checkpoints.read_state(path)
-    return WarmStart(os.fspath(path), state.step, tuple(rows))
+    return WarmStart(os.path.abspath(path), state.step, tuple(rows))
 
 
 def _parts(

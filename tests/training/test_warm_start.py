@@ -67,7 +67,7 @@ def test_all_is_taken_from_the_same_model(parent, tmp_path, partial):
         np.testing.assert_array_equal(after[name], value, name)
     assert start.lines() == [f"Weights from {parent[0]}/checkpoints/ckpt-7 (its step 7)."]
     start.write(RunDirectory(tmp_path))
-    kept = json.loads((tmp_path / warm_start.FILE).read_text())
+    kept = json.loads((tmp_path / warm_start.WARM_START).read_text())
     assert kept["step"] == 7 and {row["what"] for row in kept["rows"]} == {"taken"}
     assert before.keys() == {row["name"] for row in kept["rows"]}
 

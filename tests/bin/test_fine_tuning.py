@@ -1,0 +1,81 @@
+import json
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import fine_tuning, trainer
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """A run of 12,000 steps that ended at a rate of 0.00034."""
+    run = RunDirectory(tmp_path / "parent")
+    hparams = registry.get_hparams("transformer_multi30k", "freeze=encoder,train_steps=20000")
+    config = RunConfig(
+        hparams_set="transformer_multi30k",
+        hparams=hparams,
+        problem="text2text_tmpdir",
+        data_dir="x",
+        version="0",
+    )
+    run.begin(config, [], [])
+    for step, rate in ((6000, 0.0005), (12000, 0.00034)):
+        run.append_metrics({"kind": "train", "step": step, "learning_rate": rate})
+        run.append_metrics({"kind": "eval", "step": step, "loss": 3.0})
+    (run.checkpoints_dir / "ckpt-12000").mkdir(parents=True)
+    return run
+
+
+@pytest.mark.parametrize("of", ["", "checkpoints/ckpt-12000"])
+def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
+    said = []
+    name, hparams = fine_tuning.proposed(parent.path / of, "batch_size=99", said.append)
+    own = parent.config().hparams
+    changed = {k: v for k, v in vars(hparams).items() if v != getattr(own, k)}
+    assert name == "transformer_multi30k" and changed == {
+        "learning_rate_schedule": "constant*linear_warmup",
+        "learning_rate_constant": 0.00034,
+        "learning_rate_warmup_steps": 240,
+        "train_steps": 2400,
+        "freeze": "",
+        "batch_size": 99,
+    }
+    assert (
+        "constant learning rate of 0.00034, that of its last step, after a warm-up of 240"
+        in (said[0])
+    )
+
+
+def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
+    parent.metrics_path.unlink()
+    said = []
+    _, hparams = fine_tuning.proposed(parent.path, "", said.append)
+    assert (hparams.learning_rate_constant, hparams.train_steps) == (1e-4, 4000)
+    assert "of 0.0001, for its own is not known" in said[0]
+    with pytest.raises(UserError, match="Expected a run directory"):
+        fine_tuning.proposed(parent.path / "none" / "at" / "all")
+
+
+def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(
+        "t2t_repro.training.request.TrainRequest.check", lambda request: asked.append(request)
+    )
+    monkeypatch.setattr(trainer, "check_memory", lambda request: None)
+    monkeypatch.setattr("t2t_repro.training.experiment.run", lambda request: None)
+    argv = ["--problem=text2text_tmpdir", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
+    argv += [f"--warm_start_from={parent.path}", "--freeze=embeddings,encoder", "--train_steps=70"]
+    cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
+    (request,) = asked
+    hparams = request.config.hparams
+    assert (hparams.learning_rate_constant, hparams.train_steps) == (0.00034, 70)
+    assert hparams.freeze == "embeddings,encoder" and not request.warm_start_partial
+    assert "Fine-tuning with the hparams of " in capsys.readouterr().out
+    assert json.loads(hparams.to_json())["freeze"] == "embeddings,encoder"
+    asked.clear()
+    argv[3] = "--warm_start_partial"
+    with pytest.raises(SystemExit):
+        cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
+    assert "Expected --hparams_set. Received: none" in capsys.readouterr().err and not asked

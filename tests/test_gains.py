@@ -1,0 +1,102 @@
+"""What fine-tuning gained and lost: both dev sets, parent and child, with intervals."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, gains, registry
+from t2t_repro.bin import gains as program
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.decoding import dev_bleu
+from t2t_repro.errors import UserError
+from t2t_repro.models.build import transformer_for
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
+from t2t_repro.training import checkpoints
+
+NAME = "text2text_tmpdir"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Returns {name: path} of two runs with data of their own; the weights of the child are 2."""
+    folder = tmp_path_factory.mktemp("gains")
+    found = {}
+    for name, words in {"parent": "a bee saw the sea", "child": "one two three four five"}.items():
+        raw, data = folder / f"raw-{name}", folder / f"data-{name}"
+        raw.mkdir()
+        for side in ("inputs", "targets"):
+            for split in ("train", "eval"):
+                lines = (f"{words} {i}\n" for i in range(7))
+                (raw / f"{side}.{split}.txt").write_text("".join(lines))
+        generate_data(Job(registry.get_problem(NAME), data, raw, num_shards=1))
+        hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
+        config = RunConfig(
+            hparams_set="transformer_test",
+            hparams=hparams,
+            problem=NAME,
+            data_dir=str(data),
+            version="0",
+        )
+        run = RunDirectory(folder / name)
+        run.begin(config, [], [str(path) for path in data.glob("vocab*.subwords")])
+        model = transformer_for(registry.get_problem(NAME), hparams, str(data))
+        for weight in model.weights:
+            weight.assign(np.full(weight.shape, 2 if name == "child" else 1, weight.dtype))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+        found[name] = run.path
+    start = {"checkpoint": f"{found['parent']}/checkpoints/ckpt-3", "step": 3, "rows": []}
+    (found["child"] / "warm-start.json").write_text(json.dumps(start))
+    return found
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The child knows the new domain and has lost of the old; the parent knows the old."""
+
+    def written(self, engine, settings, encoders):
+        child = float(np.asarray(engine.model.weights[0]).flat[0]) == 2
+        new = self.references[0].startswith("one")
+        assert encoders["inputs"].encode("x y")
+        lost = [line.replace("the sea", "it") for line in self.references]
+        return self.references if child == new else ["", *lost[1:]] if child else ["no"] * 7
+
+    monkeypatch.setattr(dev_bleu.DevSample, "written", written)
+
+
+def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys):
+    argv = [f"--output_dir={runs['child']}", f"--json_file={tmp_path}/gains.json"]
+    cli.run("t2t-gains", "", program.define_flags, program.main, argv)
+    out = capsys.readouterr().out
+    assert re.search(r"new domain: 0.00 ± 0.00 became 100.00 ± 0.00, \+100.00 BLEU \(p = 0", out)
+    assert re.search(r"old domain: 100.00 ± 0.00 became \d\d.\d\d ± \d+.\d\d, -\d\d", out)
+    assert "all 7 dev sentences of " in out and "nrefs:1|bs:1000|seed:12345|case:mixed" in out
+    new, old = json.loads((tmp_path / "gains.json").read_text())["domains"]
+    assert new["change"] == pytest.approx(100) and old["change"] < -30 and old["p_value"] < 0.05
+    with pytest.raises(SystemExit) as stopped:
+        argv.append("--max_bleu_drop=0.5")
+        cli.run("t2t-gains", "", program.define_flags, program.main, argv)
+    assert stopped.value.code == 2
+    assert "old domain to fall by at most 0.5 BLEU. Received: -" in capsys.readouterr().err
+
+
+def test_a_run_without_a_parent_says_so(runs):
+    with pytest.raises(UserError, match="Received: none in .*parent. Name it by --parent."):
+        gains.parent_of(trained_run(runs["parent"]))
+    assert gains.parent_of(trained_run(runs["child"])).name == "ckpt-3"
+
+
+def test_sentences_are_read_in_the_vocabulary_of_the_run_that_decodes(runs):
+    """Decoding the other run's dev set with the model itself, untrained."""
+    child, parent = trained_run(runs["child"]), trained_run(runs["parent"])
+    request = gains.GainsRequest(sentences=2, decode_hparams="beam_size=1,extra_length=1")
+    said = []
+    new, old = gains.compare(child, parent, request, say=said.append)
+    assert (new.name, new.data_dir) == ("new", child.data_dir) and old.data_dir == parent.data_dir
+    assert new.sentences == "2 of 7 dev sentences" and len(said) == 6
+    with pytest.raises(UserError, match="at most 1 BLEU. Received: -"):
+        gains.check_drop([dataclasses.replace(old, child=gains.Scored(old.parent.bleu - 2, 0))], 1)
