@@ -2,7 +2,7 @@
 
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
 data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`; and,
-where there is a reason for them, `best/`, `nonfinite/` and `trainer.lock`.
+where there is a reason for them, `best/`, `nonfinite/`, `certificate.json` and `trainer.lock`.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
+CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
 _LOCK = "trainer.lock"
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
@@ -189,7 +190,7 @@ class RunDirectory:
         """Copies what a decoder needs besides checkpoints: configuration and vocabularies."""
         out.path.mkdir(parents=True, exist_ok=True)
         for path in self.path.iterdir():
-            history = path.name in (self.metrics_path.name, _LOCK, CHOSEN)
+            history = path.name in (self.metrics_path.name, _LOCK, CHOSEN, CERTIFICATE)
             history = history or path.name.startswith(("events.out", "eval-"))
             if path.is_file() and not history:
                 with writing(out.path / path.name, "wb") as copy:
@@ -261,6 +262,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         "training-data.json",
         "plan.json",
         CHOSEN,
+        CERTIFICATE,
         _LOCK,
     )
     if run.exists() and (path.name in needed or path.name.startswith("vocab")):

@@ -40,11 +40,13 @@ def main(args: flags.FlagValues) -> None:
     run = trained_run(args.model_dir, args.data_dir)
     out = RunDirectory(args.output_dir or os.path.join(args.model_dir, "finished"))
     finishing.check(run, out)
+    from t2t_repro.certificate.certify import certify_run
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
 
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     finishing.finish(run, out, request, searches=searches)
+    certify_run(out.path, "t2t-finish", run.path)
     print(f"Translate: t2t-decoder --output_dir={out.path} --decode_interactive")
 
 

@@ -2,12 +2,18 @@
 
   t2t-show RUN
   t2t-show RUN --json            the same for programs
+  t2t-show RUN --verify          whether all is as certificate.json says; of an export too
 
 Shows the configuration that differs from its set, the parameters by component, the checkpoints with
 their dev scores, the curves, the best and the last, and what to do next.
+
+--verify hashes the run, its vocabulary, the data and the raw text again, and repeats 20 sentences,
+a line for each. The exit code is 1 if anything is not as it was.
 """
 
 import json
+import pathlib
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -29,6 +35,8 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "The run directory; it may also stand alone, before the flags."
     flags.DEFINE_string("output_dir", None, text, flag_values=f)
     flags.DEFINE_bool("json", False, "Print JSON, for programs.", flag_values=f)
+    text = "Repeat what certificate.json says: hashes and translations."
+    flags.DEFINE_bool("verify", False, text, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of hparam sets.", flag_values=f)
 
 
@@ -39,11 +47,42 @@ def main(args: flags.FlagValues) -> None:
             "Expected a run directory: t2t-show RUN. Received: none. Give the --output_dir of "
             "t2t-trainer."
         )
+    if args.verify:
+        verify(pathlib.Path(args.output_dir).expanduser(), as_json=args.json)
+        return
     found = view(RunDirectory(args.output_dir))
     if args.json:
         print(json.dumps({**found.as_dict(), "next": next_steps(found)}, indent=1))
     else:
         show(found)
+
+
+def verify(folder: pathlib.Path, as_json: bool = False) -> None:
+    """Prints what is found of a run or an export; leaves with 1 if something is not as it was."""
+    from t2t_repro.certificate import record, verify, verify_export
+
+    kind = verify.kind_of(folder)
+    if kind == record.RUN:
+        checks = verify.verify_run(folder)
+    elif kind == "ctranslate2":
+        from t2t_repro.interop import ctranslate2_engine
+
+        checks = ctranslate2_engine.verify(folder)
+    else:
+        checks = verify_export.verify(folder)
+    found = []
+    for check in checks:
+        found.append(check)
+        if not as_json:
+            print(check, flush=True)
+    bad = any(check.is_bad for check in found)
+    if as_json:
+        rows = [check._asdict() for check in found]
+        print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
+    else:
+        print(verify.summary(found))
+    if bad:
+        sys.exit(1)
 
 
 def show(of: RunView) -> None:

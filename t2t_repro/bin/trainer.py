@@ -137,6 +137,7 @@ def main(args: flags.FlagValues) -> None:
             check_finish(request)
         request.check()
         check_memory(request)
+        from t2t_repro.certificate.certify import certify_run
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
@@ -144,6 +145,9 @@ def main(args: flags.FlagValues) -> None:
             quickstart.run(request.run, train)
         else:
             train()
+        trains = request.schedule in SCHEDULES[:3] and not args.plan
+        if trains and not os.environ.get(cluster.VARIABLE):
+            certify_run(request.run.path, "t2t-trainer")
         if args.finish and not args.plan:
             finish(request)
 
@@ -302,9 +306,11 @@ def check_finish(request: TrainRequest) -> None:
 def finish(request: TrainRequest) -> None:
     """Finishes a run that was trained, with what t2t-finish tries by default."""
     from t2t_repro import finishing
+    from t2t_repro.certificate.certify import certify_run
 
     out = RunDirectory(request.run.path / "finished")
     finishing.finish(trained_run(request.run.path), out, finishing.FinishRequest())
+    certify_run(out.path, "t2t-finish", request.run.path)
 
 
 def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:

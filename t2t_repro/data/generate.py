@@ -109,7 +109,7 @@ def generate_data(
         summary["vocab_files"] = problem.vocab_files(job.data_dir)
         summary |= vocabularies.summary_of(job, summary)
         if entry.finished:
-            summary["random_seed"] = job.seed
+            summary |= {"random_seed": job.seed, **raw_text.origin(job, summary)}
             text = json.dumps(summary, indent=1) + "\n"
             write_text_atomic(vocabularies.summary_path(problem, job.data_dir), text)
         journal.discard(job)

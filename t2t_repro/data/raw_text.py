@@ -6,9 +6,11 @@ A data directory that tensor2tensor made says nothing of its text, and is taken 
 import dataclasses
 import hashlib
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from t2t_repro.corpora import raw_record
 from t2t_repro.data import records
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
@@ -71,11 +73,35 @@ def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:
                 )
 
 
+def sha256(path: str | os.PathLike) -> str:
+    """Returns the SHA-256 of a text, plain or .gz."""
+    with raw.opened(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the summary says of where the text comes from.
+
+    That is the folder, and the user's own files of which its text was made, where that is known and
+    the text is still that.
+    """
+    folder = os.path.abspath(job.tmp_dir)
+    try:
+        record = raw_record.read(pathlib.Path(folder))
+    except UserError:  # it only informs
+        record = None
+    made = {name: made.sha256 for name, made in record.files.items()} if record else {}
+    texts = {k: v for split in summary["splits"].values() for k, v in split.get(_KEY, {}).items()}
+    if record is None or any(made.get(name, digest) != digest for name, digest in texts.items()):
+        return {"tmp_dir": raw_record.shown(folder)}
+    return {
+        "tmp_dir": raw_record.shown(folder),
+        "raw_files": [dataclasses.asdict(file) for file in record.raw_files],
+        "splits_seed": record.request.get("seed"),
+    }
+
+
 def _digests(job: Job, files: Files) -> dict[str, str]:
     """Returns {name without .gz: SHA-256 of the text}."""
-    found = {}
-    for path in job.problem.raw_text_files(job.tmp_dir, files.source):
-        with raw.opened(path) as stream:
-            digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
-        found[os.path.basename(path).removesuffix(".gz")] = digest.hexdigest()
-    return found
+    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
+    return {os.path.basename(path).removesuffix(".gz"): sha256(path) for path in paths}

@@ -8,12 +8,14 @@ again here.
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from t2t_repro import schema
+from t2t_repro import registry, schema
+from t2t_repro.certificate import golden, record, verify_export
+from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
@@ -177,11 +179,34 @@ class _CTranslate2:
             model, run.encoders, path, request.quantize, run.vocabulary_files, accept
         )
 
+    def translate(
+        self, run: TrainedRun, folder: pathlib.Path, settings: DecodeHParams, texts: list[str]
+    ) -> list[tuple[str, float]]:
+        return golden.translations(CTranslate2Engine(folder), run.encoders, settings, texts)
+
     def engine(self, folder: pathlib.Path, model: Any) -> Engine:
         return CTranslate2Engine(folder)
 
 
 FORM: Form = _CTranslate2()
+
+
+def verify(folder: pathlib.Path) -> Iterator[Check]:
+    """Yields what is found of an export; its vocabulary encodes the sentences."""
+    bad = False
+    for check in verify_export.verify(folder):
+        bad |= check.is_bad
+        if check.state != NOTE:
+            yield check
+    certificate = record.read_or_none(folder)
+    if bad or certificate is None:
+        yield Check(NOTE, "translations", "are not repeated: it is not what was written")
+        return
+    encoders = registry.get_problem(certificate.problem).feature_encoders(os.fspath(folder))
+    settings = DecodeHParams(**certificate.decoding)  # type: ignore[arg-type]
+    texts = [each.source for each in certificate.golden]
+    written = golden.translations(CTranslate2Engine(folder), encoders, settings, texts)
+    yield from check_golden([vars(each) for each in certificate.golden], written)
 
 
 def _vocabulary(path: pathlib.Path, side: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Writing the model of a run in another form, if that does not cost too much."""
 
+import functools
 import importlib
 import itertools
 import pathlib
@@ -33,6 +34,7 @@ def export(
     """
     settings = run.decode_settings(request.decode_hparams, say=say)
     run.check_checkpoint(request.checkpoint_path)
+    from t2t_repro.certificate.certify import certify_export
     from t2t_repro.interop import quality
     from t2t_repro.training import checkpoints
 
@@ -52,6 +54,8 @@ def export(
             lost = quality.compare(model, engine, run.encoders, examples, settings)
             say(str(lost))
             quality.check(lost, request.max_bleu_drop)
+        translate = functools.partial(form.translate, run, folder, settings)
+        certify_export(run, source, folder, request.format, settings, translate)
 
     form.write(run, model, path, request, accept)
     say(f"Wrote {path} from {source}. {form.use.format(path=path)}")

@@ -93,5 +93,10 @@ class Form(Protocol):
     ) -> None:
         """Writes the model of a run; the folder appears when `accept` has not refused it."""
 
+    def translate(
+        self, run: TrainedRun, folder: pathlib.Path, settings: "DecodeHParams", texts: list[str]
+    ) -> list[tuple[str, float]]:
+        """Returns the translations of texts by what was written into a folder, and their scores."""
+
     def engine(self, folder: pathlib.Path, model: Any) -> "Engine":
         """Returns what decodes with the model that was written into a folder."""

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_repro.certificate import verify_export
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -128,6 +129,10 @@ class _SavedModel:
         request: ExportRequest,
         accept: Callable[[pathlib.Path], None],
     ) -> None:
+        def add_verify(folder: pathlib.Path) -> None:
+            shutil.copy(verify_export.__file__, folder / "verify.py")
+            accept(folder)
+
         export(
             model,
             run.encoders,
@@ -136,8 +141,13 @@ class _SavedModel:
             run.vocabulary_files,
             storage=request.quantize,
             t2t_serving=request.t2t_serving,
-            accept=accept,
+            accept=add_verify,
         )
+
+    def translate(
+        self, run: TrainedRun, folder: pathlib.Path, settings: DecodeHParams, texts: list[str]
+    ) -> list[tuple[str, float]]:
+        return verify_export.translations(folder, texts)
 
     def engine(self, folder: pathlib.Path, model: keras.Model) -> Engine:
         return SavedModelEngine(folder, model.learned_positions)

@@ -237,6 +237,23 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
 
 
+def described() -> str:
+    """Returns what Keras computes on here, such as "tensorflow on 2 x NVIDIA H100"."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        names = [each.device_kind for each in jax.devices()]
+    else:
+        import tensorflow as tf
+
+        details = map(
+            tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU")
+        )
+        names = [each.get("device_name", "GPU") for each in details] or ["CPU"]
+    return f"{backend} on {f'{len(names)} x ' * (len(names) > 1)}{names[0]}"
+
+
 def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
     import jax
 

@@ -1,6 +1,7 @@
 """A form is what `FORMS` names: the export itself knows none."""
 
 import dataclasses
+import json
 import sys
 import types
 
@@ -24,8 +25,12 @@ class Paper:
             raise UserError("Expected a narrow beam.")
 
     def write(self, run, model, path, request, accept):
+        path.mkdir(parents=True)
         accept(path)
         self.written.append((run.path, path, request.quantize))
+
+    def translate(self, run, folder, settings, texts):
+        raise AssertionError("there are no sentences")
 
     def engine(self, folder, model):
         raise AssertionError("nothing is measured")
@@ -63,6 +68,7 @@ def test_a_new_form_needs_no_change_of_the_export(paper, run):
     folder = run.path / "export" / "paper-7"
     assert export.export(run, request, said.append) == folder
     assert said == [f"Wrote {folder} from {path}. Read {folder}."]
+    assert json.loads((folder / "certificate.json").read_text())["kind"] == "paper"
     half = dataclasses.replace(request, quantize="float16")
     assert export.export(run, half, said.append).name == "paper-7-float16"
     assert [quantize for _, _, quantize in paper.written] == ["float32", "float16"]
@@ -70,7 +76,7 @@ def test_a_new_form_needs_no_change_of_the_export(paper, run):
     wide = dataclasses.replace(request, decode_hparams="beam_size=5")
     with pytest.raises(UserError, match="Expected a narrow beam."):
         export.export(run, wide)
-    limited = dataclasses.replace(request, max_bleu_drop=1.0)
+    limited = dataclasses.replace(request, max_bleu_drop=1.0, export_dir=str(run.path / "other"))
     with pytest.raises(UserError, match="Expected files"):
         export.export(run, limited)
 
