@@ -348,7 +348,9 @@ class Transformer(Replacing, GuardedModel):
         self.get_config()  # Keras opens the file before it asks
         return super().save(*arguments, **keywords)
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **more):
+    def export(
+        self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
+    ):
         """Writes a function of {"inputs", "targets"} to logits; arguments as Keras's.
 
         `t2t-exporter` writes what translates: text in, text out.
@@ -356,7 +358,7 @@ class Transformer(Replacing, GuardedModel):
         if input_signature is None:
             ids = {name: keras.InputSpec("int32", (None, None)) for name in ("inputs", "targets")}
             input_signature = [ids]
-        return super().export(filepath, format, verbose, input_signature, **more)
+        return super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def quantize(self, *arguments, **keywords):
         """Refuses: Keras quantizes layers of its own, of which there are none here.

@@ -50,6 +50,8 @@ ARGUMENTS = {
     },
     "test_on_batch": dict.fromkeys(("x", "y", "sample_weight", "return_dict"), WORKS),
     "predict_on_batch": {"x": WORKS},
+    "save": dict.fromkeys(("filepath", "overwrite", "zipped", "kwargs"), WORKS),
+    "export": dict.fromkeys(("filepath", "format", "verbose", "input_signature", "kwargs"), WORKS),
 }
 
 

@@ -1,0 +1,59 @@
+"""Batches in one call: of two lists of sentences, and of a problem's files."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import t2t_repro
+from t2t_repro.data import dataset, text_dataset
+from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import ByteTextEncoder
+
+HPARAMS = dataclasses.replace(
+    t2t_repro.get_hparams("transformer_test"), batch_size=60, max_length=12
+)
+INPUTS = [chr(97 + n) * (1 + n % 9) for n in range(23)]
+TARGETS = [text[::-1] + "!" for text in INPUTS]
+ENCODER = ByteTextEncoder()
+
+
+def pairs(batches):
+    for batch in batches.as_numpy_iterator():
+        assert {ids.dtype for ids in batch.values()} == {np.dtype("int32")}
+        for row in zip(batch["inputs"], batch["targets"], strict=True):
+            yield tuple(ENCODER.decode(ids[: list(ids).index(1)]) for ids in row)
+
+
+def test_each_pair_comes_once_in_batches_of_about_a_length():
+    batches = text_dataset(INPUTS, TARGETS, ENCODER, HPARAMS)
+    passes = [list(pairs(batches)) for _ in range(2)]
+    assert sorted(passes[0]) == sorted(passes[1]) == sorted(zip(INPUTS, TARGETS, strict=True))
+    assert passes[0] != passes[1]
+    assert list(pairs(text_dataset(INPUTS, TARGETS, ENCODER, HPARAMS))) == passes[0]
+    assert int(batches.cardinality()) == sum(1 for _ in batches) > 1
+
+
+def test_training_leaves_out_what_is_too_long_and_an_evaluation_does_not():
+    inputs, targets = [*INPUTS, "x" * 40], [*TARGETS, "y"]
+    assert len(list(pairs(text_dataset(inputs, targets, ENCODER, HPARAMS)))) == len(INPUTS)
+    whole = text_dataset(inputs, targets, ENCODER, HPARAMS, training=False)
+    assert len(list(pairs(whole))) == len(inputs)
+
+
+@pytest.mark.parametrize(
+    "inputs, targets, message",
+    [
+        (["a"], ["b", "c"], "as many sentences. Received: inputs '1', targets '2'"),
+        ("a dog", "ein Hund", "Received: inputs 'a dog'"),
+        (["x" * 40], ["y"], "at most max_length=12 tokens. Received: none of 1"),
+    ],
+)
+def test_what_is_refused(inputs, targets, message):
+    with pytest.raises(UserError, match=message):
+        text_dataset(inputs, targets, ENCODER, HPARAMS)
+
+
+def test_a_problem_is_named(tmp_path):
+    with pytest.raises(UserError, match="algorithmic_identity_decimal40"):
+        dataset("algorithmic_identity_decimal40", tmp_path, "transformer_test")

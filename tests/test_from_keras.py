@@ -1,0 +1,45 @@
+"""docs/from-keras.md: its program runs as it stands there, and its table is that of the tests."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.models.test_keras import ARGUMENTS, WORKS
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "from-keras.md").read_text(encoding="utf-8")
+
+
+def script(name):
+    (text,) = re.findall(rf"```python\n(# {name}\n.*?)```", PAGE, re.DOTALL)
+    return text
+
+
+@pytest.mark.parametrize("method", [name for name in ARGUMENTS if name != "predict_on_batch"])
+def test_the_table_names_each_argument(method):
+    (row,) = re.findall(rf"^\| `{method}` \|(.*)\|(.*)\|$", PAGE, re.MULTILINE)
+    for argument, does in ARGUMENTS[method].items():
+        if argument != "kwargs":
+            assert f"`{argument}`" in row[0 if does == WORKS else 1]
+
+
+@pytest.mark.slow
+def test_the_program_runs(tmp_path):
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    for name in ("train.py", "go_on.py"):
+        done = subprocess.run(
+            [sys.executable, "-c", script(name)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "served" / "saved_model.pb").is_file()
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
+    assert re.search(r"^\[.*\]$", done.stdout, re.MULTILINE)
