@@ -11,7 +11,7 @@ from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType
 from t2t_repro.registry import register_problem
-from t2t_repro.text import own_vocabulary, raw
+from t2t_repro.text import extension, own_vocabulary, raw
 from t2t_repro.text.encoders import TokenTextEncoder
 from t2t_repro.text.vocabulary import count_tokens
 
@@ -46,6 +46,12 @@ class Text2textTmpdir(Text2TextProblem):
             super().ask_vocabularies(files)
         self._asked_files = dict(files)
         self._asked_names = own_vocabulary.names(files, self.name, self.vocab_filename)
+        if self._asked_vocab_size and set(self._asked_names.values()) != {self.vocab_filename}:
+            raise UserError(
+                "Expected --vocab_size with a run in --vocab_from that has one vocabulary of "
+                f"subwords, which it extends. Received: {' and '.join(set(files.values()))}. Leave "
+                "--vocab_size out."
+            )
 
     def vocab_files(self, folder: str | os.PathLike) -> list[str]:
         there = self._asked_names or own_vocabulary.find(folder, self.name)
@@ -53,6 +59,10 @@ class Text2textTmpdir(Text2TextProblem):
 
     def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
         files, to = self._asked_files, self._asked_names
+        if files and self._asked_vocab_size:
+            path, old = pathlib.Path(data_dir, self.vocab_filename), pathlib.Path(files["inputs"])
+            others = own_vocabulary.find(data_dir, self.name)
+            return not others and extension.is_built(path, old, self._asked_vocab_size)
         return not files or own_vocabulary.are_installed(files, to, data_dir, self.name)
 
     def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
@@ -69,7 +79,14 @@ class Text2textTmpdir(Text2TextProblem):
         track: Track = lambda texts, total: texts,
         count: Count = count_tokens,
     ) -> None:
-        if self._asked_files:
+        if self._asked_files and self._asked_vocab_size:
+            if not self.has_asked_vocabularies(data_dir):
+                texts = self.generate_text_for_vocab(data_dir, tmp_dir)
+                counts = count(track(texts, self.num_texts_for_vocab(tmp_dir)))
+                path, old = pathlib.Path(data_dir, self.vocab_filename), self._asked_files["inputs"]
+                wanted = self._asked_vocab_size, counts, self.max_subtoken_length
+                extension.build(path, pathlib.Path(old), *wanted)
+        elif self._asked_files:
             where = data_dir, self.name
             own_vocabulary.install(self._asked_files, self._asked_names, *where)
         elif not own_vocabulary.find(data_dir, self.name):

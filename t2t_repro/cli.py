@@ -246,7 +246,8 @@ def define_vocabulary_flags(f: flags.FlagValues) -> None:
     """Defines the flags that say what vocabulary a problem's files are made with."""
     text = "About how many subwords to build; 0: as the problem says, else as the text supports."
     flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
-    text = "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with."
+    text = "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with; "
+    text += "with --vocab_size as many subwords in all, new ones of this text behind the run's."
     flags.DEFINE_string("vocab_from", None, text, flag_values=f)
     for name in ("vocab", *_VOCABULARIES):
         side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
@@ -267,7 +268,7 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
             "Expected --vocab or --vocab_from alone, or --source_vocab and --target_vocab. "
             f"Received: {received}."
         )
-    if given and args.vocab_size:
+    if given and args.vocab_size and not args.vocab_from:
         raise UserError(
             f"Expected --vocab_size, or --{given[0]}, which has a size. Received: both. Leave one "
             "out."

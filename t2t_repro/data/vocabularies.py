@@ -56,7 +56,8 @@ def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
             )
         return begins
     alone = known(job) is not None and not _others(job)
-    anew = job.overwrite and begins and alone and not job.vocabularies
+    given = bool(job.vocabularies) and not job.vocab_size  # else they are extended
+    anew = job.overwrite and begins and alone and not given
     for name in job.problem.vocab_files(job.data_dir):
         there = pathlib.Path(job.data_dir, name).exists()
         if not there and not everything:

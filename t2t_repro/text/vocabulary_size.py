@@ -145,6 +145,27 @@ def build(
         reason = f"{why} asks for {asked:,}; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
+    write(path, encoder, asked, fits, counts, reason)
+
+
+def write(
+    path: pathlib.Path,
+    encoder: SubwordTextEncoder,
+    asked: int | None,
+    fits: int,
+    counts: Mapping[str, int],
+    reason: str,
+) -> None:
+    """Writes a vocabulary, and what is known of it.
+
+    Args:
+        path: its file.
+        encoder: the vocabulary.
+        asked: as `VocabularySize`'s; the next, too.
+        fits: how many subwords the text supports.
+        counts: the tokens of the text and how often each occurs.
+        reason: as `VocabularySize`'s.
+    """
     rare = sum(1 <= counts.get(word, 0) < _RARE for word in _whole_words(encoder))
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)

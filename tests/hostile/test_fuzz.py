@@ -52,6 +52,7 @@ NOWHERE = {  # what lets each program end early, whatever else it is given
     "export_checkpoint": "--output_dir=nowhere --t2t_dir=nowhere",
     "exporter": "--output_dir=nowhere",
     "finish": "--model_dir=nowhere",
+    "gains": "--output_dir=nowhere",
     "import_checkpoint": "--checkpoint=nowhere --output_dir=elsewhere",
     "own_text": "--source=nowhere --target=nowhere --output_dir=elsewhere",
     "paper": "--tables=nowhere",

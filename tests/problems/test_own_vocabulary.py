@@ -193,3 +193,25 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
         argv[-3] = f"--vocab_from={tmp_path}/plain"
         cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
     assert "Expected a run with a vocabulary. Received: " in capsys.readouterr().err
+
+
+def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):
+    for side in ("inputs", "targets"):
+        path = raw / f"{side}.train.txt"
+        path.write_text(path.read_text() * 20)
+    data, base = tmp_path / "data", (raw / "mine.subwords").read_bytes().splitlines()
+    summary = make(raw, data, "mine.subwords", vocab_size=30)
+    lines = (data / OWN).read_bytes().splitlines()
+    assert lines[: len(base)] == base and len(base) < len(lines) <= 30
+    assert summary["vocabulary"]["asked"] == 30 and decoded(data)[0] == [LINES[0], LINES[0][::-1]]
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    make(raw, data, "mine.subwords", vocab_size=30)
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+    for other in (29, 0):
+        with pytest.raises(UserError, match="Received: files made with another.* --overwrite"):
+            make(raw, data, "mine.subwords", vocab_size=other)
+    make(raw, data, "mine.subwords", vocab_size=28, overwrite=True)
+    assert len((data / OWN).read_bytes().splitlines()) == 28
+    for files in (("one.model",), ("mine.subwords", "two.model")):
+        with pytest.raises(UserError, match="one vocabulary of subwords, which it extends. Recei"):
+            make(raw, data, *files, vocab_size=90)
