@@ -6,19 +6,17 @@ the last stage that was finished; and it is one JSON of the whole for who checks
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import pathlib
-import platform
 from typing import Any, ClassVar
 
 from t2t_repro import __version__, schema
+from t2t_repro.certificate import environment
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 
 FILE = "own-text.json"
 _MEND = "Give another --output_dir, or delete the file to make all stages again."
-_PACKAGES = ("tensorflow", "tensorflow-text", "keras", "numpy", "sacrebleu", "ctranslate2")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,7 +137,7 @@ def begin(
             )
         return Record(
             version=__version__,
-            packages=packages(),
+            packages=environment.packages(),
             begun_with=begun_with,
             test_size=test_size,
             inputs=inputs,
@@ -160,17 +158,6 @@ def begin(
             f"{'; '.join(differs)}. Put them back, or give another --output_dir."
         )
     return before
-
-
-def packages() -> dict[str, str]:
-    """Returns {package: version} of what numbers may depend on."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def digest(path: pathlib.Path) -> str:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 
 from t2t_repro import files
+from t2t_repro.certificate.record import Score, add_scores
 from t2t_repro.corpora import formats
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.errors import UserError
@@ -222,6 +223,13 @@ def _test(folder: Folder, runner: Runner) -> None:
     if runner.run(task) or not runner.record.scores:
         scores = score_files(folder.translations, reference).as_dict()
         runner.keep(dataclasses.replace(runner.record, scores=scores))
+    of = f"test ({runner.record.scores['sentences']} sentences)"
+    scored = [
+        Score(name, value["score"], of, value["signature"])
+        for name, value in runner.record.scores.items()
+        if name != "sentences"
+    ]
+    add_scores(folder.model, scored)  # which the exports take along
 
 
 def _exports(folder: Folder) -> list[Task]:

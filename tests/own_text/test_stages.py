@@ -10,6 +10,8 @@ import pytest
 
 from t2t_repro import cli, processes, registry
 from t2t_repro.bin import own_text
+from t2t_repro.certificate import record as certificate
+from t2t_repro.certificate.record import Certificate, Data
 from t2t_repro.corpora.request import RawText
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.errors import UserError
@@ -94,6 +96,19 @@ class Programs:
             weights_tried=(weights,),
             searches_tried=(search,),
         ).write(out)
+        Certificate(
+            kind="run",
+            problem="text2text_tmpdir",
+            hparams_set="transformer_own_text_small",
+            random_seed=0,
+            step=12,
+            made=(),
+            data=Data(),
+            files=(),
+            decoding={},
+            scores=(),
+            golden=(),
+        ).write(out)
 
     def decoder(self, flags):
         target = pathlib.Path(flags["decode_to_file"])
@@ -152,6 +167,9 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert record.read(out) == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
     assert found.scores["sentences"] == 2 and "signature" in found.scores["sacrebleu"]
+    certified = {score.name: score for score in certificate.read(out / "model").scores}
+    assert certified["sacrebleu"].of == "test (2 sentences)" and "sentences" not in certified
+    assert certified["chrf2"].signature == found.scores["chrf2"]["signature"]
     page = (out / "index.html").read_text()
     assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
     assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
