@@ -40,8 +40,12 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not plan.obstacles:
         return plan
-    why, instead = "; ".join(map(str, plan.obstacles)), alternatives.text(request, plan)
-    if wishes.plan or wishes.yes or where.cluster.size > 1:
+    why = "; ".join(map(str, plan.obstacles))
+    if wishes.yes and not wishes.plan:
+        print(f"Going on, though this machine plainly cannot do it: {why}.", flush=True)
+        return plan
+    instead = alternatives.text(request, plan)
+    if wishes.plan or where.cluster.size > 1:
         print(f"This machine plainly cannot do it: {why}.\n{instead}")
         return plan
     raise UserError(

@@ -20,6 +20,7 @@ def asked(monkeypatch, tmp_path):
     requests = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
+    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of_nothing: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
 

@@ -1,9 +1,13 @@
 """The plan before a run: what it says, when it stops, and what it proposes instead."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -43,6 +47,7 @@ def on(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(experiment, "Experiment", NoExperiment)
+    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of_nothing: None)
     monkeypatch.setattr(trainer, "generate", lambda job, usr_dir: begun.append(job))
 
     def simulate(found: Machine, tried: Trial | None = None, free=500 * GB):
@@ -294,3 +299,22 @@ def test_steps_that_took_too_long_leave_the_estimate(on, capsys):
     said = capsys.readouterr().out
     assert "Making a few steps" in said and "of each matrix products, measured now" in said
     assert not begun
+
+
+@pytest.mark.slow
+def test_the_users_line_says_its_plan_within_seconds(tmp_path):
+    """On whatever machine this is, without data; the limit leaves room for other programs."""
+    root = pathlib.Path(__file__).parents[2]
+    started = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-m", "t2t_repro.trainer", "--hparams_set=transformer_big", "--plan"],
+        env=os.environ | {"PYTHONPATH": str(root)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert (ended.returncode, ended.stderr, list(tmp_path.iterdir())) == (0, "", [])
+    assert ended.stdout.startswith("transformer_big on translate_ende_wmt14:\n  data         to")
+    if "plainly cannot" in ended.stdout:
+        assert ended.stdout.count("\n  t2t-trainer") == 3 and time.monotonic() - started < 60
