@@ -64,6 +64,7 @@ _OTHER_FILES = (
     "fingerprint.pb",
     "variables.data",
     "report.html",
+    "plan.json",
 )
 _CLOCKS = {"time", "seconds", "tokens_per_second", "created", "started", "date", "commands"}
 
