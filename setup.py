@@ -54,6 +54,7 @@ TEST_REQUIREMENTS = [
     *SENTENCEPIECE_REQUIREMENTS,
     *SERVER_REQUIREMENTS,
     "httpx2>=2,<3",  # what starlette's test client sends by
+    "libretranslatepy>=2.1,<3",  # a client of LibreTranslate's protocol
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "hypothesis>=6.100,<7",

@@ -1,15 +1,16 @@
 """Serve a model that t2t-exporter wrote: translations over HTTP, and a page to try it.
 
     t2t-server --model=RUN/export/STEP
+    t2t-server --model=de-en=DIR --model=en-de=DIR
 
 prints a line with its address when it is ready; open it in a browser, or
 
     curl http://127.0.0.1:8000/translate -d '{"inputs": "A man is sleeping."}'
 
 Sentences of all clients are translated in batches. /healthz says whether it works, /metrics counts
-for Prometheus; docs/server.md has every path. It answers this machine alone, unless --host names
-another address: it knows no passwords, and no encryption. Ctrl-C or SIGTERM: it answers what it was
-asked, and ends.
+for Prometheus, and who speaks LibreTranslate's protocol is understood; docs/server.md has every
+path. It answers this machine alone, unless --host names another address: it knows no passwords, and
+no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 """
 
 from absl import flags
@@ -20,8 +21,8 @@ from t2t_repro.errors import UserError
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-server's flags."""
-    text = "The folder that t2t-exporter wrote."
-    flags.DEFINE_string("model", None, text, flag_values=f)
+    text = "The folder that t2t-exporter wrote; of several: de-en=DIR,en-de=DIR, or one by one."
+    flags.DEFINE_multi_string("model", [], text, flag_values=f)
     text = "The address to listen on; 0.0.0.0 or :: is every one that this machine has."
     flags.DEFINE_string("host", "127.0.0.1", text, flag_values=f)
     text = "The port to listen on; 0: any that is free."

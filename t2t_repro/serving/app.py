@@ -18,15 +18,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_repro.page_policy import page_policy
+from t2t_repro.serving import libretranslate
 from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
-from t2t_repro.serving.exported import ExportedModel, Question
+from t2t_repro.serving.exported import Question
 from t2t_repro.serving.metrics import Metrics
+from t2t_repro.serving.models import ServedModel
 from t2t_repro.serving.requests import (
     AttentionRequest,
     Limits,
     Refused,
     TranslateRequest,
     check_lengths,
+    json_object,
 )
 from t2t_repro.serving.sentences import Text, Translation
 
@@ -34,15 +37,15 @@ CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
 _RETRY = {"Retry-After": "1"}
 
 
-def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
+def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> Starlette:
     """Returns the application; it computes until its lifespan ends.
 
     Args:
-        model: what translates.
+        models: what translates, the first where a request names none.
         limits: what is refused.
         batching: arguments of `Batcher`.
     """
-    service = _Service(model, limits, batching)
+    service = _Service(models, limits, batching)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
     async def show_page(request: Request) -> Response:
@@ -69,6 +72,7 @@ def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
     routes = [
         Route("/", show_page),
         Route("/translate", service.translate, methods=["POST"]),
+        Route("/languages", service.languages),
         Route("/attention", service.attend, methods=["POST"]),
         Route("/healthz", service.health),
         Route("/metrics", service.show_metrics),
@@ -88,15 +92,24 @@ def create(model: ExportedModel, limits: Limits, **batching: Any) -> Starlette:
 class _Service:
     """The endpoints."""
 
-    def __init__(self, model: ExportedModel, limits: Limits, batching: dict[str, Any]):
-        self.model, self.limits = model, limits
+    def __init__(self, models: Sequence[ServedModel], limits: Limits, batching: dict[str, Any]):
+        self.models, self.limits = models, limits
         self.metrics = Metrics(lambda: len(self.batcher))
-        compute: dict[str, Compute] = {"translate": model.translate, "attention": model.attend}
+        compute: dict[str, Compute] = {}
+        for served in models:
+            compute[f"translate {served.name}"] = served.model.translate
+            compute[f"attention {served.name}"] = served.model.attend
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 
     async def translate(self, request: Request) -> Response:
-        asked = TranslateRequest.read(await self._body(request), self.model, self.limits)
-        translated = await self._translate(request, asked.inputs, asked.alpha, asked.n_best)
+        body = await self._body(request)
+        values = libretranslate.form(body) or json_object(body)
+        if "q" in values:
+            return JSONResponse(await self._translate_libre(request, values))
+        asked = TranslateRequest.of(values, self.models, self.limits)
+        translated = await self._translate(
+            request, asked.served, asked.inputs, asked.n_best, asked.alpha
+        )
         return JSONResponse(
             {
                 "translations": [
@@ -109,17 +122,36 @@ class _Service:
             }
         )
 
+    async def _translate_libre(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
+        asked = libretranslate.Asked.of(values, self.models, self.limits)
+        translated = await self._translate(request, asked.served, asked.texts, asked.n_best)
+        return asked.answer(
+            [
+                Translation.of_text(text, sentences)
+                for text, sentences in zip(asked.texts, translated, strict=True)
+            ]
+        )
+
+    async def languages(self, request: Request) -> Response:
+        return JSONResponse(libretranslate.languages(self.models))
+
     async def _translate(
-        self, request: Request, texts: list[Text], alpha: float | None = None, n_best: int = 1
+        self,
+        request: Request,
+        served: ServedModel,
+        texts: list[Text],
+        n_best: int,
+        alpha: float | None = None,
     ) -> list[list[Translation]]:
         """The translations of the sentences of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
         if not sentences:
             return [[] for _ in texts]
-        tokens = await asyncio.to_thread(self.model.count_tokens, sentences)
+        tokens = await asyncio.to_thread(served.model.count_tokens, sentences)
         check_lengths(tokens, self.limits.max_sentence_tokens)
         questions = [Question(sentence, alpha) for sentence in sentences]
-        answers = await self._compute(request, "translate", questions, tokens)
+        kind = f"translate {served.name}"
+        answers = await self._compute(request, kind, questions, tokens)
         translated = [
             Translation.of(sentence, hypotheses[:n_best])
             for sentence, hypotheses in zip(sentences, answers, strict=True)
@@ -130,31 +162,39 @@ class _Service:
         return [list(itertools.islice(rest, len(text.sentences))) for text in texts]
 
     async def attend(self, request: Request) -> Response:
-        asked = AttentionRequest.read(await self._body(request))
-        if not self.model.has_attention:
+        asked = AttentionRequest.of(json_object(await self._body(request)), self.models)
+        model = asked.served.model
+        if not model.has_attention:
             raise Refused(
                 501,
                 "Expected an export that draws attention. Received: one without the signature "
                 "'attention'. Export the run again.",
             )
-        (source,) = await asyncio.to_thread(self.model.count_tokens, [asked.inputs])
-        (target,) = await asyncio.to_thread(self.model.count_target_tokens, [asked.targets])
-        check_lengths([source, target], self.model.longest)
+        (source,) = await asyncio.to_thread(model.count_tokens, [asked.inputs])
+        (target,) = await asyncio.to_thread(model.count_target_tokens, [asked.targets])
+        check_lengths([source, target], model.longest)
         pair = (asked.inputs, asked.targets)
-        (answer,) = await self._compute(request, "attention", [pair], [max(source, target)])
+        kind, length = f"attention {asked.served.name}", max(source, target)
+        (answer,) = await self._compute(request, kind, [pair], [length])
         return JSONResponse({"input": asked.inputs, "translation": asked.targets, **vars(answer)})
 
     async def health(self, request: Request) -> Response:
-        model, working = self.model, self.batcher.working
+        working = self.batcher.working
         about = {
             "status": "ok" if working else "stopping",
-            "model": {
-                "name": model.name,
-                "beam_size": model.beam_size,
-                "alpha": model.alpha,
-                "any_alpha": model.any_alpha,
-                "attention": model.has_attention,
-            },
+            "models": [
+                {
+                    "name": served.name,
+                    "source": served.source,
+                    "target": served.target,
+                    "sha256": served.model.sha256,
+                    "beam_size": served.model.beam_size,
+                    "alpha": served.model.alpha,
+                    "any_alpha": served.model.any_alpha,
+                    "attention": served.model.has_attention,
+                }
+                for served in self.models
+            ],
             "limits": vars(self.limits),
         }
         return JSONResponse(about, 200 if working else 503)

@@ -1,6 +1,7 @@
 """A SavedModel of t2t-exporter, called from Python: texts in, translations and attention out."""
 
 import dataclasses
+import hashlib
 import math
 import os
 import pathlib
@@ -68,13 +69,12 @@ class ExportedModel:
     """What serves: loaded once, called from any thread.
 
     Attributes:
-        name: the folder's.
         beam_size: how many hypotheses a text gets.
         alpha: the exponent of the length penalty, where a question names none.
         any_alpha: whether a question may name one.
         has_attention: whether `attend` works.
         longest: how many tokens of a text the model reads.
-        languages: of the source and the target, in ISO 639; "" where it is not known.
+        sha256: of the file of its weights.
 
     Args:
         path: the folder that t2t-exporter wrote.
@@ -82,8 +82,6 @@ class ExportedModel:
     Raises:
         UserError: if it cannot be loaded, or was not written by t2t-exporter.
     """
-
-    languages = ("", "")
 
     def __init__(self, path: str | os.PathLike):
         folder = find(path)
@@ -115,7 +113,8 @@ class ExportedModel:
                 f"Expected an export by t2t-exporter in {folder}. Received: one that cannot be "
                 f"loaded: {type(error).__name__}: {first}. Export the run again."
             ) from error
-        self.name = folder.resolve().name
+        with open(folder / "variables" / "variables.data-00000-of-00001", "rb") as weights:
+            self.sha256 = hashlib.file_digest(weights, "sha256").hexdigest()
         self.any_alpha = self._with_alpha is not None
         self.has_attention = self._attention is not None
 

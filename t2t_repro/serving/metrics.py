@@ -65,9 +65,10 @@ class Metrics:
 
     def batch(self, batch: Batch) -> None:
         """Counts a batch that was computed."""
-        self._batch_size.labels(batch.kind).observe(batch.size)
-        self._batch_seconds.labels(batch.kind).observe(batch.seconds)
-        if batch.kind == "translate":
+        kind = batch.kind.partition(" ")[0]  # the model's name follows
+        self._batch_size.labels(kind).observe(batch.size)
+        self._batch_seconds.labels(kind).observe(batch.seconds)
+        if kind == "translate":
             self._sentences.inc(batch.size)
 
     def text(self) -> bytes:

@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.serving.exported import LARGEST_ALPHA, ExportedModel
+from t2t_repro.serving.models import ServedModel
 from t2t_repro.serving.sentences import Text, lines_of
 
 
@@ -41,17 +43,20 @@ class Limits:
     timeout_s: float = 30.0
 
     @classmethod
-    def of(cls, model: ExportedModel, max_sentence_tokens: int | None, **others: Any) -> "Limits":
-        """Returns the limits, with sentences as long as the model reads, but not longer.
+    def of(
+        cls, models: Sequence[ServedModel], max_sentence_tokens: int | None, **others: Any
+    ) -> "Limits":
+        """Returns the limits, with sentences as long as all models read, but not longer.
 
         Raises:
             UserError: if longer ones are asked for.
         """
+        longest = min(served.model.longest for served in models)
         if max_sentence_tokens is None:
-            max_sentence_tokens = min(cls.max_sentence_tokens, model.longest)
-        if max_sentence_tokens > model.longest:
+            max_sentence_tokens = min(cls.max_sentence_tokens, longest)
+        if max_sentence_tokens > longest:
             raise UserError(
-                f"Expected --max_sentence_tokens of at most {model.longest}, which this model "
+                f"Expected --max_sentence_tokens of at most {longest}, which this model "
                 f"reads. Received: {max_sentence_tokens}. Give less, or export it with another "
                 "max_input_size in --decode_hparams."
             )
@@ -62,57 +67,71 @@ class Limits:
 class TranslateRequest:
     """The body of /translate."""
 
+    served: ServedModel
     inputs: list[Text]
     n_best: int
     alpha: float | None
 
     @classmethod
-    def read(cls, body: bytes, model: ExportedModel, limits: Limits) -> "TranslateRequest":
-        """Reads a body.
+    def of(
+        cls, values: dict[str, Any], models: Sequence[ServedModel], limits: Limits
+    ) -> "TranslateRequest":
+        """Returns the request of these values.
 
         Raises:
-            Refused: with 400 if it is not right, 413 if there are too many sentences.
+            Refused: with 400 if they are not right, 413 if there are too many sentences.
         """
-        values = _json_object(body, ("inputs", "n_best", "alpha", "split"))
+        _check_names(values, ("inputs", "n_best", "alpha", "split", "model"))
+        served = _named(values, models)
+        model = served.model
         inputs, n_best = values.get("inputs"), values.get("n_best", 1)
         split = values.get("split", True)
-        texts = [inputs] if isinstance(inputs, str) else inputs
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _expected('"inputs", a string or a list of strings', inputs)
+        texts = texts_of("inputs", inputs)
         if type(n_best) is not int or not 1 <= n_best <= model.beam_size:
             beams = f"from 1 to {model.beam_size}, the beams of this model"
-            raise _expected(f'"n_best", a number {beams}', n_best)
+            raise expected(f'"n_best", a number {beams}', n_best)
         if type(split) is not bool:
-            raise _expected('"split", true or false', split)
+            raise expected('"split", true or false', split)
         alpha = _alpha(values["alpha"], model) if "alpha" in values else None
-        return cls(split_texts(texts, model, limits, split), n_best, alpha)
+        return cls(served, split_texts(texts, served.source, limits, split), n_best, alpha)
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRequest:
     """The body of /attention."""
 
+    served: ServedModel
     inputs: str
     targets: str
 
     @classmethod
-    def read(cls, body: bytes) -> "AttentionRequest":
-        """Reads a body.
+    def of(cls, values: dict[str, Any], models: Sequence[ServedModel]) -> "AttentionRequest":
+        """Returns the request of these values.
 
         Raises:
-            Refused: with 400 if it is not right.
+            Refused: with 400 if they are not right.
         """
-        values = _json_object(body, ("inputs", "targets"))
+        _check_names(values, ("inputs", "targets", "model"))
         for name in ("inputs", "targets"):
             if not isinstance(values.get(name), str):
-                raise _expected(f'"{name}", a string', values.get(name))
+                raise expected(f'"{name}", a string', values.get(name))
             _check_unicode(values[name])
-        return cls(**values)
+        return cls(_named(values, models), values["inputs"], values["targets"])
 
 
-def split_texts(
-    texts: list[str], model: ExportedModel, limits: Limits, split: bool = True
-) -> list[Text]:
+def texts_of(name: str, value: Any) -> list[str]:
+    """Returns a value as texts.
+
+    Raises:
+        Refused: with 400 if it is neither a string nor a list of strings.
+    """
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise expected(f'"{name}", a string or a list of strings', value)
+    return texts
+
+
+def split_texts(texts: list[str], language: str, limits: Limits, split: bool = True) -> list[Text]:
     """Returns texts in sentences.
 
     Raises:
@@ -125,7 +144,7 @@ def split_texts(
     if split:  # lines are counted first: to split a million takes seconds
         count = max(count, sum(bool(line.strip()) for text in texts for line in lines_of(text)))
     if count <= limits.max_sentences:
-        found = [Text.of(text, model.languages[0], split) for text in texts]
+        found = [Text.of(text, language, split) for text in texts]
         count = sum(len(text.sentences) for text in found)
     if count > limits.max_sentences:
         raise Refused(
@@ -149,21 +168,27 @@ def check_lengths(tokens: list[int], most: int) -> None:
 
 def _alpha(alpha: Any, model: ExportedModel) -> float:
     if not model.any_alpha:
-        raise _expected(
+        raise expected(
             f'no "alpha": {model.alpha} is fixed in this export',
             alpha,
             " Leave it out, or export the run again.",
         )
     if type(alpha) not in (int, float) or not 0 <= alpha <= LARGEST_ALPHA:
-        raise _expected(f'"alpha", a number from 0 to {LARGEST_ALPHA:g}', alpha)
+        raise expected(f'"alpha", a number from 0 to {LARGEST_ALPHA:g}', alpha)
     return float(alpha)
 
 
-def _expected(what: str, received: Any, mend: str = "") -> Refused:
+def expected(what: str, received: Any, mend: str = "") -> Refused:
+    """Returns a refusal with 400."""
     return Refused(400, f"Expected {what}. Received: {_short(received)}.{mend}")
 
 
-def _json_object(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
+    """Returns the values of a body.
+
+    Raises:
+        Refused: with 400 if it is no JSON object.
+    """
     try:
         values = json.loads(body)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
@@ -171,12 +196,24 @@ def _json_object(body: bytes, names: tuple[str, ...]) -> dict[str, Any]:
             400, f"Expected a JSON object in UTF-8. Received: {str(error)[:200]}."
         ) from error
     if not isinstance(values, dict):
-        raise _expected("a JSON object", values)
+        raise expected("a JSON object", values)
+    return values
+
+
+def _check_names(values: dict[str, Any], names: tuple[str, ...]) -> None:
     for name in values:
         if name not in names:
             known = ", ".join(f'"{n}"' for n in names)
-            raise _expected(f"{known} only", name, suggest(name, names))
-    return values
+            raise expected(f"{known} only", name, suggest(name, names))
+
+
+def _named(values: dict[str, Any], models: Sequence[ServedModel]) -> ServedModel:
+    """The model that is asked for; the first where none is."""
+    name = values.get("model", models[0].name)
+    for served in models:
+        if served.name == name:
+            return served
+    raise expected(f'"model", one of {", ".join(served.name for served in models)}', name)
 
 
 def _check_unicode(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, exported
+from t2t_repro.serving import app, models
 from t2t_repro.serving.connections import Connection
 from t2t_repro.serving.requests import Limits
 
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 class ServerSettings:
     """The flags of t2t-server, by their names."""
 
-    model: str | None
+    model: list[str]
     host: str
     port: int
     max_batch_size: int
@@ -48,10 +48,6 @@ class ServerSettings:
     timeout_s: float
 
     def __post_init__(self):
-        if not self.model:
-            raise UserError(
-                "Expected --model, the folder that t2t-exporter wrote. Received: none. Name it."
-            )
         if self.max_sentences > self.max_queue:
             raise UserError(
                 f"Expected --max_queue of at least --max_sentences={self.max_sentences}: a "
@@ -61,17 +57,17 @@ class ServerSettings:
 
 
 def serve(settings: ServerSettings) -> None:
-    """Loads the model and answers until a signal comes.
+    """Loads the models and answers until a signal comes.
 
     Raises:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
     """
-    folder = exported.find(settings.model or "")
+    folders = models.find(settings.model)
     # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _listen(settings.host, settings.port) as sock:
-        print(f"Loading {settings.model} ...", flush=True)
-        _answer(exported.ExportedModel(folder), sock, settings)
+        print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
+        _answer([folder.load() for folder in folders], sock, settings)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -102,17 +98,19 @@ def _listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _answer(model: exported.ExportedModel, sock: socket.socket, settings: ServerSettings) -> None:
+def _answer(
+    served: list[models.ServedModel], sock: socket.socket, settings: ServerSettings
+) -> None:
     """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
     limits = Limits.of(
-        model,
+        served,
         settings.max_sentence_tokens,
         max_body_bytes=settings.max_body_bytes,
         max_sentences=settings.max_sentences,
         timeout_s=settings.timeout_s,
     )
     application = app.create(
-        model,
+        served,
         limits,
         max_batch_size=settings.max_batch_size,
         max_batch_tokens=settings.max_batch_tokens,
@@ -144,7 +142,8 @@ def _answer(model: exported.ExportedModel, sock: socket.socket, settings: Server
     address, port = sock.getsockname()[:2]
     warn_of_reach(address)
     host = f"[{address}]" if ":" in address else address
-    print(f"Serving {model.name} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
+    names = ", ".join(each.name for each in served)
+    print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
     _Server(config).run(sockets=[sock])
 
 

@@ -26,7 +26,7 @@ from t2t_repro.bin import server
 from t2t_repro.serving import exported
 
 class Slow:
-    name, beam_size, alpha, any_alpha, has_attention, longest = "slow", 1, 0.6, False, False, 99
+    sha256, beam_size, alpha, any_alpha, has_attention, longest = "slow", 1, 0.6, False, False, 99
 
     def __init__(self, path):
         pass
@@ -183,7 +183,7 @@ def program(folder):
         )
         processes.append(process)
         for line in process.stdout:
-            if found := re.search(r"Serving slow on (http://.*/) \(Ctrl-C ends it\)", line):
+            if found := re.search(r"Serving .* on (http://.*/) \(Ctrl-C ends it\)", line):
                 return types.SimpleNamespace(process=process, address=found[1])
         raise AssertionError(process.stderr.read())
 

@@ -23,7 +23,7 @@ from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
 from t2t_repro.text import raw
 from tests.hostile.test_server import ASKED, ask, start  # noqa: F401
-from tests.serving.conftest import FakeModel
+from tests.serving.conftest import FakeModel, served
 
 BIN = pathlib.Path(__file__).parents[2] / "t2t_repro" / "bin"
 REFUSED = (UserError, OSError)  # what a program says in one line
@@ -241,7 +241,9 @@ BODIES = st.one_of(
     JSON,
     st.fixed_dictionaries(
         {"inputs": JSON | st.lists(st.text(max_size=9), max_size=5) | st.text(max_size=90)},
-        optional={"n_best": JSON, "alpha": JSON, "targets": JSON},
+        optional=dict.fromkeys(
+            ["n_best", "alpha", "targets", "split", "model", "q", "source", "target"], JSON
+        ),
     ),
 ).map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40)
 
@@ -250,7 +252,9 @@ def test_requests_to_the_app():
     paths = st.sampled_from(["/", "/translate", "/attention", "/healthz", "/metrics", "/x", "//"])
     methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "ODD"])
     limits = Limits(max_body_bytes=300, max_sentences=4, max_sentence_tokens=20)
-    with TestClient(app.create(FakeModel(), limits), raise_server_exceptions=False) as client:
+    with TestClient(
+        app.create(served(FakeModel()), limits), raise_server_exceptions=False
+    ) as client:
 
         @fuzzed(400)
         @given(st.just("POST") | methods, st.just("/translate") | paths, BODIES)

@@ -22,8 +22,7 @@ from t2t_repro.bin import server
 from t2t_repro.serving import exported
 
 class Model:
-    name, beam_size, alpha, any_alpha, has_attention, longest = "fast", 1, 0.6, False, False, 99
-    languages = "", ""
+    sha256, beam_size, alpha, any_alpha, has_attention, longest = "fast", 1, 0.6, False, False, 99
 
     def __init__(self, path):
         pass
@@ -74,7 +73,7 @@ def start(tmp_path):
         )
         processes.append(process)
         for line in process.stdout:
-            if found := re.search(r"Serving fast on http://(.*):(\d+)/", line):
+            if found := re.search(r"Serving .* on http://(.*):(\d+)/", line):
                 return types.SimpleNamespace(process=process, address=(found[1], int(found[2])))
         raise AssertionError(process.stderr.read())
 

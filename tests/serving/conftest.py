@@ -6,6 +6,7 @@ import types
 import pytest
 
 from t2t_repro.serving.exported import Attention, Hypothesis
+from t2t_repro.serving.models import ServedModel
 
 
 class FakeModel:
@@ -17,7 +18,7 @@ class FakeModel:
     """
 
     name, beam_size, alpha, any_alpha, has_attention, longest = "fake", 3, 0.6, True, True, 50
-    languages = ("en", "de")
+    sha256 = "5ab1"
 
     def __init__(self):
         self.batches: list[list] = []
@@ -51,6 +52,12 @@ class FakeModel:
             Attention(s.split(), t.split(), [[0.25] * len(s.split())] * len(t.split()))
             for s, t in pairs
         ]
+
+
+def served(*models):
+    """Models as a server has them: of English and German, German and English."""
+    pairs = [("en", "de"), ("de", "en")]
+    return [ServedModel(f"{s}-{t}", s, t, m) for (s, t), m in zip(pairs, models, strict=False)]
 
 
 @pytest.fixture

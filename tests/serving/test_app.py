@@ -13,13 +13,14 @@ from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
+from tests.serving.conftest import FakeModel, served
 
 LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
 
 
 @pytest.fixture
 def client(model):
-    with TestClient(app.create(model, LIMITS), raise_server_exceptions=False) as client:
+    with TestClient(app.create(served(model), LIMITS), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -70,6 +71,18 @@ def test_a_translation_that_looks_wrong_is_flagged_and_counted(client):
     assert [s["flags"] for s in answer["sentences"]] == [["copy"], []]
     assert answer["flags"] == ["copy"]
     assert 't2t_flags_total{flag="copy"} 1.0' in client.get("/metrics").text
+
+
+def test_each_request_has_its_own_model(model):
+    other = FakeModel()
+    with TestClient(app.create(served(model, other), LIMITS)) as client:
+        client.post("/translate", json={"inputs": ["a", "b"], "model": "de-en"})
+        client.post("/translate", json={"inputs": "c"})
+        client.post("/attention", json={"inputs": "d", "targets": "e", "model": "de-en"})
+        assert [m["name"] for m in client.get("/healthz").json()["models"]] == ["en-de", "de-en"]
+        assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
+    assert [[q.text for q in batch] for batch in model.batches] == [["c"]]
+    assert [len(batch) for batch in other.batches] == [2, 1]
 
 
 def test_each_request_has_its_own_alpha(client, model):
@@ -150,11 +163,11 @@ def test_a_mistake_of_ours_is_an_answer_too(client, model, monkeypatch):
     assert 't2t_requests_total{path="/translate",status="500"} 1.0' in client.get("/metrics").text
 
 
-def served(model, limits, test, **batching):
+def running(model, limits, test, **batching):
     """Runs `test(client, application)` on an event loop, where requests go on side by side."""
 
     async def run():
-        application = app.create(model, limits, **batching)
+        application = app.create(served(model), limits, **batching)
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
             try:
@@ -184,7 +197,7 @@ def test_a_full_queue_is_503_and_says_when_to_try_again(model):
         model.go.set()
         return refused, await first, await second
 
-    refused, first, second = served(model, LIMITS, test, max_queue=2, batch_timeout=0.0)
+    refused, first, second = running(model, LIMITS, test, max_queue=2, batch_timeout=0.0)
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     assert refused.json()["error"] == "Expected fewer requests at once: try again."
     assert [t["translation"] for t in translations(first) + translations(second)] == ["A", "B", "C"]
@@ -201,7 +214,7 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog)
         return answers, after
 
     limits = Limits(timeout_s=0.3)
-    answers, after = served(model, limits, test, max_batch_size=1, batch_timeout=0.0)
+    answers, after = running(model, limits, test, max_batch_size=1, batch_timeout=0.0)
     assert [answer.status_code for answer in answers] == [504] * 3
     assert "Expected an answer within 0.3 seconds. Received: none." in answers[0].json()["error"]
     assert translations(after)[0]["translation"] == "AFTER"
@@ -228,7 +241,7 @@ def test_a_body_that_does_not_come_is_408(model):
         await application(scope(), receive, send)
         return sent
 
-    start, body = served(model, Limits(timeout_s=0.1), test)
+    start, body = running(model, Limits(timeout_s=0.1), test)
     assert start["status"] == 408
     assert json.loads(body["body"])["error"] == "Expected the whole request within 0.1 seconds."
 
@@ -269,7 +282,7 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
         last = await client.post("/translate", json={"inputs": "last"})
         return translations(last), (await client.get("/metrics")).text
 
-    answer, metrics = served(model, LIMITS, test)
+    answer, metrics = running(model, LIMITS, test)
     assert answer[0]["translation"] == "LAST"
     assert [[q.text for q in batch] for batch in model.batches] == [["busy"], ["last"]]
     assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
@@ -282,7 +295,7 @@ def test_requests_of_many_clients_share_batches_and_keep_their_answers(model):
         answers = await asyncio.gather(*(client.post("/translate", json=b) for b in bodies))
         return bodies, answers
 
-    bodies, answers = served(model, LIMITS, test, batch_timeout=0.05, max_batch_size=16)
+    bodies, answers = running(model, LIMITS, test, batch_timeout=0.05, max_batch_size=16)
     for body, answer in zip(bodies, answers, strict=True):
         got = [(t["input"], t["translation"]) for t in translations(answer)]
         assert got == [(text, text.upper()) for text in body["inputs"]]
@@ -309,19 +322,24 @@ def test_metrics_count(client):
 
 
 def test_health_says_what_is_served_and_that_it_stops(model):
-    client = TestClient(app.create(model, LIMITS))
+    client = TestClient(app.create(served(model), LIMITS))
     with client:
         answer = client.get("/healthz")
         assert answer.status_code == 200
         assert answer.json() == {
             "status": "ok",
-            "model": {
-                "name": "fake",
-                "beam_size": 3,
-                "alpha": 0.6,
-                "any_alpha": True,
-                "attention": True,
-            },
+            "models": [
+                {
+                    "name": "en-de",
+                    "source": "en",
+                    "target": "de",
+                    "sha256": "5ab1",
+                    "beam_size": 3,
+                    "alpha": 0.6,
+                    "any_alpha": True,
+                    "attention": True,
+                }
+            ],
             "limits": vars(LIMITS),
         }
     answer = client.get("/healthz")

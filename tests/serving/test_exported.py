@@ -1,11 +1,14 @@
 """A real export, served and called from Python."""
 
+import hashlib
+
 import pytest
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
 from t2t_repro.serving.exported import ExportedModel, Question
 from t2t_repro.serving.requests import Limits
+from tests.serving.conftest import served
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +19,7 @@ def exported(export):
 def test_a_real_export(exported):
     model = exported
     texts = ["a b", "", "ab cd. ab", "é😀"]
-    with TestClient(app.create(model, Limits.of(model, None))) as client:
+    with TestClient(app.create(served(model), Limits.of(served(model), None))) as client:
         asked = {"inputs": texts, "n_best": 2, "split": False}
         together = client.post("/translate", json=asked).json()["translations"]
         for text, answer in zip(texts, together, strict=True):
@@ -37,7 +40,9 @@ def test_a_real_export(exported):
 
 def test_a_real_export_called_from_python(export, exported, monkeypatch):
     model = exported
-    assert (model.name, model.beam_size, model.alpha, model.longest) == ("7", 2, 0.6, 1024)
+    assert (model.beam_size, model.alpha, model.longest) == (2, 0.6, 1024)
+    weights = export.path / "variables" / "variables.data-00000-of-00001"
+    assert model.sha256 == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert model.any_alpha and model.has_attention
     encoder = export.encoders["inputs"]
     texts = ["a b", "", "ab cd. ab", "é😀"]

@@ -9,6 +9,7 @@ import uvicorn
 
 from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
+from tests.serving.conftest import served
 
 pytestmark = pytest.mark.browser
 RIGHT, DOWN = "\ue014", "\ue015"
@@ -19,7 +20,9 @@ def address(model):
     """Where the application listens, with a model that translates into capitals."""
     sock = socket.create_server(("127.0.0.1", 0))
     limits = Limits(max_sentence_tokens=9)
-    config = uvicorn.Config(app.create(model, limits), http="h11", ws="none", log_level="error")
+    config = uvicorn.Config(
+        app.create(served(model), limits), http="h11", ws="none", log_level="error"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()

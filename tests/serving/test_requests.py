@@ -11,9 +11,15 @@ from t2t_repro.serving.requests import (
     Refused,
     TranslateRequest,
     check_lengths,
+    json_object,
 )
+from tests.serving.conftest import served
 
 LIMITS = Limits(max_sentences=3, max_sentence_tokens=20)
+
+
+def read(body, models, limits):
+    return TranslateRequest.of(json_object(body), models, limits)
 
 
 def refused(call, *args):
@@ -34,7 +40,7 @@ def refused(call, *args):
     ],
 )
 def test_a_request(model, body, expected):
-    asked = TranslateRequest.read(json.dumps(body).encode(), model, LIMITS)
+    asked = TranslateRequest.of(body, served(model), LIMITS)
     assert ([text.sentences for text in asked.inputs], asked.n_best, asked.alpha) == expected
 
 
@@ -62,12 +68,14 @@ def test_a_request(model, body, expected):
         (b'{"inputs": "a", "alpha": NaN}', "Received: NaN."),
         (b'{"inputs": "a", "alpha": false}', "Received: false."),
         (b'{"inputs": "a", "alpha": null}', "Received: null."),
+        (b'{"inputs": "a", "model": "fr-en"}', 'Expected "model", one of en-de. Received: "fr'),
+        (b'{"inputs": "a", "model": ["en-de"]}', "one of en-de. Received: a list."),
         (b'{"inputs": "a", "split": 1}', 'Expected "split", true or false. Received: 1.'),
         (b'{"inputs": "a\\ud83d"}', "Expected text in Unicode. Received: half of a surrogate"),
     ],
 )
 def test_a_request_that_is_not_right(model, body, message):
-    status, said = refused(TranslateRequest.read, body, model, LIMITS)
+    status, said = refused(read, body, served(model), LIMITS)
     assert status == 400
     assert message in said and len(said) < 400
 
@@ -75,7 +83,7 @@ def test_a_request_that_is_not_right(model, body, message):
 def test_an_export_with_one_alpha(model):
     model.any_alpha = False
     body = b'{"inputs": "a", "alpha": 0.6}'
-    status, said = refused(TranslateRequest.read, body, model, LIMITS)
+    status, said = refused(read, body, served(model), LIMITS)
     assert (status, said.partition(" Leave")[0]) == (
         400,
         'Expected no "alpha": 0.6 is fixed in this export. Received: 0.6.',
@@ -85,7 +93,7 @@ def test_an_export_with_one_alpha(model):
 def test_too_much(model):
     for inputs in (["a"] * 4, [""] * 4, ["Ab ab. Cd cd.", "e\nf"]):
         body = json.dumps({"inputs": inputs}).encode()
-        assert refused(TranslateRequest.read, body, model, LIMITS) == (
+        assert refused(read, body, served(model), LIMITS) == (
             413,
             "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
         )
@@ -97,22 +105,25 @@ def test_too_much(model):
 
 
 def test_attention(model):
-    body = b'{"inputs": "a", "targets": "b"}'
-    assert AttentionRequest.read(body) == AttentionRequest("a", "b")
+    models = served(model, model)
+    asked = {"inputs": "a", "targets": "b", "model": "de-en"}
+    assert AttentionRequest.of(asked, models) == AttentionRequest(models[1], "a", "b")
     for body, message in [
         (b'{"inputs": "a"}', 'Expected "targets", a string. Received: null.'),
         (b'{"inputs": ["a"], "targets": "b"}', 'Expected "inputs", a string. Received: a list.'),
-        (b'{"inputs": "a", "target": "b"}', 'Expected "inputs", "targets" only. Received: "tar'),
+        (b'{"inputs": "a", "target": "b"}', 'Expected "inputs", "targets", "model" only. Received'),
         (b'{"inputs": "a", "targets": "\\udfff"}', "half of a surrogate pair"),
     ]:
-        status, said = refused(AttentionRequest.read, body)
+        status, said = refused(AttentionRequest.of, json.loads(body), models)
         assert status == 400 and message in said
 
 
 def test_sentences_are_no_longer_than_the_model_reads(model):
-    assert Limits.of(model, None).max_sentence_tokens == 50
-    assert Limits.of(model, 12, max_sentences=5) == Limits(max_sentence_tokens=12, max_sentences=5)
+    assert Limits.of(served(model), None).max_sentence_tokens == 50
+    assert Limits.of(served(model), 12, max_sentences=5) == Limits(
+        max_sentence_tokens=12, max_sentences=5
+    )
     model.longest = 1024
-    assert Limits.of(model, None).max_sentence_tokens == 256
+    assert Limits.of(served(model), None).max_sentence_tokens == 256
     with pytest.raises(UserError, match="max_sentence_tokens of at most 1024, .* Received: 1025"):
-        Limits.of(model, 1025)
+        Limits.of(served(model), 1025)

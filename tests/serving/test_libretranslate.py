@@ -1,0 +1,98 @@
+"""LibreTranslate's protocol: as its own client speaks it, and as it is documented."""
+
+import io
+import urllib.request
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
+
+from t2t_repro.serving import app
+from t2t_repro.serving.models import ServedModel
+from t2t_repro.serving.requests import Limits
+from tests.serving.conftest import FakeModel, served
+
+LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20)
+
+
+@pytest.fixture
+def client(model):
+    with TestClient(app.create(served(model, FakeModel()), LIMITS)) as client:
+        yield client
+
+
+def test_its_client(client, monkeypatch):
+    def urlopen(asked, timeout=None):
+        method = asked.get_method()
+        answer = client.request(method, asked.selector, content=asked.data, headers=asked.headers)
+        return io.BytesIO(answer.content)
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    api = LibreTranslateAPI("http://testserver/", api_key="any")
+    assert api.translate("A man & a dog.\n\nWho sings?", "en", "de") == (
+        "A MAN & A DOG.\n\nWHO SINGS?"
+    )
+    assert api.languages() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked, answer",
+    [
+        ({"q": "a b"}, {"translatedText": "A B"}),
+        ({"q": ["a b", ""]}, {"translatedText": ["A B", ""]}),
+        ({"q": []}, {"translatedText": []}),
+        ({"q": "a b", "alternatives": 1}, {"translatedText": "A B", "alternatives": ["A B"]}),
+        ({"q": "a", "format": "text", "api_key": ""}, {"translatedText": "A"}),
+        (
+            {"q": ["a"], "source": "auto"},
+            {
+                "translatedText": ["A"],
+                "detectedLanguage": [{"language": "en", "confidence": 0.0}],
+            },
+        ),
+    ],
+)
+def test_what_it_documents(client, asked, answer):
+    asked = {"source": "en", "target": "de", **asked}
+    assert client.post("/translate", json=asked).json() == answer
+
+
+@pytest.mark.parametrize(
+    "asked, status, message",
+    [
+        ({"target": "fr"}, 400, 'Expected "source" and "target" of en and de or de and en.'),
+        ({"source": None}, 400, 'Expected "source" and "target" of en and de'),
+        ({"q": [1]}, 400, 'Expected "q", a string or a list of strings. Received: a list.'),
+        ({"format": "html"}, 400, 'Expected "format", which can only be text. Received: "html".'),
+        ({"alternatives": -1}, 400, 'Expected "alternatives", a number from 0 to 99. Received: -1'),
+        ({"alternatives": True}, 400, "Received: true."),
+        ({"q": ["a"] * 5}, 413, "Expected at most 4 sentences in a request. Received: 5."),
+        ({"q": "a " * 20}, 413, "Expected sentences of at most 20 tokens."),
+    ],
+)
+def test_what_is_refused(client, asked, status, message):
+    answer = client.post("/translate", json={"q": "a", "source": "en", "target": "de", **asked})
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+
+
+def test_forms(client):
+    asked = {"q": ["a", "b"], "source": "de", "target": "en", "alternatives": "1"}
+    answer = client.post("/translate", data=asked).json()
+    assert answer == {"translatedText": ["A", "B"], "alternatives": [["A"], ["B"]]}
+    for body in (b"q=a&" * 101, b"q=%ff", b"x=1"):
+        answer = client.post("/translate", content=body)
+        assert answer.status_code == 400
+        assert "Expected a JSON object in UTF-8." in answer.json()["error"]
+
+
+def test_models_of_unknown_languages(model):
+    with TestClient(app.create([ServedModel("7", "", "", model)], LIMITS)) as client:
+        assert client.get("/languages").json() == []
+        answer = client.post("/translate", json={"q": "a", "source": "auto", "target": "de"})
+        assert answer.status_code == 400
+        assert "Start t2t-server with --model=SOURCE-TARGET=DIR." in answer.json()["error"]
+        assert client.post("/translate", json={"inputs": "a"}).status_code == 200
