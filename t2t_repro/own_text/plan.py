@@ -18,7 +18,7 @@ CPU_MINUTES = 40  # of training, where nothing else is said
 KEPT, BEST = 10, 5  # checkpoints that stay while it trains
 BLEU_SENTENCES = 200
 TRIAL_STEPS = 12
-_EVALUATIONS = 20  # in a training, about
+_EVALUATIONS, _SHARE = 20, 0.2  # in a training, about; and of its time, at most
 _LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 
@@ -56,7 +56,8 @@ def make(
         request: what is asked for.
         text: what there is to train on.
         chosen: the set.
-        trial: a run of `TRIAL_STEPS` steps, reported in halves, and one evaluation.
+        trial: a run of `TRIAL_STEPS` steps, reported and evaluated in halves: the first of a
+            process compiles.
         free: bytes on the disk.
 
     Raises:
@@ -64,21 +65,18 @@ def make(
     """
     rows = trial.read_metrics()
     train = [row for row in rows if row["kind"] == "train"]
-    (evaluated,) = (row for row in rows if row["kind"] == "eval")
+    evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data: Any = schema.read(trial.path / "training-data.json", dict[str, Any])
     tokens = data["targets_tokens"] / data["batches"]
     a_step = tokens / float(train[-1]["tokens_per_second"])
     an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
     hparams = registry.get_hparams(chosen.hparams_set, request.hparams)
     wanted = hparams.train_steps
-    steps = min(wanted, request.train_steps or wanted)
     minutes = request.train_minutes
     if minutes is None:
         minutes = 0 if preset.has_gpu() else CPU_MINUTES
-    if minutes:
-        in_time = (60 * minutes - _EVALUATIONS * an_evaluation) / a_step
-        steps = max(min(steps, _rounded(in_time)), min(steps, _LEAST_STEPS))
-    frequency = min(steps, max(_LEAST_STEPS, _rounded(steps / _EVALUATIONS)))
+    most = request.train_steps or wanted
+    steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
     evaluations = -(-steps // frequency)
     saved = view(trial)
     checkpoint = max(each.megabytes for each in saved.checkpoints)
@@ -107,6 +105,28 @@ def make(
         minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
         disk_mb=round(disk, 1),
     )
+
+
+def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) -> tuple[int, int]:
+    """Returns how many steps to make, and after how many to evaluate.
+
+    Evaluations take a fifth of the time at most; there are about 20 of them, or fewer.
+
+    Args:
+        steps: make at most so many.
+        seconds: take about so long at most; 0: as long as it takes.
+        a_step, an_evaluation: seconds that each takes.
+    """
+    whole = steps * a_step / (1 - _SHARE)
+    if seconds:
+        whole = min(whole, seconds)
+    count = _EVALUATIONS
+    if an_evaluation:
+        count = max(1, min(count, int(_SHARE * whole / an_evaluation)))
+    if seconds:
+        in_time = _rounded((seconds - count * an_evaluation) / a_step)
+        steps = max(min(steps, in_time), min(steps, _LEAST_STEPS))
+    return steps, min(steps, max(_LEAST_STEPS, _rounded(steps / count)))
 
 
 def said(plan: Plan) -> str:

@@ -137,7 +137,7 @@ def _plan(
             *_trainer(request, folder.trial, folder, chosen.hparams_set),
             f"--train_steps={steps}",
             f"--log_step_count_steps={steps // 2}",
-            f"--local_eval_frequency={steps}",
+            f"--local_eval_frequency={steps // 2}",
             f"--eval_bleu_sentences={min(plan.BLEU_SENTENCES, text.dev)}",
         ],
         makes=[folder.plan],

@@ -67,19 +67,12 @@ class Programs:
         )
         run.begin(config, ["t2t-trainer"], [])
         (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
-        for step in (6, 12):
-            rate = 100 / SECONDS
-            run.append_metrics(
-                {
-                    "kind": "train",
-                    "step": step,
-                    "time": step,
-                    "loss": 3.0,
-                    "tokens_per_second": rate,
-                }
-            )
-        row = {"kind": "eval", "step": 12, "time": 14.0, "split": "dev", "loss": 2.0, "bleu": 1.5}
-        run.append_metrics(row)
+        for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
+            common = {"step": step, "loss": 3.0}
+            speed = {"tokens_per_second": 100 / SECONDS}
+            run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
+            of_dev = {"split": "dev", "bleu": 1.5}
+            run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
         arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
         checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
 
@@ -267,6 +260,16 @@ def test_the_size_decides_the_set():
     assert sizes == ["small", "small", "medium", "medium", "medium", "large"]
     for each in presets:
         assert registry.get_hparams(each.hparams_set).train_steps >= 10_000
+
+
+def test_evaluations_leave_time_for_training():
+    assert plan.schedule(10_000, 0, 0.2, 4.0) == (10_000, 500)
+    assert plan.schedule(10_000, 2400, 0.2, 4.0) == (10_000, 500)
+    assert plan.schedule(10_000, 180, 0.5, 30.0) == (300, 300)  # one evaluation, 36 s at most
+    assert plan.schedule(10_000, 600, 0.5, 30.0) == (960, 240)
+    assert plan.schedule(300, 0, 0.5, 30.0) == (300, 300)
+    assert plan.schedule(10_000, 1, 0.5, 30.0) == (20, 20)
+    assert plan.schedule(7, 0, 0.5, 0.0) == (7, 7)
 
 
 def test_a_program_prints_and_ends_as_it_does_alone(capfd):
