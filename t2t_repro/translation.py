@@ -48,6 +48,8 @@ class TranslateProblem(Text2TextProblem):
         return self.source_data_files(Split.TRAIN)
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        if type(self).generate_samples is not TranslateProblem.generate_samples:
+            return []  # it has its own files
         splits = [entry["split"] for entry in self.dataset_splits]
         datasets = [each for split in splits for each in self.source_data_files(split)]
         return sources.missing_archives(tmp_dir, datasets)

@@ -76,10 +76,13 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
     found = {}
     for url, names in datasets:
         kind, *rest = names
-        names = {"tmx": rest, "tsv": []}.get(kind, names)
-        unpacked = names and all(_find(tmp_dir, name) for name in names)
+        if kind == "tsv":
+            unpacked = any(pathlib.Path(tmp_dir).glob(rest[-1]))
+        else:
+            unpacked = all(_find(tmp_dir, name) for name in (rest if kind == "tmx" else names))
         name = os.path.basename(url)
-        if not unpacked and not pathlib.Path(tmp_dir, name).exists():
+        if not unpacked and not (name and pathlib.Path(tmp_dir, name).exists()):
+            name = name or ", ".join(names)
             found[name] = RawFile(name, url if "://" in url else "", BYTES.get(url, 0))
     return list(found.values())
 
