@@ -42,6 +42,10 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("max_sentence_tokens", None, text, lower_bound=1, flag_values=f)
     text = "Seconds within which a request must arrive (408), and then its answer be found (504)."
     flags.DEFINE_float("timeout_s", 30.0, text, lower_bound=0.1, flag_values=f)
+    text = "Append a line of JSON for each answer to this file, without texts."
+    flags.DEFINE_string("request_log", None, text, flag_values=f)
+    text = "Write into --request_log what was asked and answered, too."
+    flags.DEFINE_bool("log_texts", False, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:

@@ -23,6 +23,7 @@ from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.exported import Question
 from t2t_repro.serving.metrics import Metrics
 from t2t_repro.serving.models import ServedModel
+from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import (
     AttentionRequest,
     Limits,
@@ -34,18 +35,26 @@ from t2t_repro.serving.requests import (
 from t2t_repro.serving.sentences import Text, Translation
 
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
+_ABOUT = "t2t_repro.about"  # in a request's scope: what the request log says of it
 _RETRY = {"Retry-After": "1"}
 
 
-def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> Starlette:
+def create(
+    models: Sequence[ServedModel],
+    limits: Limits,
+    log: RequestLog | None = None,
+    **batching: Any,
+) -> Starlette:
     """Returns the application; it computes until its lifespan ends.
 
     Args:
         models: what translates, the first where a request names none.
         limits: what is refused.
+        log: is told of each answer; None: there is none.
         batching: arguments of `Batcher`.
     """
-    service = _Service(models, limits, batching)
+    log = log or RequestLog()
+    service = _Service(models, limits, batching, log.texts)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
     async def show_page(request: Request) -> Response:
@@ -85,15 +94,21 @@ def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> St
     paths = frozenset(route.path for route in routes)
     policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
     app.add_middleware(_SmallHeads, most=limits.max_head_bytes)
-    app.add_middleware(_Observed, metrics=service.metrics, paths=paths, policy=policy)
+    app.add_middleware(_Observed, metrics=service.metrics, log=log, paths=paths, policy=policy)
     return app
 
 
 class _Service:
     """The endpoints."""
 
-    def __init__(self, models: Sequence[ServedModel], limits: Limits, batching: dict[str, Any]):
-        self.models, self.limits = models, limits
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        limits: Limits,
+        batching: dict[str, Any],
+        log_texts: bool,
+    ):
+        self.models, self.limits, self._log_texts = models, limits, log_texts
         self.metrics = Metrics(lambda: len(self.batcher))
         compute: dict[str, Compute] = {}
         for served in models:
@@ -145,6 +160,14 @@ class _Service:
     ) -> list[list[Translation]]:
         """The translations of the sentences of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
+        about = request.scope[_ABOUT]
+        about |= {
+            "model": served.name,
+            "sentences": len(sentences),
+            "characters": sum(map(len, sentences)),
+        }
+        if self._log_texts:
+            about["inputs"] = [text.text for text in texts]
         if not sentences:
             return [[] for _ in texts]
         tokens = await asyncio.to_thread(served.model.count_tokens, sentences)
@@ -156,8 +179,11 @@ class _Service:
             Translation.of(sentence, hypotheses[:n_best])
             for sentence, hypotheses in zip(sentences, answers, strict=True)
         ]
-        for flag in itertools.chain.from_iterable(each.flags for each in translated):
+        about["flags"] = list(itertools.chain.from_iterable(each.flags for each in translated))
+        for flag in about["flags"]:
             self.metrics.flag(flag)
+        if self._log_texts:
+            about["translations"] = [each.translation for each in translated]
         rest = iter(translated)
         return [list(itertools.islice(rest, len(text.sentences))) for text in texts]
 
@@ -301,17 +327,25 @@ class _SmallHeads:
 
 
 class _Observed:
-    """Middleware: counts each answer, and gives it the headers that keep a browser safe.
+    """Middleware: counts and logs each answer, and gives it the headers that keep a browser safe.
 
     Args:
         app: what answers.
         metrics: where to count.
+        log: where to write; what a handler puts into scope[_ABOUT] too.
         paths: those that are counted by name.
         policy: the Content-Security-Policy.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str], policy: str):
-        self._app, self._metrics, self._paths = app, metrics, paths
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        log: RequestLog,
+        paths: frozenset[str],
+        policy: str,
+    ):
+        self._app, self._metrics, self._log, self._paths = app, metrics, log, paths
         self._headers = {
             "Content-Security-Policy": policy,
             "X-Content-Type-Options": "nosniff",
@@ -323,7 +357,7 @@ class _Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status, about = time.perf_counter(), 500, scope.setdefault(_ABOUT, {})
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
@@ -336,7 +370,9 @@ class _Observed:
             await self._app(scope, receive, send_and_note)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
-            self._metrics.request(path, status, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self._metrics.request(path, status, seconds)
+            self._log.write(path, status, seconds, about)
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -16,6 +16,7 @@ import uvicorn
 from t2t_repro.errors import UserError
 from t2t_repro.serving import app, models
 from t2t_repro.serving.connections import Connection
+from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import Limits
 
 _LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
@@ -46,8 +47,15 @@ class ServerSettings:
     max_connections: int
     max_sentence_tokens: int | None
     timeout_s: float
+    request_log: str | None
+    log_texts: bool
 
     def __post_init__(self):
+        if self.log_texts and not self.request_log:
+            raise UserError(
+                "Expected --request_log with --log_texts. Received: none. Name a file, or leave "
+                "--log_texts out."
+            )
         if self.max_sentences > self.max_queue:
             raise UserError(
                 f"Expected --max_queue of at least --max_sentences={self.max_sentences}: a "
@@ -63,11 +71,14 @@ def serve(settings: ServerSettings) -> None:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
     """
     folders = models.find(settings.model)
+    log = RequestLog(
+        settings.request_log, settings.log_texts, {f"--model={f.path}": f.path for f in folders}
+    )
     # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _listen(settings.host, settings.port) as sock:
         print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
-        _answer([folder.load() for folder in folders], sock, settings)
+        _answer([folder.load() for folder in folders], sock, settings, log)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -99,7 +110,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _answer(
-    served: list[models.ServedModel], sock: socket.socket, settings: ServerSettings
+    served: list[models.ServedModel],
+    sock: socket.socket,
+    settings: ServerSettings,
+    log: RequestLog,
 ) -> None:
     """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
     limits = Limits.of(
@@ -112,6 +126,7 @@ def _answer(
     application = app.create(
         served,
         limits,
+        log,
         max_batch_size=settings.max_batch_size,
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,

@@ -131,6 +131,8 @@ def test_an_export_that_cannot_be_loaded(folder, capfd):
         ("--max_queue=63", "Expected --max_queue of at least --max_sentences=64.* Received: 63"),
         ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
         ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),
+        ("--log_texts", "Expected --request_log with --log_texts. Received: none. Name a file"),
+        ("--request_log=/nowhere/log", "Expected --request_log, a file that can be written. Rec"),
         ("--port=65536", "--port=65536: 65536 is not an integer in the range .0, 65535."),
         ("--max_batch_size=0", "--max_batch_size=0: 0 is not a positive integer"),
         ("--timeout_s=0", "--timeout_s=0: 0.0 is not number >= 0.1"),
