@@ -79,3 +79,21 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
     with pytest.raises(SystemExit):
         cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
     assert "Expected --hparams_set. Received: none" in capsys.readouterr().err and not asked
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--warm_start_partial"], "--warm_start_partial has no effect without --warm_start_from"),
+        (["--vocab_from=PARENT"], "--vocab_from has no effect without --generate_data"),
+        (["--freeze=head"], "Expected freeze to be some of embeddings, encoder, decoder"),
+    ],
+)
+def test_what_has_no_effect_is_refused(parent, tmp_path, capsys, flags, message):
+    argv = ["--problem=text2text_tmpdir", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
+    argv += ["--hparams_set=transformer_test"]
+    argv += [flag.replace("PARENT", str(parent.path)) for flag in flags]
+    with pytest.raises(SystemExit) as stopped:
+        cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
+    assert stopped.value.code == 2 and message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -5,6 +5,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
+from t2t_repro.interop import t2t_optimizer
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import checkpoints, distribution, experiment, optimizers
 
@@ -74,6 +75,8 @@ def test_a_frozen_run_resumes_exactly(tmp_path):
         np.testing.assert_array_equal(value, other_value, name)
     with pytest.raises(UserError, match="optimizer/"):
         checkpoints.restore(made(""), path)
+    with pytest.raises(UserError, match="slots for all variables.* freeze=embeddings,encoder"):
+        t2t_optimizer.export(model)
 
 
 @pytest.mark.parametrize(
