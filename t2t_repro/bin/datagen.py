@@ -97,7 +97,7 @@ def main(args: flags.FlagValues) -> None:
         for problem in problems
     ]
     for job in jobs:
-        run(job, machine)
+        run(job, machine, args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
@@ -167,15 +167,20 @@ def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine"
     return Local(processes or available_cores(), load)
 
 
-def run(job: "Job", machine: "Machine") -> None:
-    """Makes the files of a job, says how far it is, and prints the summary."""
+def run(job: "Job", machine: "Machine", parent: str | None = None) -> None:
+    """Makes the files of a job, says how far it is, and prints the summary.
+
+    `parent` is the run whose vocabulary they have, if any.
+    """
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
     problem = job.problem
-    if isinstance(problem, Text2TextProblem) and not problem.says_vocab_size:
+    if parent:
+        print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
+    elif isinstance(problem, Text2TextProblem) and not problem.says_vocab_size:
         from t2t_repro.data import preset
 
         of_train = summary["splits"].get(Split.TRAIN, {})

@@ -47,10 +47,10 @@ def proposed(
     ).override(overrides)
     why = "that of its last step" if rows else "for its own is not known"
     say(
-        f"Fine-tuning with the hparams of {run.path} ({config.hparams_set}), but a constant "
-        f"learning rate of {rate:g}, {why}, after a warm-up of {warmup:,} steps, and "
-        f"{train_steps:,} steps. --hparams and --train_steps say otherwise; --hparams_set takes "
-        "a set as it is."
+        f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but a "
+        f"constant learning rate of {rate:g}, {why}, after a warm-up of {warmup:,} steps, and "
+        f"{train_steps:,} steps. What --hparams and --train_steps say goes before it; "
+        "--hparams_set takes a set as it is."
     )
     return config.hparams_set, hparams
 

@@ -72,7 +72,7 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
     hparams = request.config.hparams
     assert (hparams.learning_rate_constant, hparams.train_steps) == (0.00034, 70)
     assert hparams.freeze == "embeddings,encoder" and not request.warm_start_partial
-    assert "Fine-tuning with the hparams of " in capsys.readouterr().out
+    assert "Proposed for fine-tuning: the hparams of " in capsys.readouterr().out
     assert json.loads(hparams.to_json())["freeze"] == "embeddings,encoder"
     asked.clear()
     argv[3] = "--warm_start_partial"

@@ -187,6 +187,7 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     for file in files:
         copy = tmp_path / "data" / pathlib.Path(file).name
         assert copy.read_bytes() == pathlib.Path(file).read_bytes()
+    assert f"  proposed: --warm_start_from={tmp_path}/run (" in capsys.readouterr().out
     plain = dataclasses.replace(config, problem="algorithmic_reverse_binary40_test")
     RunDirectory(tmp_path / "plain").begin(plain, [], [])
     with pytest.raises(SystemExit):
