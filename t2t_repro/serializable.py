@@ -19,6 +19,7 @@ CLASSES = {
     "layers.attention_score": (
         *("Additive", "AttentionScore", "DotProduct", "Multiplicative", "ScaledDotProduct"),
     ),
+    "layers.blocks": ("TransformerDecoder", "TransformerEncoder"),
     "layers.blockwise_attention": ("BlockwiseCrossAttention", "BlockwiseSelfAttention"),
     "layers.dropout": ("Dropout",),
     "layers.embedding": ("SymbolEmbedding", "TargetSpaceEmbedding"),
@@ -27,7 +28,7 @@ CLASSES = {
     "layers.local_attention": ("LocalSelfAttention",),
     "layers.position": ("LearnedPositions", "NoPositions", "SinusoidalPositions"),
     "layers.prepostprocess": ("LayerNorm", "PrePostProcess"),
-    "models.stacks": ("DecoderLayer", "EncoderLayer", "Stack", "Sublayer"),
+    "layers.stacks": ("DecoderLayer", "EncoderLayer", "Stack", "Sublayer"),
     "models.transformer": ("Transformer",),
     "training.learning_rate": ("Schedule",),
     "training.optimizers": ("Adafactor", "Adam"),

@@ -15,7 +15,7 @@ from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.models.stacks import Sublayer
+from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models.transformer import Transformer
 
 __all__ = ["load_variables", "export_variables", "read_checkpoint"]

@@ -3,3 +3,25 @@
 One shape legend for the whole project: B batch, T target length, S source length, N heads, H size
 per head, D model size (hidden_size), F filter size, V vocabulary, K beam, L decoding steps.
 """
+
+import importlib
+
+_WHERE = {
+    "FeedForward": "feed_forward",
+    "LayerNorm": "prepostprocess",
+    "LearnedPositions": "position",
+    "SinusoidalPositions": "position",
+    "TransformerDecoder": "blocks",
+    "TransformerEncoder": "blocks",
+}
+__all__ = [*_WHERE]  # noqa: PLE0604
+
+
+def __getattr__(name):
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"t2t_repro.layers.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 't2t_repro.layers' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -40,8 +40,12 @@ class Layer(Replacing, keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
     A constructor with *args takes those of the class that it derives from, too. Keras finds every
-    class by its name as one of this package.
+    class by its name as one of this package. A Keras mask of the first argument goes on.
     """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

@@ -69,7 +69,9 @@ class PrePostProcess(Layer):
         self.steps = steps if norm else steps.replace("n", "")
         self.norms = [
             norm(
-                norm_epsilon, dtype=self.dtype_policy, name=f"{norm_type}_norm" + f"_{i}" * (i > 0)
+                epsilon=norm_epsilon,
+                dtype=self.dtype_policy,
+                name=f"{norm_type}_norm" + f"_{i}" * (i > 0),
             )
             for i in range(self.steps.count("n"))
             if norm

@@ -17,7 +17,7 @@ from t2t_repro.layers.initialization import kernel_initializer
 from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Sublayer
+from t2t_repro.layers.stacks import DecoderLayer, EncoderLayer, Sublayer
 
 
 class Parts:

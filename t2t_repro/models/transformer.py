@@ -18,12 +18,12 @@ from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import Replacing, build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
+from t2t_repro.layers.stacks import Stack
 from t2t_repro.models.changes import Made, restore
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
-from t2t_repro.models.stacks import Stack
 
 PARTS = (
     *("inputs_embedding", "targets_embedding", "softmax", "target_space"),

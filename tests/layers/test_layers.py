@@ -19,7 +19,7 @@ from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
-from t2t_repro.models.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
+from t2t_repro.layers.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
 
 B, T, S, D, N, F = 2, 5, 7, 12, 3, 20
 

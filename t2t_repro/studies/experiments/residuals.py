@@ -27,7 +27,7 @@ from t2t_repro.config import HParams
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import of_padding
 from t2t_repro.layers.position import SinusoidalPositions
-from t2t_repro.models.stacks import Stack
+from t2t_repro.layers.stacks import Stack
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
 from t2t_repro.views import pictures
