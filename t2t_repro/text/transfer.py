@@ -11,8 +11,9 @@ from t2t_repro.text.subword import SubwordTextEncoder
 
 
 def pieces_of(encoder: TextEncoder) -> list[str]:
-    """Returns the piece of each id."""
-    return encoder.decode_list(range(encoder.vocab_size))
+    """Returns the piece of each id; an encoder of the user's need not have `decode_list`."""
+    shown = getattr(encoder, "decode_list", None) or (lambda ids: [encoder.decode(ids)])
+    return [shown([i])[0] for i in range(encoder.vocab_size)]  # one by one: some reverse a list
 
 
 def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:

@@ -39,3 +39,16 @@ def test_what_the_parent_cannot_spell_is_left_out_of_a_piece():
     parent = TokenTextEncoder(None, vocab_list=["a", "b"])
     mine = TokenTextEncoder(None, vocab_list=["b", "xa", "y"])
     assert transfer.parts(mine, parent) == [[0], [1], [3], [2], []]
+
+
+def test_an_encoder_that_reverses_or_only_decodes_has_pieces_too():
+    backwards = TokenTextEncoder(None, vocab_list=["a", "b"], reverse=True)
+    assert transfer.pieces_of(backwards) == ["<pad>", "<EOS>", "a", "b"]
+
+    class Users:
+        vocab_size = 3
+
+        def decode(self, ids):
+            return "".join("xyz"[i] for i in ids)
+
+    assert transfer.pieces_of(Users()) == ["x", "y", "z"]
