@@ -137,8 +137,9 @@ def device_memory_peak() -> int:
         return int(values.get("peak_bytes_in_use", 0))
     import tensorflow as tf
 
-    gpus = tf.config.list_logical_devices("GPU")
-    return int(tf.config.experimental.get_memory_info(gpus[0].name)["peak"]) if gpus else 0
+    if not tf.config.list_logical_devices("GPU"):
+        return 0
+    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
 
 
 def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
