@@ -13,10 +13,16 @@ path. It answers this machine alone, unless --host names another address: it kno
 no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 """
 
+import pathlib
+from typing import TYPE_CHECKING, Any
+
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, quiet
 from t2t_repro.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.engine import Engine
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -53,7 +59,21 @@ def main(args: flags.FlagValues) -> None:
     check_installed()
     from t2t_repro.serving import server
 
-    server.serve(cli.request(args, server.ServerSettings))
+    server.serve(cli.request(args, server.ServerSettings), open_engine)
+
+
+def open_engine(folder: pathlib.Path, encoders: dict[str, Any]) -> "Engine":
+    """Returns the engine of a CTranslate2 model.
+
+    Raises:
+        UserError: if it cannot be loaded, or has another vocabulary than that which lies with it.
+    """
+    quiet.tensorflow()
+    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+
+    engine = CTranslate2Engine(folder)
+    engine.check_vocabularies(encoders)
+    return engine
 
 
 def check_installed() -> None:

@@ -194,7 +194,7 @@ class _Service:
             raise Refused(
                 501,
                 "Expected an export that draws attention. Received: one without the signature "
-                "'attention'. Export the run again.",
+                "'attention'. Export the run again, by --format=saved_model.",
             )
         (source,) = await asyncio.to_thread(model.count_tokens, [asked.inputs])
         (target,) = await asyncio.to_thread(model.count_target_tokens, [asked.targets])
@@ -214,6 +214,9 @@ class _Service:
                     "source": served.source,
                     "target": served.target,
                     "sha256": served.model.sha256,
+                    "certificate": served.certificate and served.certificate.seal,
+                    "problem": served.certificate and served.certificate.problem,
+                    "step": served.certificate and served.certificate.step,
                     "beam_size": served.model.beam_size,
                     "alpha": served.model.alpha,
                     "any_alpha": served.model.any_alpha,

@@ -59,9 +59,6 @@ def find(path: str | os.PathLike) -> pathlib.Path:
         if versions:
             newest = max(versions, key=lambda p: (p.name.isdecimal() and int(p.name), p.name))
             mend = f"Give one of the exports in it, such as --model={newest}."
-        elif (folder / "model.bin").is_file():
-            received = f"{folder}, a CTranslate2 model"
-            mend = "Export the run with --format=saved_model."
     raise UserError(f"Expected --model, the folder of a SavedModel. Received: {received}. {mend}")
 
 

@@ -1,12 +1,14 @@
 """What a translation looks like that is likely to be wrong, as strings alone can tell."""
 
 import enum
+import re
 
 from t2t_repro.corpora.checks.block import Block, Side
 from t2t_repro.corpora.checks.content import copied_sentence
 
 TIMES = 3  # in a row, and it is a repetition
 PHRASE = 8  # words of a phrase that is repeated, at most
+_STUTTER = re.compile(r"([^\W\d_]{2,8}?)\1{4}")  # five times
 RATIO = 3.0  # of the lengths in UTF-8, in which no script is much denser than another
 SHORT_BYTES = 20  # by which short texts may differ besides
 
@@ -39,7 +41,9 @@ def _is_long(text: str, other: str) -> bool:
 
 
 def _repeats(words: list[str]) -> bool:
-    """Whether a phrase stands TIMES times in a row."""
+    """Whether a phrase stands TIMES times in a row, or a part of a word more often."""
+    if any(map(_STUTTER.search, words)):
+        return True
     for size in range(1, PHRASE + 1):
         same = 0  # words that are those `size` before them
         for before, word in zip(words, words[size:], strict=False):

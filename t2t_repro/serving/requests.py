@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro.errors import UserError, suggest
-from t2t_repro.serving.exported import LARGEST_ALPHA, ExportedModel
-from t2t_repro.serving.models import ServedModel
+from t2t_repro.serving.exported import LARGEST_ALPHA
+from t2t_repro.serving.models import Model, ServedModel
 from t2t_repro.serving.sentences import Text, lines_of
 
 
@@ -166,7 +166,7 @@ def check_lengths(tokens: list[int], most: int) -> None:
             )
 
 
-def _alpha(alpha: Any, model: ExportedModel) -> float:
+def _alpha(alpha: Any, model: Model) -> float:
     if not model.any_alpha:
         raise expected(
             f'no "alpha": {model.alpha} is fixed in this export',

@@ -64,8 +64,12 @@ class ServerSettings:
             )
 
 
-def serve(settings: ServerSettings) -> None:
+def serve(settings: ServerSettings, open_engine: models.OpenEngine) -> None:
     """Loads the models and answers until a signal comes.
+
+    Args:
+        settings: the flags.
+        open_engine: opens that of a CTranslate2 model.
 
     Raises:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
@@ -78,7 +82,7 @@ def serve(settings: ServerSettings) -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _listen(settings.host, settings.port) as sock:
         print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
-        _answer([folder.load() for folder in folders], sock, settings, log)
+        _answer([folder.load(open_engine) for folder in folders], sock, settings, log)
 
 
 def _listen(host: str, port: int) -> socket.socket:

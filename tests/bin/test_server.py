@@ -99,7 +99,6 @@ def test_no_model(capsys):
         ([], "nowhere", r"Received: .*nowhere, which does not exist. Write one by t2t-exporter"),
         (["notes.txt"], "notes.txt", r"Received: the file .*notes.txt. Write one by t2t-exporter"),
         (["notes.txt"], ".", r"Received: .*, which has no saved_model.pb. Write one"),
-        (["model.bin"], ".", r"Received: .*, a CTranslate2 model. Export the run with --format="),
         (
             ["9/saved_model.pb", "10/saved_model.pb", "old/saved_model.pb"],
             ".",
@@ -123,6 +122,13 @@ def test_an_export_that_cannot_be_loaded(folder, capfd):
         ".*Error: .* Export the run again.",
         error,
     )
+
+
+def test_a_ctranslate2_model_of_which_nothing_is_known(tmp_path, capsys):
+    (tmp_path / "model.bin").touch()
+    error = fails(capsys, f"--model={tmp_path}", "--port=0")
+    assert "Expected --model, an export with its certificate.json. Received: " in error
+    assert "a CTranslate2 model without one that is as it was written" in error
 
 
 @pytest.mark.parametrize(

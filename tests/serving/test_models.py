@@ -1,9 +1,17 @@
 """Which models --model names."""
 
+import hashlib
+import types
+
+import numpy as np
 import pytest
 
+from t2t_repro.certificate.record import Certificate, Data
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
 from t2t_repro.serving import exported, models
+from t2t_repro.serving.exported import Question
+from t2t_repro.text import SubwordTextEncoder
 
 
 @pytest.fixture
@@ -26,9 +34,69 @@ def folders(tmp_path, monkeypatch):
 )
 def test_what_is_named(folders, given, found, monkeypatch):
     monkeypatch.setattr(exported, "ExportedModel", str)
-    loaded = [folder.load() for folder in models.find(given)]
+    loaded = [folder.load(None) for folder in models.find(given)]
     assert [(m.model, m.source, m.target) for m in loaded] == found
     assert loaded[0].name == (f"{found[0][1]}-{found[0][2]}" if found[0][1] else found[0][0])
+
+
+@pytest.mark.parametrize(
+    "problem, languages",
+    [
+        ("translate_ende_wmt32k", ("en", "de")),
+        ("translate_enfr_wmt32k_rev", ("fr", "en")),
+        ("text2text_tmpdir", ("", "")),
+    ],
+)
+def test_the_languages_of_a_problem(problem, languages):
+    assert models.languages_of(problem) == languages
+
+
+class Reversing(Engine):
+    """Turns the ids around; a second hypothesis repeats the first one's first."""
+
+    fingerprint = "reversing"
+
+    def _decode(self, sentences, search):
+        assert search.top_beams == 2
+        ids = np.zeros((len(sentences), 2, sentences.inputs.shape[1] + 1), "int32")
+        for i, row in enumerate(sentences.inputs):
+            turned = [*row[row > 1][::-1], 1]
+            ids[i, :, : len(turned)] = turned
+        return ids, np.tile(np.float32([-search.alpha, -2e5]), (len(sentences), 1))
+
+
+def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monkeypatch):
+    subtokens = ["<pad>_", "<EOS>_", *"\\_u;0123456789", "ab_", "cd_", "ef_"]
+    encoder = SubwordTextEncoder.from_subtokens(subtokens)
+    encoders = {"inputs": encoder, "targets": encoder}
+    problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
+    monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    Certificate(
+        kind="ctranslate2",
+        problem="translate_ende_own",
+        hparams_set="",
+        random_seed=1,
+        step=7,
+        made=(),
+        data=Data(),
+        files=(),
+        decoding={"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9},
+        scores=(),
+        golden=(),
+    ).write(tmp_path)
+    (folder,) = models.find([str(tmp_path)])
+    found = folder.load(lambda path, given: Reversing())
+    model = found.model
+    assert (found.name, found.certificate.step, model.longest) == ("en-de", 7, 9)
+    assert model.sha256 == hashlib.sha256(b"weights").hexdigest()
+    assert model.count_tokens(["ab cd", "ef"]) == model.count_target_tokens(["ab cd", "ef"])
+    answers = model.translate([Question("ab cd"), Question("cd ef", 0.25), Question("ef")])
+    assert [[vars(each) for each in answer] for answer in answers] == [
+        [{"translation": "cd ab", "score": -0.5}],
+        [{"translation": "ef cd", "score": -0.25}],
+        [{"translation": "ef", "score": -0.5}],
+    ]
 
 
 @pytest.mark.parametrize(

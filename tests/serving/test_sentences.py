@@ -57,6 +57,8 @@ def test_a_text_has_the_flags_of_its_sentences():
         ("No, no, no!", "Nein, nein, nein!", []),
         ("a few words of it", "mit dem Hund mit dem Hund mit dem Hund", ["repetition"]),
         ("a few words of it", "mit dem Hund mit dem Hund mit dem", []),
+        ("a few words of it", "gelgelgelgelgel es", ["repetition"]),
+        ("a few words of it", "gelgelgelgel 1000000000 es", []),
         ("New York City", "New York City", []),
         ("This is not translated.", "This is not translated.", ["copy"]),
         ("12 345 678 90 12", "12 345 678 90 12", []),

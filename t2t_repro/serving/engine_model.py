@@ -1,0 +1,63 @@
+"""An engine that decodes ids, with its vocabulary, as the server calls an export: text to text."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.translate import FILLER, Translator
+from t2t_repro.serving.exported import Attention, Hypothesis, Question
+
+
+class EngineModel:
+    """Has what `ExportedModel` has; but it draws no attention.
+
+    Args:
+        engine: what decodes.
+        encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
+        settings: how it decodes where a question does not say.
+        sha256: of the file of its weights.
+    """
+
+    any_alpha, has_attention = True, False
+
+    def __init__(
+        self, engine: Engine, encoders: dict[str, Any], settings: DecodeHParams, sha256: str
+    ):
+        self._engine, self._encoders, self.sha256 = engine, encoders, sha256
+        self._settings = dataclasses.replace(settings, return_beams=True)
+        self.beam_size, self.alpha = settings.beam_size, settings.alpha
+        self.longest = self._translator(self.alpha).longest or LONGEST_INPUT
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Returns how many tokens each text has."""
+        return [1 + len(self._encoders["inputs"].encode(text.strip())) for text in texts]
+
+    def count_target_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Returns how many tokens each translation has."""
+        return [1 + len(self._encoders["targets"].encode(text.strip())) for text in texts]
+
+    def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
+        answers: dict[int, list[Hypothesis]] = {}
+        alphas = [self.alpha if q.alpha is None else q.alpha for q in questions]
+        for alpha in set(alphas):  # a search has one
+            rows = [i for i, own in enumerate(alphas) if own == alpha]
+            lines = (questions[i].text for i in rows)
+            for i, found in zip(rows, self._translator(alpha).translate_lines(lines), strict=True):
+                answers[i] = [
+                    Hypothesis(each.text, each.score if math.isfinite(each.score) else None)
+                    for number, each in enumerate(found)
+                    if number == 0 or each.score > FILLER
+                ]
+        return [answers[i] for i in range(len(questions))]
+
+    def attend(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+        """Nobody calls it: `has_attention` is false."""
+        raise NotImplementedError
+
+    def _translator(self, alpha: float) -> Translator:
+        settings = dataclasses.replace(self._settings, alpha=float(alpha))
+        return Translator(self._engine, self._encoders, settings, warn=lambda text: None)
