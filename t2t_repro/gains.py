@@ -16,8 +16,8 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.progress import took
 from t2t_repro.requests import flag
+from t2t_repro.run_directory import WARM_START
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training.state import WARM_START
 from t2t_repro.translation import check_text
 
 OLD, NEW = "old", "new"

@@ -25,6 +25,7 @@ from t2t_repro.files import write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
+WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
@@ -263,6 +264,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         "plan.json",
         CHOSEN,
         CERTIFICATE,
+        WARM_START,
         _LOCK,
     )
     if run.exists() and (path.name in needed or path.name.startswith("vocab")):

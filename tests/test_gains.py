@@ -77,6 +77,10 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
     assert "all 7 dev sentences of " in out and "nrefs:1|bs:1000|seed:12345|case:mixed" in out
     new, old = json.loads((tmp_path / "gains.json").read_text())["domains"]
     assert new["change"] == pytest.approx(100) and old["change"] < -30 and old["p_value"] < 0.05
+    with pytest.raises(SystemExit):
+        wrong = [argv[0], f"--json_file={runs['child']}/warm-start.json"]
+        cli.run("t2t-gains", "", program.define_flags, program.main, wrong)
+    assert "warm-start.json" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
         argv.append("--max_bleu_drop=0.5")
         cli.run("t2t-gains", "", program.define_flags, program.main, argv)

@@ -13,7 +13,6 @@ from t2t_repro.errors import UserError
 
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 RANKING = "ranking.json"
-WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 DECODED_BLEU = "bleu"  # the metric that is decoded; all others are teacher-forced
 LESS_IS_BETTER = ("loss", "edit_distance")  # the metrics; of all others more is better
 _LARGEST = 2**63 - 1

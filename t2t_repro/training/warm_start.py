@@ -19,10 +19,10 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import WARM_START, RunDirectory
 from t2t_repro.text import transfer
 from t2t_repro.training import checkpoints
-from t2t_repro.training.state import WARM_START, WEIGHTS
+from t2t_repro.training.state import WEIGHTS
 
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs", "shared_inputs": "inputs"}  # of the tables; the others: targets
