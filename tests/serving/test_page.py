@@ -71,6 +71,15 @@ def test_a_sentence_its_translations_and_what_the_model_looks_at(page, tmp_path)
     assert page.complaints() == []
 
 
+def test_sentences_each_with_its_translations_and_what_looks_wrong(page):
+    page.type("#text", "It is left as it is. Who sings?")
+    page.click("#go")
+    seen(page, "#whole", "IT IS LEFT AS IT IS. WHO SINGS?")
+    assert page.text("#hypotheses h3:nth-of-type(2)") == "Who sings?"
+    flags = "return [...document.querySelectorAll('.flag')].map(f => f.textContent)"
+    assert page.run(flags) == ["not translated"]
+
+
 def test_the_keyboard_alone(page):
     page.type("#text", "b c\ue009\ue007")  # Control and Enter
     seen(page, "#hypotheses li:nth-child(1)", "B C -0.250")
