@@ -31,15 +31,18 @@ class Ended(NamedTuple):
         code: 0; or what it left with; or the signal that killed it, negative.
         said: all that it printed.
         result: what its function returned; None where it did not.
+        error: the message that it left with, "" where there is none.
     """
 
     code: int
     said: str
     result: Any = None
+    error: str = ""
 
     def last_line(self) -> str:
-        """Returns the last line that it printed, "" if there is none."""
-        return (self.said.strip().splitlines() or [""])[-1]
+        """Returns its error, or the last line that it printed, "" if there is neither."""
+        # Several processes may print into one file: the error is not looked for there.
+        return self.error or (self.said.strip().splitlines() or [""])[-1]
 
     def lacked_memory(self) -> str:
         """Returns how a process ended for want of memory, "" if it was not for that."""
@@ -76,13 +79,13 @@ def run(
         process.start()
         assert process.pid is not None
         writer.close()
-        result = None
+        result, failure = None, ""
         try:
             while not multiprocessing.connection.wait([reader, process.sentinel], every):
                 if not watch(process.pid):
                     process.kill()
             with contextlib.suppress(EOFError):
-                result = reader.recv()
+                result, failure = reader.recv()
         except BaseException as stop:
             if not isinstance(stop, Interrupted):
                 process.kill()
@@ -94,7 +97,7 @@ def run(
             reader.close()
         process.join()
         said = path.read_bytes()[before:] if path.exists() else b""
-    return Ended(process.exitcode or 0, said.decode("utf-8", "replace"), result)
+    return Ended(process.exitcode or 0, said.decode("utf-8", "replace"), result, failure)
 
 
 def call(function: Callable, *arguments: Any) -> Any:
@@ -135,12 +138,14 @@ def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> No
         os.dup2(file.fileno(), 2)
     try:
         with user_code.blaming():
-            writer.send(function(*arguments))
+            writer.send((function(*arguments), ""))
     except (UserError, OSError) as error:
         print(error, flush=True)
+        writer.send((None, str(error)))
         sys.exit(2)
     except Interrupted as stop:
         print(stop, flush=True)
+        writer.send((None, str(stop)))
         sys.exit(stop.exit_code)
 
 

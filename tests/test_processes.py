@@ -22,13 +22,15 @@ def test_what_it_prints_goes_behind_what_its_log_has(tmp_path):
     log = tmp_path / "log"
     log.write_text("before\n")
     ended = processes.run(print, "first\nlast", log=log)
-    assert ended == (0, "first\nlast\n", None) and ended.last_line() == "last"
+    assert ended == (0, "first\nlast\n", None, "") and ended.last_line() == "last"
     assert log.read_text() == "before\nfirst\nlast\n"
 
 
 def test_a_fault_of_the_users_is_one_line():
     ended = processes.run(registry.get_problem, "none")
     assert ended.code == 2 and ended.said.startswith("Unknown problem. Received: 'none'")
+    assert ended.error == ended.last_line() == ended.said.removesuffix("\n")
+    assert ended._replace(said=ended.said + "of another process\n").last_line() == ended.error
 
 
 def test_any_other_fault_is_named():

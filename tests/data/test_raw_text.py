@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import json
 import shutil
@@ -6,6 +7,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data import generate, journal
+from t2t_repro.data.blocks import Statistics
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from tests.data.record_files import read_examples
@@ -99,7 +101,8 @@ def test_what_is_made_again_may_have_another_text(raw):
     # an interrupted --overwrite goes on, though the summary tells of the old text
     (raw / "inputs.train.txt").write_text("inputs a\n" * 41)
     job = Job(registry.get_problem(NAME), raw.parent / "data", raw, num_shards=5, overwrite=True)
-    begun = journal.Journal(settings=journal.settings(job), finished={"train": {"examples": 41}})
+    counted = dataclasses.asdict(Statistics(examples=41))
+    begun = journal.Journal(settings=journal.settings(job), finished={"train": counted})
     begun.save(job)
     assert run(raw)[0].startswith("Going on where")
 
