@@ -64,7 +64,10 @@ _OTHER_FILES = (
     "fingerprint.pb",
     "variables.data",
     "report.html",
+    "report.md",  # of compare, with tokens a second, as its results.csv; the cells have the rest
+    "results.csv",
     "plan.json",
+    "certificate.json",
 )
 _CLOCKS = {"time", "seconds", "tokens_per_second", "created", "started", "date", "commands"}
 

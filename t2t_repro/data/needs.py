@@ -57,10 +57,11 @@ class DataNeeds:
         if not self.downloads:
             return f"to be made in {self.data_dir}"
         *_, last = shown = [
-            f"{file.name} {size_text(file.size)}".strip() for file in self.downloads
+            f"{file.name} {size_text(file.size) if file.size else ''}".strip()
+            for file in self.downloads
         ]
         listed = ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} to {last}"
-        amount = size_text(self.download_size) or "of unknown size"
+        amount = size_text(self.download_size) if self.download_size else "of unknown size"
         disk = self.raw_disk + self.data_disk
         return (
             f"to be made in {self.data_dir}; {len(shown)} downloads into {self.tmp_dir}, {amount} "
@@ -116,10 +117,10 @@ def free(path: str | os.PathLike) -> tuple[int, int]:
 
 
 def size_text(size: int) -> str:
-    """Returns "1.7 GB" or "658 MB" or "21 kB"; "" of 0, which is unknown."""
+    """Returns "1.7 GB" or "658 MB" or "21 kB"."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if size >= unit:
             return (
                 f"{size / unit:,.1f} {name}" if size < 100 * unit else f"{size / unit:,.0f} {name}"
             )
-    return f"{size / 1e3:,.0f} kB" if size else ""
+    return f"{size / 1e3:,.0f} kB"

@@ -25,8 +25,8 @@ from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import STORAGES, Served
-from t2t_repro.interop.system_errors import system_errors
 from t2t_repro.runs import TrainedRun
+from t2t_repro.training.system_errors import system_errors
 
 # Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")

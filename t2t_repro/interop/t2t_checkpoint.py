@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
-from t2t_repro.interop.system_errors import system_errors
+from t2t_repro.training.system_errors import system_errors
 
 STEP = "global_step"
 # What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.

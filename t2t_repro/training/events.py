@@ -16,6 +16,7 @@ import numpy as np
 
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training.system_errors import system_errors
 
 TRAIN = "train"  # the kind whose events lie in the run directory itself
 
@@ -93,7 +94,8 @@ class EventWriter:
     def close(self) -> None:
         """Ends the files."""
         for writer in self._writers.values():
-            writer.close()
+            with system_errors(self._folder):
+                writer.close()
 
     def _add(self, kind: str, step: int, values: list, wall_time: float | None = None) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -101,8 +103,9 @@ class EventWriter:
 
         writer = self._writer(kind)
         when = time.time() if wall_time is None else wall_time
-        writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
-        writer.flush()
+        with system_errors(self._folder):
+            writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
+            writer.flush()
 
     def _writer(self, kind: str) -> Any:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
