@@ -96,8 +96,8 @@ def run(
     define_flags(args)
     own = set(args)
     try:
+        _prepare_streams()  # before signals are watched, which opens a pipe
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
-            _prepare_streams()
             _run(name, doc, args, main, argv)
             sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough

@@ -28,10 +28,10 @@ CASES = {
         *("trainer", f"{NEW} --schedule=trian {BEST}=loss --keep_best=1"),
         "Unknown schedule.*'trian'",
     ),
-    "an unknown metric": ("trainer", f"{NEW} {BEST}=bleu", "Unknown metric.*'bleu'"),
+    "an unknown metric": ("trainer", f"{NEW} {BEST}=blue", "Unknown metric.*'blue'"),
     "an unknown metric of the best": (
-        *("trainer", f"{NEW} --keep_best=1 --best_metric=bleu"),
-        "Unknown metric of --best_metric.*'bleu'",
+        *("trainer", f"{NEW} --keep_best=1 --best_metric=blue"),
+        "Unknown metric of --best_metric.*'blue'",
     ),
     "a metric that is not evaluated": (
         *("trainer", f"{NEW} --schedule=train --keep_best=1"),

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def test_a_signal_at_the_start(trained, tmp_path, program, gaps, signum):
     lines = [line for line in err.decode().splitlines() if line]
     if process.returncode == 0:  # it was done before, as t2t-show
         return
-    assert process.returncode == 128 + signum, err
-    said = [line for line in lines if f"stopped by {signal.Signals(signum).name}" in line]
-    assert len(said) == 1 and "Traceback" not in err.decode(), err
+    # Two signals within a moment may both be told, or find Python's own handler at its end.
+    assert process.returncode in ({128 + signum} | ({-signum} if len(gaps) > 1 else set())), err
+    said = [line for line in lines if re.search(f"{signal.Signals(signum).name}|interrupted", line)]
+    assert 1 <= len(said) <= len(gaps) and "Traceback" not in err.decode(), err
