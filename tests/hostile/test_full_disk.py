@@ -59,6 +59,13 @@ def disk(tmp_path):
     made.close()
 
 
+def one_message(failing):
+    assert failing.wait(1) == 2, failing.said()
+    errors = [line for line in failing.said().splitlines() if ": error: " in line]
+    assert len(errors) == 1 and "Traceback" not in failing.said(), failing.said()
+    assert re.search("No space left on device|File too large|of disk are needed", errors[0]), errors
+
+
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("program", small_jobs.JOBS)
 def test_a_full_disk(prepared, straight, disk, tmp_path, program, share):
@@ -70,15 +77,13 @@ def test_a_full_disk(prepared, straight, disk, tmp_path, program, share):
         (to / name).write_text(text)
     disk.resize(used(to) + int(SHARES[share] * end.bytes))
     failing = small_jobs.start(program, prepared, to, tmp_path / "log1", disk.file_limit)
-    assert failing.wait(300) == 2, failing.said()
-    errors = [line for line in failing.said().splitlines() if ": error: " in line]
-    assert len(errors) == 1 and "Traceback" not in failing.said(), failing.said()
-    assert re.search("No space left on device|File too large|of disk are needed", errors[0]), errors
-    for name, text in kept.items():
-        assert (to / name).read_text() == text
-    disk.resize(ROOMY)
-    again = small_jobs.start(program, prepared, to, tmp_path / "log2")
-    assert again.wait(300) == 0, again.said()
+    if failing.wait(300) or share != "near the end":  # some delete as much there as they need
+        one_message(failing)
+        for name, text in kept.items():
+            assert (to / name).read_text() == text
+        disk.resize(ROOMY)
+        again = small_jobs.start(program, prepared, to, tmp_path / "log2")
+        assert again.wait(300) == 0, again.said()
     found = small_jobs.contents(to)
     assert {name: found[name] for name in found if name not in kept or name in end.files} == (
         end.files
