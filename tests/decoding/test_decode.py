@@ -76,9 +76,9 @@ def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkey
     inputs = mixed_inputs(5, 9, seed=1)
     whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
     monkeypatch.setattr(decode, "STRETCH", 3)
-    decode._engine_of.cache_clear()
+    decode.engine_of.cache_clear()
     stretched = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
-    decode._engine_of.cache_clear()
+    decode.engine_of.cache_clear()
     np.testing.assert_array_equal(whole[0], stretched[0])
     np.testing.assert_allclose(whole[1], stretched[1], atol=1e-5)
 
