@@ -328,8 +328,8 @@ def _check_text(args: flags.FlagValues, own: set[str]) -> None:
     for name, value in values.items():
         if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
             raise UserError(
-                f"Expected {name} to be text in UTF-8. Received: {value!a}. Rename the file or "
-                "folder, or name another."
+                f"Expected {name} to be text in UTF-8. Received: {value!a}. Write it so, or "
+                "rename the file or folder."
             )
 
 

@@ -169,7 +169,7 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     flag = f"--output_dir={of.path}"
     message = "Expected --source of at most 20 tokens, end included: the model was made for no more"
     assert message in refused(capsys, flag, f"--source={'1 ' * 20}")
-    message = r"Expected --source in words that the vocabulary can encode. Received: '0 \udcff'"
+    message = r"Expected --source to be text in UTF-8. Received: '0 \udcff'"
     assert message in refused(capsys, flag, "--source=0 \udcff")
     message = "Expected --length of at most 20: the model has learned no more positions"
     assert message in refused(capsys, flag, "--positions", "--length=21")
