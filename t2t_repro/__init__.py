@@ -9,6 +9,7 @@ classes all the same.
 import importlib
 from typing import TYPE_CHECKING
 
+from t2t_repro import start as start  # isort: skip (first: a signal may come at any time)
 from t2t_repro import serializable
 from t2t_repro.registry import get_hparams, get_problem
 
