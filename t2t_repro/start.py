@@ -22,9 +22,7 @@ def watch() -> None:
 
 def leave(signum: int) -> NoReturn:
     """Ends the process at once, as the signal says; with a line if there was none."""
-    global _told
-    told, _told = _told, True  # a second signal may interrupt this
-    if not told:
+    if not _told:  # a second signal in the same moment may say it again
         try:
             os.write(2, f"t2t_repro: stopped by {signal.Signals(signum).name}.\n".encode())
         except OSError:  # stderr is closed or full
