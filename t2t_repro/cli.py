@@ -153,13 +153,14 @@ def _prepare_streams() -> None:
 
 def _leave(text: str, code: int) -> NoReturn:
     """Ends with a line on stderr; what stdout or stderr cannot take, as on a full disk, is lost."""
-    start.tell()
+    start.begin_telling()
     for number, stream, line in ((1, sys.stdout, ""), (2, sys.stderr, f"{text}\n")):
         try:
             stream.write(line)
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    start.tell(True)
     if code > 128:
         start.end(code)
     sys.exit(code)

@@ -4,13 +4,16 @@
 nor in the processes that a program starts.
 """
 
+import _thread
 import os
 import signal
 import sys
+import time
 from typing import NoReturn
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _told = False  # whether the program has written the line that tells of its end
+_teller: int | None = None  # the thread that writes it
 
 
 def watch() -> None:
@@ -20,9 +23,18 @@ def watch() -> None:
             signal.signal(signum, lambda signum, frame: leave(signum))
 
 
-def leave(signum: int) -> NoReturn:
-    """Ends the process at once, as the signal says; with a line if there was none."""
-    if not _told:  # a second signal in the same moment may say it again
+def leave(signum: int) -> None:
+    """Ends the process at once, as the signal says; with a line if there was none.
+
+    While the line is being written, whoever writes it ends the process: this returns where a
+    second signal has interrupted that, and waits a second where another thread does it.
+    """
+    if _teller == _thread.get_ident():
+        return
+    if _teller is not None:
+        time.sleep(1)
+    elif not _told:
+        begin_telling()
         try:
             os.write(2, f"t2t_repro: stopped by {signal.Signals(signum).name}.\n".encode())
         except OSError:  # stderr is closed or full
@@ -37,10 +49,16 @@ def end(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def tell(told: bool = True) -> None:
-    """Notes whether the program has written the line that tells of its end, or is about to."""
-    global _told
-    _told = told
+def begin_telling() -> None:
+    """Notes that this thread writes the line that tells of the program's end."""
+    global _teller
+    _teller = _thread.get_ident()
+
+
+def tell(told: bool) -> None:
+    """Notes whether the program has written that line."""
+    global _told, _teller
+    _told, _teller = told, None
 
 
 def _is_program() -> bool:

@@ -7,6 +7,9 @@
             with signals.immediate(): # an evaluation within
                 ...
 
+While modules are imported a signal ends the process at once: they may make of Interrupted whatever
+they like, and what is unfinished stays as after a kill.
+
 A second signal ends the process at once, even while the first waits for a long step. Every program
 runs inside `watching`; what it begins within may say by another `watching` how to go on.
 """
@@ -15,6 +18,7 @@ import contextlib
 import os
 import signal
 import threading
+import types
 from collections.abc import Iterator
 
 from t2t_repro import start
@@ -33,10 +37,12 @@ class _Watch:
         self.deferred = False
         self.then = then
 
-    def handle(self, signum: int, frame: object) -> None:
+    def handle(self, signum: int, frame: types.FrameType | None) -> None:
         """Runs in the main thread, between two steps of the interpreter."""
         first, self.received = not self.received, self.received or signum
         if first and not self.deferred:
+            if _is_importing(frame):  # what is raised there may be swallowed
+                start.leave(signum)
             raise Interrupted(self.received, then=self.then)
 
 
@@ -147,6 +153,12 @@ def _leave_at_the_second(reading: int) -> None:
         if _watch and _watch.deferred:
             os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
     os.close(reading)
+
+
+def _is_importing(frame: types.FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_watched(signum: int) -> bool:

@@ -132,6 +132,27 @@ def test_a_signal_while_a_program_loads(name):
     assert (done.returncode, done.stderr) == (130, b"t2t_repro: stopped by SIGINT.\n")
 
 
+def test_a_signal_while_a_module_is_imported_does_not_depend_on_the_module(tmp_path):
+    (tmp_path / "stubborn.py").write_text(
+        "import os, signal\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "except BaseException:\n"
+        "    raise ImportError('no module') from None\n"
+    )
+    code = (
+        "from t2t_repro import cli\n"
+        "def main(args):\n"
+        "    import stubborn\n"
+        "cli.run('t2t-x', '', lambda f: None, main, [])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=30, env=environment
+    )
+    assert (done.returncode, done.stderr) == (143, b"t2t_repro: stopped by SIGTERM.\n")
+
+
 def test_a_library_leaves_signals_alone():
     code = "import signal, t2t_repro.cli; print(signal.getsignal(signal.SIGTERM) == 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
