@@ -7,16 +7,14 @@ What there is to know of a setting stands at its field: type, bounds or choices,
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from t2t_repro import fields, schema
+from t2t_repro import fields, hparam_rules, schema
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import Count, CountOrZero, Positive, Rate, ReadIf, least, most, one_of
 from t2t_repro.names import snake_case
 
-SEQUENCE_LETTERS = "adn"
 _EXPONENTIAL_DECAY = (
     "learning_rate_decay_steps",
     "learning_rate_decay_rate",
@@ -48,7 +46,6 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
-FREEZABLE = ("embeddings", "encoder", "decoder")
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
     "adam": "optimizer_adam_",
@@ -57,44 +54,6 @@ OPTIMIZERS = {
     "adam_w": "optimizer_adam_",
     "adafactor": "optimizer_adafactor_",
 }
-
-
-def _sequence(name: str, sequence: str) -> None:
-    if set(sequence) - set(SEQUENCE_LETTERS) and sequence != "none":
-        raise UserError(
-            f"Expected {name} to be 'none' or letters of '{SEQUENCE_LETTERS}' (add the residual, "
-            f"dropout, normalize). Received: {sequence!r}."
-        )
-
-
-def _without_residual(name: str, sequence: str) -> None:
-    if "a" in sequence:
-        raise UserError(
-            f"Expected {name} without 'a': there is no residual to add before a sublayer. "
-            f"Received: {sequence!r}."
-        )
-
-
-def _axes(last: int) -> fields.Rule:
-    def check(name: str, dims: str) -> None:
-        if not re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")):
-            raise UserError(
-                f"Expected {name} to be axes from -{last} to {last} with commas between, such "
-                f"as 0,1, or nothing. Received: {dims!r}."
-            )
-
-    return check
-
-
-def _parts(name: str, parts: str) -> None:
-    asked = [part.strip() for part in parts.split(",")] if parts else []
-    if set(asked) - set(FREEZABLE) or len(set(asked)) < len(asked):
-        raise UserError(
-            f"Expected {name} to be some of {', '.join(FREEZABLE)} with commas between. "
-            f"Received: {parts!r}."
-        )
-    if len(asked) == len(FREEZABLE):
-        raise UserError(f"Expected {name} to leave something to train. Received: all, {parts!r}.")
 
 
 def _above_zero(rate: str) -> ReadIf:
@@ -177,9 +136,11 @@ class HParams:
     # F, the inner width of the feed-forward sublayer
     filter_size: Annotated[_Width, least(1)] = 2048
     # before each sublayer: letters of "dn", or "none"
-    layer_preprocess_sequence: Annotated[str, _sequence, _without_residual] = "none"
+    layer_preprocess_sequence: Annotated[
+        str, hparam_rules.sequence, hparam_rules.without_residual
+    ] = "none"
     # after it: a add residual, d dropout, n normalize
-    layer_postprocess_sequence: Annotated[str, _sequence] = "dan"
+    layer_postprocess_sequence: Annotated[str, hparam_rules.sequence] = "dan"
     norm_type: Annotated[str, one_of("layer", "none"), _NORM] = "layer"  # what "n" does
     norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
     # positions: sinusoids, learned or none
@@ -218,15 +179,19 @@ class HParams:
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: Rate = 0.1
     layer_prepostprocess_dropout_broadcast_dims: Annotated[
-        str, _axes(2), _above_zero("layer_prepostprocess_dropout")
+        str, hparam_rules.axes(2), _above_zero("layer_prepostprocess_dropout")
     ] = ""
     attention_dropout: Rate = 0.0
-    attention_dropout_broadcast_dims: Annotated[str, _axes(3), _above_zero("attention_dropout")] = (
-        ""
-    )
+    attention_dropout_broadcast_dims: Annotated[
+        str, hparam_rules.axes(3), _above_zero("attention_dropout")
+    ] = ""
     relu_dropout: Rate = 0.0
-    relu_dropout_broadcast_dims: Annotated[str, _axes(2), _above_zero("relu_dropout")] = ""
+    relu_dropout_broadcast_dims: Annotated[
+        str, hparam_rules.axes(2), _above_zero("relu_dropout")
+    ] = ""
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
+    inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero
+    targets_word_dropout: Rate = 0.0  # those of what the decoder has seen so far
     # --- the loss and the optimizer ----------------------------------------------------------
     label_smoothing: Rate = 0.1
     optimizer: str = "adam"
@@ -245,7 +210,7 @@ class HParams:
     clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
     weight_decay: Annotated[float, least(0)] = 1e-6  # L2 of all but biases, in the gradient
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
-    freeze: Annotated[str, _parts] = ""
+    freeze: Annotated[str, hparam_rules.parts] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
     learning_rate_constant: Annotated[float, least(0), _CONSTANT] = 1.0  # the factor "constant"

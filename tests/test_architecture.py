@@ -26,7 +26,7 @@ FLOORS = (
             "files",
             "run_directory",
         ),
-        *("progress", "processes", "memory", "schema", "page_policy", "fields"),
+        *("progress", "processes", "memory", "schema", "page_policy", "fields", "hparam_rules"),
         *("waiting", "requests", "outputs", "user_code", "declared", "start", "quiet"),
         "serializable",
     },

@@ -27,7 +27,10 @@ _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which
 
 # Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
 _NOT_IN_T2T = frozenset(
-    {"attention_score", "attention_block_length", "attention_chunk_size", "freeze"}
+    {
+        *("attention_score", "attention_block_length", "attention_chunk_size", "freeze"),
+        *("inputs_word_dropout", "targets_word_dropout"),
+    }
 )
 _BLOCK_LENGTH = 128  # of T2T's Transformer, which has no hparam for it
 

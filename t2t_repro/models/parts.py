@@ -10,7 +10,7 @@ from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
 )
-from t2t_repro.layers.dropout import parse_dims
+from t2t_repro.layers.dropout import Dropout, dropout_layer, parse_dims
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import kernel_initializer
@@ -56,6 +56,18 @@ class Parts:
         if hp.shared_embedding_and_softmax_weights:
             return inputs, targets, targets
         return inputs, targets, table(targets_vocab_size, "softmax")
+
+    def word_dropout(self, side: str) -> Dropout:
+        """Returns what drops whole embeddings of one side, "inputs" or "targets".
+
+        As Gal and Ghahramani (2016, https://arxiv.org/abs/1512.05287, section 4.2) and Sennrich and
+        Zhang (2019, https://arxiv.org/abs/1905.11901): a token's vector is zero with this
+        probability, and the others are scaled up. Positions stay, and dropped tokens are attended
+        to, other than those of symbol_dropout. As in the latter paper's programs each token is
+        drawn by itself, not each kind of token.
+        """
+        name = f"{side}_word_dropout"
+        return dropout_layer(getattr(self.hp, name), (2,), 3, self.dtype, name)
 
     def target_space(self, target_space_id: int) -> keras.layers.Layer:
         if not self.hp.use_target_space_embedding:

@@ -19,6 +19,7 @@ from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import Replacing, build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
+from t2t_repro.models.ancestors import with_step
 from t2t_repro.models.changes import Made, restore
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
@@ -27,6 +28,7 @@ from t2t_repro.models.parts import Parts
 
 PARTS = (
     *("inputs_embedding", "targets_embedding", "softmax", "target_space"),
+    *("inputs_word_dropout", "targets_word_dropout"),
     *("inputs_position", "targets_position", "inputs_dropout", "targets_dropout"),
     *("encoder", "decoder"),
 )
@@ -66,6 +68,8 @@ class Transformer(Replacing, GuardedModel):
         parts = Parts(hparams, self.dtype_policy)
         tables = parts.tables(inputs_vocab_size, targets_vocab_size)
         self.inputs_embedding, self.targets_embedding, self.softmax = tables
+        self.inputs_word_dropout = parts.word_dropout("inputs")
+        self.targets_word_dropout = parts.word_dropout("targets")
         self.target_space = parts.target_space(target_space_id)
         self.inputs_position = parts.positions("inputs_positional_embedding")
         self.targets_position = parts.positions("targets_positional_embedding")
@@ -273,7 +277,7 @@ class Transformer(Replacing, GuardedModel):
         x = self.targets_embedding(ops.reshape(ids, (-1, 1)))
         x = self.targets_position(x, start=step)
         x = ops.reshape(x, (batch, beams, self.hparams.hidden_size))
-        ancestors, mask = _ancestors(state["ancestors"], parents, step)
+        ancestors, mask = with_step(state["ancestors"], parents, step)
         memory_mask = memory["real"][:, None, None, :]
         caches = []
         layers = zip(self.decoder.layers, state["caches"], memory["heads"], strict=True)
@@ -288,7 +292,8 @@ class Transformer(Replacing, GuardedModel):
     def _encode(self, inputs, training, packed: Segments | None = None):
         inputs = self._symbol_dropout(inputs, training)
         real = inputs != 0 if packed is None else packed.numbers != 0
-        x = self.target_space(self.inputs_embedding(inputs))
+        x = self.inputs_word_dropout(self.inputs_embedding(inputs), training=training)
+        x = self.target_space(x)
         x = self.inputs_position(x, positions=packed and packed.positions)
         x = self.inputs_dropout(x, training=training)
         causal = self.hparams.unidirectional_encoder
@@ -309,7 +314,7 @@ class Transformer(Replacing, GuardedModel):
             shifted = ops.where(packed.positions == 0, 0, shifted)
             own_mask = CausalMask(packed.numbers, packed.numbers)
             memory_mask = Mask(packed.numbers, sources.numbers)
-        x = self.targets_embedding(shifted)
+        x = self.targets_word_dropout(self.targets_embedding(shifted), training=training)
         x = self.targets_position(x, positions=packed and packed.positions)
         x = self.targets_dropout(x, training=training)
         masks = {"attention_mask": own_mask, "memory_mask": memory_mask}
@@ -371,17 +376,3 @@ class Transformer(Replacing, GuardedModel):
             "Received: it. Save the model and quantize where it is exported: t2t-exporter "
             "--quantize=float16, or --format=ctranslate2 --quantize=int8."
         )
-
-
-def _ancestors(ancestors, parents, step):
-    """Returns the ancestors (B, K, L) at this step, and which slots are a beam's own past.
-
-    These are bool (B, 1, K, L * K): slot l * K + k is what beam k wrote at step l.
-    """
-    batch, beams, length = ops.shape(ancestors)
-    index = ops.arange(beams, dtype="int32")
-    moved = ops.take_along_axis(ancestors, parents[..., None], axis=1)
-    here = ops.equal(ops.arange(length, dtype="int32"), step)
-    ancestors = ops.where(here, index[:, None], moved)
-    own = ops.equal(ancestors[..., None], index)  # (B, K, L, K)
-    return ancestors, ops.reshape(own, (batch, 1, beams, length * beams))
