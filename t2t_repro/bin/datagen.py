@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_repro import cli, progress, registry
+from t2t_repro.bin.data_flags import check_of, define_check_flags
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 
@@ -54,12 +55,7 @@ def define_flags(f: flags.FlagValues) -> None:
     exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
     exact += "and write as many files."
     flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
-    check = "Check the text first, and write a report; of your own text that is the default."
-    flags.DEFINE_bool("check_data", None, check, flag_values=f)
-    drop = "Leave out the pairs with errors, and with what is surely a fault; a file names them."
-    flags.DEFINE_bool("drop_bad_pairs", False, drop, flag_values=f)
-    keep = "Take all pairs, also those with errors."
-    flags.DEFINE_bool("keep_bad_pairs", False, keep, flag_values=f)
+    define_check_flags(f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -116,27 +112,6 @@ def t2t_vocab_size(problem: Problem) -> int:
     return problem.approx_vocab_size if problem.vocab_type == VocabType.SUBWORD else 0
 
 
-def check_of(args: flags.FlagValues, problem: Problem) -> str:
-    """Returns what `Job.check` is to be for a problem.
-
-    Raises:
-        UserError: if the flags contradict each other.
-    """
-    from t2t_repro.data.corpus_check import check_unasked
-    from t2t_repro.data.job import DROP, KEEP
-
-    given = ["--drop_bad_pairs"] * args.drop_bad_pairs + ["--keep_bad_pairs"] * args.keep_bad_pairs
-    given = ["--nocheck_data"] * (args.check_data is False) + given
-    if len(given) > 1:
-        raise UserError(
-            "Expected one of --nocheck_data, --drop_bad_pairs and --keep_bad_pairs. Received: "
-            f"{' and '.join(given)}."
-        )
-    if given:
-        return {"--drop_bad_pairs": DROP, "--keep_bad_pairs": KEEP}.get(given[0], "")
-    return check_unasked(problem) or (KEEP if args.check_data else "")
-
-
 def machine_of(args: flags.FlagValues) -> "Machine":
     """Returns the machine that the flags describe.
 
@@ -180,9 +155,10 @@ def run(job: "Job", machine: "Machine", parent: str | None = None) -> None:
     problem = job.problem
     if parent:
         print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
-    elif isinstance(problem, Text2TextProblem) and not problem.says_vocab_size:
-        from t2t_repro.data import preset
+        return
+    from t2t_repro.data import preset
 
+    if preset.is_for(problem):
         of_train = summary["splits"].get(Split.TRAIN, {})
         proposed = preset.preset(of_train.get("examples", 0), preset.has_gpu())
         print(f"  proposed: --hparams_set={proposed.hparams_set} ({proposed.reason})")

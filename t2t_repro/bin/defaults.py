@@ -1,7 +1,8 @@
 """What t2t-trainer takes where its flags say nothing.
 
-A run that is there says it first; then the set, which was made for a problem; and where neither a
-set nor a problem is named, the embedded default.
+A run that is there says it first; then text of the user's, which is a problem and, by the number of
+its pairs, a set; then the set, which was made for a problem; and where nothing of these is named,
+the embedded default.
 """
 
 import os
@@ -10,13 +11,14 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import registry
+from t2t_repro import cli, registry
 from t2t_repro.bin import quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
 
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
+TEXT = "text2text_tmpdir"  # the problem of the user's own files
 _HINTS = {
     "problem": "--registry_help lists the problems.",
     "hparams_set": "--registry_help lists the sets; transformer_base is the paper's, by T2T.",
@@ -27,7 +29,7 @@ _HINTS = {
 
 def is_quickstart(args: flags.FlagValues) -> bool:
     """Whether the flags leave all to the embedded default, or name its set alone."""
-    named = args.problem or args.data_dir or args.find_batch_size
+    named = args.problem or args.data_dir or args.train_source or args.find_batch_size
     of_its_set = args.hparams_set in (None, quickstart.HPARAMS_SET)
     return of_its_set and not named and not _run_in(args.output_dir)
 
@@ -47,6 +49,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         return quickstart.defaults(args.output_dir)
     found, before = _of_the_set(args), run_before(args)
     made_for = found.get("problem")
+    found |= _of_the_text(args, args.output_dir or found.get("output_dir"))
     if before:
         problem_of(before)  # names the --t2t_usr_dir that is missing
         found |= {name: getattr(before, name) for name in ("problem", "data_dir", "random_seed")}
@@ -54,7 +57,10 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         from t2t_repro.data import records
 
         data_dir = args.data_dir or found["data_dir"]
-        found["generate_data"] = not records.are_there(registry.get_problem(made_for), data_dir)
+        there = records.are_there(registry.get_problem(made_for), data_dir)
+        found["generate_data"] = bool(args.train_source) or not there
+    if not (before or args.hparams_set or args.warm_start_from):
+        found |= _set_of_the_pairs(args, found)
     return found
 
 
@@ -69,7 +75,8 @@ def check_complete(values: Mapping[str, Any], before: RunConfig | None) -> None:
         UserError: if a problem, a set or a folder is missing.
     """
     named = {name: values[name] for name in _HINTS}
-    if before or values["warm_start_from"]:
+    text_alone = values["train_source"] and not values["output_dir"]  # a set will follow from it
+    if before or values["warm_start_from"] or text_alone:
         del named["hparams_set"]
     missing = [name for name, value in named.items() if not value]
     if not missing:
@@ -90,6 +97,41 @@ def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:
         return {}
     output_dir = os.path.join(RUNS_DIR, args.hparams_set)
     return {"problem": problem, "data_dir": DATA_DIR, "output_dir": output_dir}
+
+
+def _of_the_text(args: flags.FlagValues, output_dir: str | None) -> dict[str, Any]:
+    """Returns what files of the user's text mean: their problem, made within the run."""
+    if not args.train_source:
+        return {}
+    of_the_run = {"data_dir": "data", "tmp_dir": "text"}
+    folders = {name: os.path.join(output_dir or "", folder) for name, folder in of_the_run.items()}
+    return {"problem": TEXT, "generate_data": True, **folders}
+
+
+def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the set that fits the user's own text, and says why; {}: there is no such text.
+
+    Raises:
+        UserError: if the text is not there, or cannot be read.
+    """
+    names = ("problem", "data_dir", "tmp_dir", "generate_data")
+    values: dict[str, Any] = {name: args[name].value for name in names}
+    values |= {name: found[name] for name in names if name in found and not args[name].present}
+    if not (values["problem"] and values["data_dir"] and args.output_dir):
+        return {}
+    from t2t_repro.data import preset
+
+    problem = registry.get_problem(values["problem"])
+    if not preset.is_for(problem):
+        return {}
+    folders = [os.path.expanduser(values[name]) for name in ("data_dir", "tmp_dir")]
+    raw = folders[1] if values["generate_data"] else None
+    pairs = preset.training_pairs(problem, folders[0], raw, cli.raw_file_options(args))
+    if pairs is None:
+        return {}
+    chosen = preset.preset(pairs, preset.has_gpu())
+    print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
+    return {"hparams_set": chosen.hparams_set}
 
 
 def _run_in(output_dir: str | None) -> RunConfig | None:

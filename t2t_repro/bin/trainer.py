@@ -10,6 +10,10 @@ t2t_runs/SET. Your own training needs a problem, a configuration and two folders
   t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
       --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
 
+or two files of sentences, with data and configuration as they suit (t2t-own-text does more):
+
+  t2t-trainer --train_source=train.en --train_target=train.de --output_dir=run
+
 --registry_help lists problems and configurations. The same command continues a run that stopped,
 from its newest checkpoint, as if it had not stopped; --output_dir alone is enough to say which.
 SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one leaves at once.
@@ -26,6 +30,7 @@ from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry
 from t2t_repro.bin import defaults, fine_tuning, quickstart
+from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
@@ -56,6 +61,7 @@ def define_flags(f: flags.FlagValues) -> None:
     cli.define_run_flags(f)
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
+    define_check_flags(f)
     cli.define_request_flags(f, Plan)
     cli.define_request_flags(f, Foresight)
 
@@ -158,6 +164,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     Raises:
         UserError: if they lack something or contradict each other.
     """
+    check_needs(args)
     known, before = defaults.known(args), defaults.run_before(args)
     values: dict[str, Any] = {name: args[name].value for name in args}
     values |= {name: value for name, value in known.items() if not args[name].present}
@@ -177,29 +184,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
     cli.check_needs(args, {"warm_start_partial": "warm_start_from"})
-    options = cli.raw_file_options(args)
-    if options and not values["generate_data"]:
-        raise UserError(
-            f"Expected --generate_data with --{next(iter(options))}. Received: --data_dir alone, "
-            "whose files are there already. Add it, or leave the other out."
-        )
-    vocabulary = cli.vocabulary_options(args)
-    flags_of_it = ("vocab_size", "vocab", "vocab_from", "source_vocab", "target_vocab")
-    cli.check_needs(args, dict.fromkeys(flags_of_it, "generate_data"))
-    job, make_data = None, None
-    if values["generate_data"]:
-        from t2t_repro.data.corpus_check import check_unasked
-        from t2t_repro.data.job import Job
-
-        job = Job(
-            problem,
-            data_dir,
-            values["tmp_dir"],
-            options=options,
-            check=check_unasked(problem),
-            **vocabulary,
-        )
-        make_data = functools.partial(generate, job, values["t2t_usr_dir"])
+    job = job_of(args, values, problem)
     config = RunConfig(
         hparams_set=hparams_set,
         hparams=hparams,
@@ -227,7 +212,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         warm_start_from=values["warm_start_from"],
         warm_start_partial=values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
-        generate=make_data,
+        generate=functools.partial(generate, job, values["t2t_usr_dir"]) if job else None,
         job=job,
         foresight=foresight_of(args),
         make_samples=functools.partial(make_samples, problem=problem, config=config),

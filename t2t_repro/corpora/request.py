@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from t2t_repro.corpora import formats
+from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.formats import Sides, check_readable, kind_of
 from t2t_repro.errors import UserError
 from t2t_repro.requests import flag, flags_of
@@ -169,6 +171,17 @@ class RawText:
                 )
             names[real] = path
         return found
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Returns the pairs of a split's files, one corpus after the other, each once.
+
+        Raises:
+            UserError: as `corpora`, and on text that cannot be read.
+        """
+        sides = self.sides()
+        corpora = [corpus for corpus in self.corpora() if corpus.split == split]
+        files = itertools.chain.from_iterable(corpus.files for corpus in corpora)
+        return (pair for one, other in files for pair in formats.pairs(one, other, sides))
 
     def _of_split(self, split: str) -> Iterator[Corpus]:
         sources = getattr(self, f"{split}_source")

@@ -83,7 +83,7 @@ def errors_in(made: Report, page: str) -> UserError:
     )
     return UserError(
         f"Expected pairs without errors. Received: {said}. See {page}; correct the text, or give "
-        "t2t-datagen --drop_bad_pairs to leave the bad pairs out, or --keep_bad_pairs to take all."
+        "--drop_bad_pairs to leave the bad pairs out, or --keep_bad_pairs to take all."
     )
 
 

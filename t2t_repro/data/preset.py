@@ -1,7 +1,15 @@
 """Which hparam set suits a text of so many pairs, on this device."""
 
 import pathlib
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from t2t_repro import progress, schema
+from t2t_repro.corpora import splits
+from t2t_repro.corpora.request import RawText
+from t2t_repro.data import records
+from t2t_repro.data.vocabularies import summary_path
+from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 SMALL, MEDIUM, LARGE = (f"transformer_own_text_{size}" for size in ("small", "medium", "large"))
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
@@ -33,3 +41,44 @@ def preset(pairs: int, gpu: bool) -> Preset:
         slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
         return Preset(MEDIUM, f"{what}: {slow}")
     return Preset(LARGE, f"{what}: they support the paper's base model")
+
+
+def is_for(problem: Problem) -> bool:
+    """Whether a problem is the user's own text: one of T2T's says how many subwords it has."""
+    problem = problem.forward()
+    return isinstance(problem, Text2TextProblem) and not problem.says_vocab_size
+
+
+def training_pairs(
+    problem: Problem, data_dir: str, tmp_dir: str | None, options: Mapping[str, Any]
+) -> int | None:
+    """Returns how many pairs there are to train on; None: that is not known.
+
+    Args:
+        problem: whose.
+        data_dir: the folder of its files.
+        tmp_dir: the folder of the raw files out of which they will be made; None: they are there.
+        options: the flags of the raw files, which are counted.
+
+    Raises:
+        UserError: if there is neither, or the raw files cannot be read.
+    """
+    problem = problem.forward()
+    if tmp_dir is None:
+        records.find_shards(problem, Split.TRAIN, data_dir)
+    if records.are_there(problem, data_dir):
+        return _recorded(summary_path(problem, data_dir))
+    raw, _ = RawText.of(options)
+    if raw:
+        pairs = sum(1 for _ in progress.track(raw.pairs(Split.TRAIN), "Counting", unit="pairs"))
+        dev = 0 if raw.dev_source else raw.dev_size or splits.default_dev_size(pairs)
+        return max(0, pairs - dev - (raw.test_size or 0))
+    return problem.num_samples(tmp_dir or "", Split.TRAIN)
+
+
+def _recorded(summary: pathlib.Path) -> int | None:
+    """Returns what the summary of t2t-datagen says; tensor2tensor's data have none."""
+    try:
+        return int(schema.read(summary, dict[str, Any])["splits"][Split.TRAIN]["examples"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

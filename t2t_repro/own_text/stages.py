@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from t2t_repro import files
 from t2t_repro.certificate.record import Score, add_scores
-from t2t_repro.corpora import formats
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan, record
@@ -89,14 +88,7 @@ def _test_size(request: OwnTextRequest) -> int:
     if raw.test_source or raw.test_size:
         return 0
     most = _TEST_SHARE * _MOST_TEST
-    pairs = (
-        pair
-        for corpus in raw.corpora()
-        if corpus.split == "train"
-        for source, target in corpus.files
-        for pair in formats.pairs(source, target, raw.sides())
-    )
-    count = sum(1 for _ in itertools.islice(pairs, most))
+    count = sum(1 for _ in itertools.islice(raw.pairs("train"), most))
     if count < _TEST_SHARE:
         raise UserError(
             f"Expected at least {_TEST_SHARE} pairs of sentences. Received: {count}. A model needs "

@@ -7,6 +7,8 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import quickstart, trainer
+from t2t_repro.data import preset
+from t2t_repro.data.generate import generate_data
 from t2t_repro.run_directory import RunDirectory
 
 
@@ -109,9 +111,100 @@ def test_the_same_line_continues_its_run(asked):
     assert RunDirectory("t2t_runs/transformer_big").exists()
 
 
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    """Returns the flags that name two files of 40 sentences."""
+    monkeypatch.setattr(preset, "has_gpu", lambda: False)
+    for side in ("en", "de"):
+        lines = (f"{side} {number * 'x'}\n" for number in range(1, 41))
+        (tmp_path / f"a.{side}").write_text("".join(lines))
+    return ["--train_source=a.en", "--train_target=a.de"]
+
+
+SMALL = "transformer_own_text_small"
+
+
+def test_two_files_and_a_folder_are_enough(asked, text, capsys):
+    run(*text, "--output_dir=o", "--test_size=3", "--vocab_size=50", "--drop_bad_pairs")
+    said = capsys.readouterr().out
+    # 40 pairs: 5% are drawn for dev, 3 for test.
+    reason = f"{SMALL}, for 35 training pairs on a CPU: a larger model learns so few by heart."
+    assert said == f"No --hparams_set: {reason}\n"
+    (request,) = asked
+    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", SMALL)
+    assert request.config.data_dir == os.path.abspath("o/data") and request.generate is not None
+    assert (request.job.tmp_dir, request.job.check) == ("o/text", "drop")
+    generate_data(request.job)
+    # What is there is counted as it was made.
+    run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
+    assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"
+    assert asked[1].config.hparams_set == SMALL and asked[1].generate is None
+    assert asked[1].config.data_dir == asked[0].config.data_dir
+
+
+def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
+    run(*text, "--output_dir=o", "--hparams=batch_size=77", "--hparams_set=transformer_tiny")
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    run(*text, "--output_dir=o")
+    assert asked[1].config.hparams == asked[0].config.hparams and asked[1].generate is not None
+    assert asked[1].config.hparams.batch_size == 77 and capsys.readouterr().out == ""
+
+
+def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
+    run(*text, f"--hparams_set={SMALL}", "--tmp_dir=t", "--data_dir=d", "--dev_size=1")
+    (request,) = asked
+    assert (request.job.tmp_dir, request.config.data_dir) == ("t", str(tmp_path / "d"))
+    assert str(request.run.path) == f"t2t_runs/{SMALL}"
+
+
+@pytest.mark.parametrize(
+    "pairs, gpu, size",
+    [
+        (100_000, True, "small"),
+        (100_001, False, "medium"),
+        (1_000_001, False, "medium"),
+        (1_000_001, True, "large"),
+    ],
+)
+def test_the_set_is_that_of_the_number_of_pairs(asked, monkeypatch, tmp_path, pairs, gpu, size):
+    """The files lie in tmp_dir, as tensor2tensor wants them."""
+    monkeypatch.setattr(preset, "has_gpu", lambda: gpu)
+    problem = type(registry.get_problem("text2text_tmpdir"))
+    monkeypatch.setattr(problem, "num_samples", lambda self, tmp_dir, split: pairs)
+    run("--problem=text2text_tmpdir", "--generate_data", "--data_dir=d", "--output_dir=o")
+    assert asked[0].config.hparams_set == f"transformer_own_text_{size}"
+
+
 @pytest.mark.parametrize(
     "argv, message",
     [
+        ([], "Expected --output_dir. Received: none. It is the folder of the run."),
+        (["--output_dir=o", "--dev_source=b.en"], "b.en, which is not there."),
+        (["--output_dir=o", "--vocab_size=9", "--vocab=v"], "--vocab_size, or --vocab, which has"),
+        (["--output_dir=o", "--nocheck_data", "--keep_bad_pairs"], "Expected one of --nocheck_da"),
+    ],
+)
+def test_what_is_wrong_about_text_is_said_before_anything_is_made(
+    asked, text, capsys, tmp_path, argv, message
+):
+    with pytest.raises(SystemExit) as stopped:
+        run(*text, *argv)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and message in error and error.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de"}
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (
+            ["--problem=text2text_tmpdir", "--data_dir=d", "--output_dir=o"],
+            "Expected files text2text_tmpdir-train-* in 'd'. Received: none. Make them: t2t-data",
+        ),
+        (
+            ["--problem=text2text_tmpdir", "--data_dir=d", "--output_dir=o", "--keep_bad_pairs"],
+            "--keep_bad_pairs has no effect without --generate_data or --train_source.",
+        ),
         (["--hparams_set=transformer_tiny"], "--problem, --data_dir and --output_dir. Received: n"),
         (["--problem=text2text_tmpdir"], "--hparams_set, --data_dir and --output_dir. Received: n"),
         (["--data_dir=d"], "Expected --problem, --hparams_set and --output_dir. Received: none of"),
