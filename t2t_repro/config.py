@@ -12,7 +12,17 @@ from typing import Annotated
 
 from t2t_repro import fields, hparam_rules, schema
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.fields import Count, CountOrZero, Positive, Rate, ReadIf, least, most, one_of
+from t2t_repro.fields import (
+    Count,
+    CountOrZero,
+    NotNegative,
+    Positive,
+    Rate,
+    ReadIf,
+    least,
+    most,
+    one_of,
+)
 from t2t_repro.names import snake_case
 
 _EXPONENTIAL_DECAY = (
@@ -194,6 +204,7 @@ class HParams:
     targets_word_dropout: Rate = 0.0  # those of what the decoder has seen so far
     # --- the loss and the optimizer ----------------------------------------------------------
     label_smoothing: Rate = 0.1
+    r_drop_alpha: NotNegative = 0.0  # weight of the divergence of two passes; 0: one pass
     optimizer: str = "adam"
     optimizer_adam_beta1: Annotated[Rate, _ADAM] = 0.85
     optimizer_adam_beta2: Annotated[Rate, _ADAM] = 0.997

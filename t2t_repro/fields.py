@@ -75,6 +75,7 @@ FLOAT32 = 3.4028234e38  # nearly the largest float of this type
 Count = Annotated[int, least(1), most(INT32)]
 CountOrZero = Annotated[int, least(0), most(INT32)]
 Rate = Annotated[float, rule(lambda value: 0 <= value < 1, "0 <= {name} < 1")]
+NotNegative = Annotated[float, least(0)]
 Positive = Annotated[float, rule(lambda value: value > 0, "{name} > 0")]
 
 

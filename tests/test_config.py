@@ -140,6 +140,8 @@ def test_an_unknown_name_in_json_is_refused():
         ("optimizer_adam_epsilon", -1e-9, "Expected optimizer_adam_epsilon > 0"),
         ("optimizer_adam_beta1", 2.0, "Expected 0 <= optimizer_adam_beta1 < 1"),
         ("optimizer_adafactor_beta2", -0.1, "Expected 0 <= optimizer_adafactor_beta2 < 1"),
+        ("r_drop_alpha", -1.0, "Expected r_drop_alpha >= 0. Received: r_drop_alpha=-1"),
+        ("targets_word_dropout", 1.0, "Expected 0 <= targets_word_dropout < 1"),
         ("learning_rate_constant", -1.0, "Expected learning_rate_constant >= 0"),
         ("attention_dropout_broadcast_dims", "a", "axes from -3 to 3 .*Received: 'a'"),
         ("relu_dropout_broadcast_dims", "0,3", "axes from -2 to 2 .*Received: '0,3'"),

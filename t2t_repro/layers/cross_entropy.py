@@ -55,6 +55,24 @@ def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0, sample_we
     return ops.sum(losses), ops.cast(ops.shape(losses)[0], "float32")
 
 
+def divergence(first, second, labels, sample_weight=None):
+    """Returns the divergence of two passes (`kernels.divergence`), summed over real tokens.
+
+    Args:
+        first: logits (B, T, V).
+        second: those of the other pass.
+        labels: int32 (B, T); 0 is padding and counts nothing.
+        sample_weight: float32 (B, T), what that of each token is multiplied by, or None.
+
+    Returns:
+        (sum float32 scalar, weight float32 scalar).
+    """
+    each = kernels.divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
+    weights = ops.cast(labels != 0, "float32")
+    weighted = weights if sample_weight is None else weights * sample_weight
+    return ops.sum(each * weighted), ops.sum(weights)
+
+
 def mean_over_global_batch(total, weight):
     """Returns total / weight with the weight summed over all replicas.
 

@@ -151,6 +151,46 @@ def dropout(x, rate: float, noise_shape, seed: keras.random.SeedGenerator):
     return x * (tf.cast(kept, x.dtype) * (_DROPOUT_STEPS / (_DROPOUT_STEPS - dropped)))
 
 
+# --- divergence ----------------------------------------------------------------------------------
+
+
+def plain_divergence(first, second):
+    """Returns the mean of KL(p, q) and KL(q, p), p and q the softmaxes of two tensors of logits.
+
+    Args:
+        first: float32 (..., V).
+        second: float32 (..., V).
+
+    Returns:
+        float32 (...).
+    """
+    difference = ops.log_softmax(first) - ops.log_softmax(second)
+    return 0.5 * ops.sum((ops.softmax(first) - ops.softmax(second)) * difference, axis=-1)
+
+
+@instead_of(plain_divergence)
+def divergence(first, second):
+    """Returns `plain_divergence`, with a gradient that passes fewer times over the logits."""
+
+    @ops.custom_gradient
+    def of_logits(first, second):
+        p, q = ops.softmax(first), ops.softmax(second)
+        moved = (_logsumexp(first, p) - _logsumexp(second, q))[..., None]
+        difference = first - second - moved  # log p - log q
+        forward = ops.sum(p * difference, axis=-1)
+        backward = -ops.sum(q * difference, axis=-1)
+
+        def gradient(*args, upstream=None):
+            rows = 0.5 * (args[0] if upstream is None else upstream)[..., None]
+            of_first = p * (difference - forward[..., None]) + (p - q)
+            of_second = (q - p) - q * (difference + backward[..., None])
+            return of_first * rows, of_second * rows
+
+        return 0.5 * (forward + backward), gradient
+
+    return of_logits(first, second)
+
+
 # --- cross-entropy -------------------------------------------------------------------------------
 
 

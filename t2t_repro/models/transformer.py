@@ -19,6 +19,7 @@ from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import Replacing, build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
+from t2t_repro.models import r_drop
 from t2t_repro.models.ancestors import with_step
 from t2t_repro.models.changes import Made, restore
 from t2t_repro.models.guarded import GuardedModel
@@ -217,6 +218,8 @@ class Transformer(Replacing, GuardedModel):
         Under TensorFlow, but where XLA compiles, T2T's own loss never makes the logits: that is
         faster.
         """
+        if self.hparams.r_drop_alpha:
+            return self.loss_and_logits(batch, sample_weight)[0]
         own = getattr(self.compute_loss, "__func__", None) is Transformer.compute_loss
         fast = keras.backend.backend() == "tensorflow" and not self.jit_compile
         if not (own and fast and self._compile_loss is None):
@@ -225,6 +228,11 @@ class Transformer(Replacing, GuardedModel):
         outputs = self(batch, training=True, logits=False)
         sums = self.softmax.cross_entropy(outputs, labels, smoothing, sample_weight)
         return self._with_added(mean_over_global_batch(*sums))
+
+    def loss_and_logits(self, batch, sample_weight=None):
+        if self.hparams.r_drop_alpha:
+            return r_drop.loss_and_logits(self, batch, sample_weight)
+        return super().loss_and_logits(batch, sample_weight)
 
     # --- decoding, one position at a time -------------------------------------------------------
 

@@ -44,3 +44,41 @@ def test_without_its_words_a_side_is_positions_alone(side):
     outputs = [np.asarray(model(batch, training=True)) for batch in (BATCH, other)]
     np.testing.assert_allclose(*outputs, atol=1e-6)
     assert np.abs(outputs[0] - ops.convert_to_numpy(model(BATCH))).max() > 1e-2
+
+
+def naive_r_drop(passes, labels, smoothing, alpha):
+    """The paper's equations 1 to 3, halved, per real target."""
+    total = 0.0
+    for logits, other in (passes, passes[::-1]):
+        for row, row_other, label in zip(logits, other, labels, strict=True):
+            log_p = row - np.log(np.exp(row).sum())
+            log_q = row_other - np.log(np.exp(row_other).sum())
+            target = np.full(len(row), smoothing / (len(row) - 1))
+            target[label] = 1 - smoothing
+            total += 0.5 * (target * (np.log(target) - log_p)).sum()
+            total += 0.5 * alpha * 0.5 * (np.exp(log_p) * (log_p - log_q)).sum()
+    return total / len(labels)
+
+
+def test_r_drop_is_the_equations_of_its_paper():
+    alpha, smoothing = 5.0, 0.1
+    model = tiny(layer_prepostprocess_dropout=0.3, r_drop_alpha=alpha)
+    seen = []
+    call = model.softmax.logits
+    model.softmax.logits = lambda *arguments: seen.append(call(*arguments)) or seen[-1]
+    loss, logits = model.loss_and_logits(BATCH)
+    real = BATCH["targets"] != 0
+    passes = [np.asarray(each, "float64")[real] for each in seen]
+    assert len(passes) == 2 and np.abs(passes[0] - passes[1]).max() > 0.01
+    expected = naive_r_drop(passes, BATCH["targets"][real], smoothing, alpha)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_array_equal(logits, seen[0])
+
+
+def test_r_drop_of_two_equal_passes_is_the_plain_loss():
+    plain, doubled = tiny(**NOTHING_ELSE), tiny(**NOTHING_ELSE, r_drop_alpha=5.0)
+    weights = np.array([[1, 0.5, 2], [1, 3, 1]], "float32")
+    for given in (None, weights):
+        expected = float(plain.train_loss(BATCH, given))
+        assert float(doubled.train_loss(BATCH, given)) == pytest.approx(expected, rel=1e-5)
+    assert losses(doubled) == pytest.approx(losses(plain), rel=1e-4)
