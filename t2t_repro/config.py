@@ -202,6 +202,8 @@ class HParams:
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
     inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero
     targets_word_dropout: Rate = 0.0  # those of what the decoder has seen so far
+    encoder_layerdrop: Rate = 0.0  # whole layers are left out
+    decoder_layerdrop: Rate = 0.0
     # --- the loss and the optimizer ----------------------------------------------------------
     label_smoothing: Rate = 0.1
     r_drop_alpha: NotNegative = 0.0  # weight of the divergence of two passes; 0: one pass

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import keras
+from keras import ops
 
 from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, Mask
@@ -118,10 +119,22 @@ class Stack(Layer):
     Args:
         layers: EncoderLayers or DecoderLayers.
         preprocess: applied to the last output.
+        layerdrop: the probability with which a training step leaves out a layer, each drawn by
+            itself; its input is then its output, and nothing is scaled. LayerDrop (Fan et al. 2019,
+            https://arxiv.org/abs/1909.11556); what is left out is computed all the same.
     """
 
-    def __init__(self, layers: Sequence[keras.layers.Layer], preprocess: PrePostProcess, **kwargs):
+    def __init__(
+        self,
+        layers: Sequence[keras.layers.Layer],
+        preprocess: PrePostProcess,
+        layerdrop: float = 0.0,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        self.layerdrop = layerdrop
+        if layerdrop:  # one that is not read would change the seeds of those made after it
+            self.layerdrop_seed = keras.random.SeedGenerator()
         self.layers = tuple(layers)  # Keras would not see one that is assigned to an item
         self.preprocess = preprocess
 
@@ -132,6 +145,10 @@ class Stack(Layer):
         """Maps (B, T, D) to ((B, T, D), {"layer_0/self_attention": weights, ...})."""
         weights = {}
         for i, layer in enumerate(self.layers):
-            x, own = layer(x, training=training, **arguments)
+            y, own = layer(x, training=training, **arguments)
+            if training and self.layerdrop:
+                kept = keras.random.uniform((), seed=self.layerdrop_seed) >= self.layerdrop
+                y = ops.where(kept, y, x)
+            x = y
             weights.update({f"layer_{i}/{name}": value for name, value in own.items()})
         return self.preprocess(x, training=training), weights

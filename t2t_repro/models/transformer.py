@@ -82,12 +82,14 @@ class Transformer(Replacing, GuardedModel):
         self.encoder = Stack(
             [parts.encoder_layer(i) for i in range(hparams.encoder_layers)],
             parts.process(hparams.layer_preprocess_sequence, "layer_prepostprocess"),
+            hparams.encoder_layerdrop,
             name="encoder",
             dtype=self.dtype_policy,
         )
         self.decoder = Stack(
             [parts.decoder_layer(i) for i in range(hparams.decoder_layers)],
             parts.process(hparams.layer_preprocess_sequence, "layer_prepostprocess"),
+            hparams.decoder_layerdrop,
             name="decoder",
             dtype=self.dtype_policy,
         )
