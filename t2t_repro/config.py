@@ -222,6 +222,8 @@ class HParams:
     optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0
     clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
     weight_decay: Annotated[float, least(0)] = 1e-6  # L2 of all but biases, in the gradient
+    # of the moving average of the weights, by which is evaluated and decoded; 0: the weights
+    ema_decay: Rate = 0.0
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
     freeze: Annotated[str, hparam_rules.parts] = ""
     # --- the learning rate -------------------------------------------------------------------

@@ -213,7 +213,8 @@ def export_checkpoint(
     _check_target(target, run)
     hparams = t2t_files.write_hparams(config.hparams)
     model, path = run.new_model(), run.checkpoint(checkpoint)
-    with_optimizer = checkpoints.has_training_state(path)
+    # The slots belong to the trained weights, which T2T would decode by, and not by the averages.
+    with_optimizer = checkpoints.has_training_state(path) and not run.config.hparams.ema_decay
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
         state = checkpoints.restore(model, path)

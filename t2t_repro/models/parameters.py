@@ -116,10 +116,11 @@ def copies(hparams: HParams) -> int:
 
     Factored ones do not count.
     """
+    average = hparams.ema_decay > 0
     if snake_case(hparams.optimizer) == "adafactor":
         whole = not hparams.optimizer_adafactor_factored
-        return 1 + whole + (hparams.optimizer_adafactor_beta1 > 0)
-    return 3 + (hparams.optimizer_multistep_accumulate_steps > 0)
+        return average + 1 + whole + (hparams.optimizer_adafactor_beta1 > 0)
+    return average + 3 + (hparams.optimizer_multistep_accumulate_steps > 0)
 
 
 def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:

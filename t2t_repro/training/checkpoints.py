@@ -2,8 +2,10 @@
 
 A checkpoint is a folder `ckpt-STEP` of
 
-    weights.npz     the model's variables by name; all that decoding and averaging read
-    training.npz    optimizer slots and random seeds' states; absent from an average
+    weights.npz     the model's variables by name; all that decoding and averaging read. Where a
+                    moving average is kept (moving_average.py), these are the averages
+    training.npz    optimizer slots and random seeds' states, and the weights whose averages
+                    weights.npz has; absent from an average
     state.json      step, position in the data, and the size of both files; written last
 
 The zip format of .npz carries a CRC-32 of every array, which numpy checks as it reads, costs no
@@ -30,6 +32,7 @@ import numpy as np
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming
+from t2t_repro.training import moving_average
 from t2t_repro.training.state import (
     STATE,
     TRAINING,
@@ -132,8 +135,9 @@ def save(directory: str | os.PathLike, model: keras.Model, state: State) -> path
 
 def snapshot(model: keras.Model) -> dict[str, dict[str, np.ndarray]]:
     """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
+    weights = _averages(model)
     training = _training_variables(model) if getattr(model, "optimizer", None) else {}
-    variables = {WEIGHTS: named_weights(model), TRAINING: training}
+    variables = {WEIGHTS: weights, TRAINING: training}
     return {
         file: encode({name: np.array(variable) for name, variable in named.items()})
         for file, named in variables.items()
@@ -212,7 +216,7 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
             f"run with --warm_start_from={path}."
         )
     saved = read_arrays(path / TRAINING)
-    _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
+    _assign(_averages(model), read_arrays(path / WEIGHTS), path)
     _assign(_training_variables(model), saved, path)
     return state
 
@@ -288,15 +292,31 @@ def _current(name: str) -> str:
     return name
 
 
+def _averages(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns the model's weights by path, in the place of each its moving average if it has one.
+
+    The optimizer is built by this.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    of = moving_average.averages(model)
+    return {name: of.get(id(weight), weight) for name, weight in named_weights(model).items()}
+
+
 def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Everything else that a step changes: optimizer variables and seeds, in their stable order."""
     weights = {id(variable) for variable in model.weights}
     seeds = [variable for variable in model.variables if id(variable) not in weights]
-    optimizer = model.optimizer
-    if not optimizer.built:
-        optimizer.build(model.trainable_variables)
     named = {f"seed/{index:04d}": variable for index, variable in enumerate(seeds)}
-    for index, variable in enumerate(optimizer.variables):
+    of = moving_average.averages(model)
+    for name, weight in named_weights(model).items():
+        if id(weight) in of:
+            named[f"trained/{name}"] = weight
+    elsewhere = {id(average) for average in of.values()}
+    for index, variable in enumerate(model.optimizer.variables):
+        if id(variable) in elsewhere:
+            continue
         named[f"optimizer/{index:04d}"] = variable  # its own name holds the model's, which varies
     return named
 

@@ -18,6 +18,7 @@ from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
+from t2t_repro.training.optimizer import Optimizer
 
 
 def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
@@ -38,6 +39,8 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
         "learning_rate": learning_rates.schedule(hparams),
         "l2": hparams.weight_decay,
         "clip_norm": hparams.clip_grad_norm,
+        "use_ema": hparams.ema_decay > 0,
+        "ema_momentum": hparams.ema_decay,
     }
     return KINDS[name].make(hparams, **common)
 
@@ -73,7 +76,7 @@ class Kind(NamedTuple):
     t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
     """
 
-    make: Callable[..., "_Optimizer"]
+    make: Callable[..., Optimizer]
     t2t_slots: str | None = None
 
 
@@ -86,69 +89,14 @@ KINDS = {
 }
 
 
-class _Optimizer(keras.optimizers.Optimizer):
-    """What all of T2T's optimizers share: the L2 term and clipping by the global norm.
-
-    Args:
-        learning_rate: a schedule or a float.
-        l2: the loss to descend has l2 / 2 * sum(v * v) over all variables but biases added; the
-            reported loss does not (T2T `weight_decay_and_noise`). A bias is a vector named "bias".
-        clip_norm: gradients, L2 term included, are scaled down to this global norm; 0 is off.
-    """
-
-    def __init__(self, learning_rate, l2: float = 0.0, clip_norm: float = 0.0, **kwargs):
-        super().__init__(learning_rate, **kwargs)
-        self.l2 = l2
-        self.clip_norm = clip_norm
-
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"l2": self.l2, "clip_norm": self.clip_norm}
-
-    def apply(self, grads, trainable_variables=None):
-        if trainable_variables is None:
-            trainable_variables = self._trainable_variables
-        trainable_variables = list(trainable_variables)
-        pairs = zip(grads, trainable_variables, strict=True)
-        return super().apply([_dense(*pair) for pair in pairs], trainable_variables)
-
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        if keras.config.backend() != "tensorflow":
-            grads = self._decay_and_clip(grads, trainable_variables)
-        super()._backend_update_step(grads, trainable_variables, learning_rate)
-
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Under TensorFlow the gradients of a replica are only its part of the whole until here.
-        grads, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
-        return list(zip(self._decay_and_clip(grads, variables), variables, strict=True))
-
-    def _decay_and_clip(self, grads, variables):
-        if self.l2:
-            grads = [
-                grad
-                if self._is_bias(variable)
-                else grad + self.l2 * ops.convert_to_tensor(variable)
-                for grad, variable in zip(grads, variables, strict=True)
-            ]
-        if self.clip_norm:
-            norm = ops.sqrt(sum(ops.sum(ops.square(grad)) for grad in grads))
-            scale = self.clip_norm * ops.minimum(1.0 / norm, 1.0 / self.clip_norm)
-            scale = scale + (norm - norm)  # not a number unless the norm is finite
-            grads = [grad * scale for grad in grads]
-        return grads
-
-    def _is_bias(self, variable) -> bool:
-        variable = self._trainable_variables[self._get_variable_index(variable)]
-        return variable.name == "bias" and len(variable.shape) == 1
-
-
 @keras.saving.register_keras_serializable("t2t_repro")
-class Adam(_Optimizer):
+class Adam(Optimizer):
     """Adam as TensorFlow 1 computes it, with T2T's gradient accumulation.
 
     T2T: `adam`, `true_adam`, `adam_w` of utils/optimize.py and `MultistepAdamOptimizer`.
 
     Args:
-        learning_rate, l2, clip_norm: see `_Optimizer`.
+        learning_rate, l2, clip_norm: see `Optimizer`.
         beta1, beta2: decay rates of the first and second moment.
         epsilon: added to the root of the second moment, before its bias is corrected.
         accumulate_steps: one update is made of the mean gradient of this many batches, each clipped
@@ -187,7 +135,7 @@ class Adam(_Optimizer):
         if self.accumulate_steps > 1:
             self._sums = self.add_optimizer_variables(variables, "gradient_sum")
 
-    def update_step(self, gradient, variable, learning_rate):
+    def _update(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         slots = [variable, self._momentums[index], self._velocities[index]]
         alone = self.accumulate_steps == 1 and not self.decoupled_decay
@@ -247,7 +195,7 @@ class Adam(_Optimizer):
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
-class Adafactor(_Optimizer):
+class Adafactor(Optimizer):
     """Adafactor (https://arxiv.org/abs/1804.04235) as T2T's utils/adafactor.py.
 
     A FusedVariable is taken for as many variables as it has sizes: T2T keeps the query, key and
@@ -255,7 +203,7 @@ class Adafactor(_Optimizer):
     of each are its own.
 
     Args:
-        learning_rate, l2, clip_norm: see `_Optimizer`.
+        learning_rate, l2, clip_norm: see `Optimizer`.
         beta1: decay rate of the mean of updates; 0 keeps none, and needs no memory for it.
         beta2: decay rate of the second moment where decay_type is "adam".
         clipping_threshold: an update's root mean square is held to this; 0 is off.
@@ -313,7 +261,7 @@ class Adafactor(_Optimizer):
         path = variable.path.replace("/", "_")
         return [self.add_variable(s, name=f"{path}_{kind}") for kind, s in kinds.items()]
 
-    def update_step(self, gradient, variable, learning_rate):
+    def _update(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         axis, sizes = _parts(self._trainable_variables[index])
         cuts = list(itertools.accumulate(sizes))[:-1]
@@ -360,17 +308,6 @@ class Adafactor(_Optimizer):
             return 1.0 - ops.power(count, -self.memory_exponent)
         beta2 = ops.cast(self.beta2, "float32")
         return beta2 * (1.0 - ops.power(beta2, count - 1.0)) / (1.0 - ops.power(beta2, count))
-
-
-def _dense(gradient, variable):
-    """Returns the gradient as one tensor, as in T2T, where an embedding's may be sparse.
-
-    Keras squares the rows of a sparse gradient before it adds up those of a repeated token, which
-    makes the second moment of Adam and the norm too small.
-    """
-    if not hasattr(gradient, "indices"):
-        return gradient
-    return ops.segment_sum(gradient.values, gradient.indices, variable.shape[0])
 
 
 def _parts(variable) -> tuple[int, tuple[int, ...]]:

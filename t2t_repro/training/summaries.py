@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, moving_average
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import TRAIN, EventWriter
 
@@ -110,7 +110,8 @@ class Summaries:
         """Writes samples of what the model does, if they are due at this step."""
         due = self._samples_every and step % self._samples_every == 0
         if due and self._samples is not None and self._writer is not None:
-            self._samples(step, self._writer)
+            with moving_average.in_place(self._model):
+                self._samples(step, self._writer)
 
     def _observe(self, squares: np.ndarray) -> None:
         self._squares = squares

@@ -19,7 +19,14 @@ from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, distribution, events, guards, signals
+from t2t_repro.training import (
+    checkpoints,
+    distribution,
+    events,
+    guards,
+    moving_average,
+    signals,
+)
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.log import TrainingLog, make_log
 from t2t_repro.training.request import Plan
@@ -233,7 +240,7 @@ class Trainer:
         done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
         self._evaluated_at = time.monotonic()
         try:
-            with signals.immediate():
+            with signals.immediate(), moving_average.in_place(self._model):
                 values = done[-1] if done else self._evaluate(step, self._saver.wait)
         except Interrupted as stop:
             self._saver.wait()

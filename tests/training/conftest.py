@@ -84,19 +84,25 @@ def run(tmp_path):
 
 @pytest.fixture
 def train():
-    """Trains a model on endless batches; returns the state, the steps evaluated, what was said."""
+    """Trains a model on endless batches; returns the state, the steps evaluated, what was said.
+
+    `seen` gets the weights that each evaluation sees.
+    """
     from t2t_repro.training import checkpoints
     from t2t_repro.training.log import TrainingLog
     from t2t_repro.training.request import Plan
     from t2t_repro.training.trainer import Trainer
 
-    def train(model, batches, run, **plan):
+    def train(model, batches, run, seen=None, **plan):
         plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
         stream, evaluations = io.StringIO(), []
         log = TrainingLog(run, plan["train_steps"], plan["log_step_count_steps"], stream)
 
         def evaluate(step, wait):
             evaluations.append(step)
+            if seen is not None:
+                named = checkpoints.named_weights(model)
+                seen.append({name: np.array(value) for name, value in named.items()})
             wait()
             assert checkpoints.latest(run.path).name == f"ckpt-{step}"
             log.evaluation(step, {"loss": 1.0}, "dev", 0.1)

@@ -16,12 +16,13 @@ CASES = {
     "adam": dict(optimizer="adam"),
     "adam_w": dict(optimizer="adam_w"),
     "multistep_adam": dict(optimizer="multistep_adam", optimizer_multistep_accumulate_steps=3),
+    "moving_average": dict(optimizer="adam", ema_decay=0.4),
     "adafactor": dict(optimizer="adafactor", optimizer_adafactor_beta1=0.5),
 }
 
 
 def train(strategy, hparams, start, steps):
-    """Returns the variables after applying each step's gradients: one set for each replica."""
+    """Returns the variables, or their averages, after each step's gradients: a set a replica."""
     import keras
     import tensorflow as tf
 
@@ -45,6 +46,8 @@ def train(strategy, hparams, start, steps):
             step(tuple(tf.constant(sum(parts)) for parts in zip(*shares, strict=True)))
         else:
             step(tuple(distribute(strategy, parts) for parts in zip(*shares, strict=True)))
+    if optimizer.use_ema:
+        variables = optimizer._model_variables_moving_average
     return [keras.ops.convert_to_numpy(v) for v in variables]
 
 

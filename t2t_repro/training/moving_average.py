@@ -1,0 +1,37 @@
+"""The exponential moving average of the weights, which the optimizer keeps (hparam ema_decay).
+
+A checkpoint's weights are the averages, so that what evaluates, decodes, exports or averages takes
+them; its training state has the weights as they were trained, so that a run goes on exactly.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+
+def averages(model: keras.Model) -> dict[int, keras.Variable]:
+    """Returns {id of a weight: its moving average}; {} where the optimizer keeps none."""
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    if optimizer is None or not (optimizer.use_ema and optimizer.built):
+        return {}
+    pairs = zip(
+        optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+    )
+    return {id(weight): average for weight, average in pairs}
+
+
+@contextlib.contextmanager
+def in_place(model: keras.Model) -> Iterator[None]:
+    """Lets the model compute by the averages as long as the context lasts."""
+    of = averages(model)
+    trained = [(weight, np.array(weight)) for weight in model.weights if id(weight) in of]
+    for weight, _ in trained:
+        weight.assign(of[id(weight)])
+    try:
+        yield
+    finally:
+        for weight, value in trained:
+            weight.assign(value)
