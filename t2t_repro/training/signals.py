@@ -8,18 +8,22 @@
                 ...
 
 While modules are imported a signal ends the process at once: they may make of Interrupted whatever
-they like, and what is unfinished stays as after a kill.
+they like, and what is unfinished stays as after a kill. So it does where Python can raise nothing:
+in a destructor, or the hook of a fork.
 
 A second signal ends the process at once, even while the first waits for a long step. Every program
 runs inside `watching`; what it begins within may say by another `watching` how to go on.
 """
 
 import contextlib
+import functools
 import os
 import signal
+import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from t2t_repro import start
 from t2t_repro.errors import Interrupted
@@ -69,9 +73,12 @@ def watching(then: str = CONTINUES) -> Iterator[None]:
     threading.Thread(target=_leave_at_the_second, args=(reading,), daemon=True).start()
     before = {signum: signal.signal(signum, _watch.handle) for signum in SIGNALS}
     old_pipe = signal.set_wakeup_fd(writing)
+    old_hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_hear_of_ignored, old_hook)
     try:
         yield
     finally:
+        sys.unraisablehook = old_hook
         signal.set_wakeup_fd(old_pipe)
         for signum, handler in before.items():
             signal.signal(signum, handler)
@@ -153,6 +160,12 @@ def _leave_at_the_second(reading: int) -> None:
         if _watch and _watch.deferred:
             os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
     os.close(reading)
+
+
+def _hear_of_ignored(otherwise: Callable[[Any], Any], ignored: Any) -> None:
+    if isinstance(ignored.exc_value, Interrupted):
+        start.leave(ignored.exc_value.signum)
+    otherwise(ignored)
 
 
 def _is_importing(frame: types.FrameType | None) -> bool:

@@ -10,6 +10,14 @@ import pytest
 from t2t_repro.decoding.translate import interact
 
 TREE = "(S (NP (DT das) (NN Tür„)) (VP (VB läuft)))"
+ROOT = pathlib.Path(__file__).parents[2]
+MODULES = sorted((ROOT / "t2t_repro" / "bin").glob("*.py"))
+PROGRAMS = [path.stem for path in MODULES if "\nconsole = " in path.read_text()]
+FEW_LETTERS = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"PYTHONIOENCODING": "latin-1"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]
 COMMANDS = {
     "bleu": "--translation=text --reference=text",
     "score_trees": "--gold=gold --predicted=other",
@@ -22,11 +30,10 @@ def shell(tmp_path):
     (tmp_path / "text").write_text("Über Straßen ☃ gehen wir heim .\n", encoding="utf-8")
     (tmp_path / "gold").write_text(TREE + "\n", encoding="utf-8")
     (tmp_path / "other").write_text(TREE.replace("VP", "NP") + "\n", encoding="utf-8")
-    root = pathlib.Path(__file__).parents[2]
 
     def run(program, redirections="", **environment):
         line = f"{sys.executable} -m t2t_repro.bin.{program} {COMMANDS[program]} {redirections}"
-        environment = {**os.environ, "PYTHONPATH": str(root), **environment}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
         return subprocess.run(
             line, shell=True, cwd=tmp_path, env=environment, capture_output=True, timeout=100
         )
@@ -59,17 +66,20 @@ def test_an_error_with_stderr_full(shell):
 
 
 @pytest.mark.parametrize("program", COMMANDS)
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"PYTHONIOENCODING": "ascii"},
-        {"PYTHONIOENCODING": "latin-1"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    ],
-)
+@pytest.mark.parametrize("environment", FEW_LETTERS, ids=str)
 def test_terminals_of_few_letters(shell, program, environment):
     done = shell(program, **environment)
     assert done.returncode == 0 and done.stderr == b"", done.stderr
+
+
+@pytest.mark.parametrize("environment", FEW_LETTERS, ids=str)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_error_on_a_terminal_of_few_letters(program, environment):
+    command = [sys.executable, "-m", f"t2t_repro.bin.{program}", "--Tür=☃"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, timeout=100)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
+    assert b"error: Unknown flag. Received: '--T" in done.stderr
 
 
 def test_what_is_typed_is_not_utf8():

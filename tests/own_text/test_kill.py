@@ -17,7 +17,7 @@ TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size
 
 COMMAND = [
     *(sys.executable, "-m", "t2t_repro.bin.own_text", "--output_dir=out", "--train_steps=60"),
-    *("--source=../a.en", "--target=../a.de"),
+    *("--source=a.en", "--target=a.de"),
     *("--hparams_set=transformer_own_text_small", f"--hparams={TINY}"),
 ]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -37,7 +37,6 @@ def folder(tmp_path_factory):
 
 
 def start(folder):
-    folder.mkdir(exist_ok=True)
     return subprocess.Popen(
         COMMAND,
         cwd=folder,
@@ -57,12 +56,13 @@ def record_of(folder):
 
 
 def test_killed_and_stopped_it_ends_with_the_same_record(folder):
-    straight, stopped = folder / "straight", folder / "stopped"
-    out, _ = (process := start(straight)).communicate(timeout=60 * MINUTES)
+    out, _ = (process := start(folder)).communicate(timeout=60 * MINUTES)
     assert process.returncode == 0, out
+    straight = record_of(folder)
+    (folder / "out").rename(folder / "straight")  # what is made says in which folder
     draw, kills = random.Random(5), 0
     for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
-        process = start(stopped)
+        process = start(folder)
         try:
             process.communicate(timeout=draw.uniform(5, 60))
         except subprocess.TimeoutExpired:
@@ -71,6 +71,6 @@ def test_killed_and_stopped_it_ends_with_the_same_record(folder):
             assert process.returncode in (-signal.SIGKILL, 143)
             kills += 1
     assert kills
-    out, _ = (process := start(stopped)).communicate(timeout=60 * MINUTES)
+    out, _ = (process := start(folder)).communicate(timeout=60 * MINUTES)
     assert process.returncode == 0 and "done before" in out, out
-    assert record_of(stopped) == record_of(straight)
+    assert record_of(folder) == straight

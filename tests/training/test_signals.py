@@ -153,6 +153,21 @@ def test_a_signal_while_a_module_is_imported_does_not_depend_on_the_module(tmp_p
     assert (done.returncode, done.stderr) == (143, b"t2t_repro: stopped by SIGTERM.\n")
 
 
+def test_a_signal_counts_where_python_can_raise_nothing():
+    code = (
+        "import os, signal\n"
+        "from t2t_repro import cli\n"
+        "class Thing:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def main(args):\n"
+        "    Thing()\n"
+        "cli.run('t2t-x', '', lambda f: None, main, [])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (143, b"t2t_repro: stopped by SIGTERM.\n")
+
+
 def test_a_library_leaves_signals_alone():
     code = "import signal, t2t_repro.cli; print(signal.getsignal(signal.SIGTERM) == 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
