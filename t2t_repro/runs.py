@@ -14,6 +14,7 @@ from t2t_repro import registry
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
 from t2t_repro.training import state
@@ -167,18 +168,28 @@ class TrainedRun:
             say: gets a line about what was chosen, where that is what counts.
 
         Raises:
-            UserError: on an unknown name or a bad value.
+            UserError: on an unknown name or a bad value, or if the search cannot fit into memory.
         """
         if self.chosen is None:
-            return DecodeHParams.of(self.problem, text)
+            settings = DecodeHParams.of(self.problem, text)
+            self.check_search(settings)
+            return settings
         search = self.chosen.search
         settings = DecodeHParams.of(self.problem, text, str(search))
+        self.check_search(settings)
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
                 f"{search}, chosen on {self.chosen.sentences}: {search.bleu:.2f} BLEU "
                 f"({self.path / CHOSEN}). --decode_hparams says otherwise."
             )
         return settings
+
+    def check_search(self, settings: DecodeHParams) -> None:
+        """Refuses a search that cannot fit into memory, even of the shortest sentence."""
+        longest = 1 if settings.max_length_ratio else 1 + settings.extra_length
+        parameters.check_search(
+            self.config.hparams, self.problem, self.vocabulary_dir, settings.beam_size, longest
+        )
 
     def checkpoint(self, path: str | os.PathLike | None = None) -> pathlib.Path:
         """Returns one checkpoint: that of a path, which may be a run, or the newest of this one.

@@ -22,7 +22,6 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, interact
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
-from t2t_repro.models import parameters
 from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
@@ -61,14 +60,7 @@ class DecodeJob:
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
         job._check_reference()
-        parameters.check_search(
-            run.config.hparams, run.problem, run.vocabulary_dir, settings.beam_size, job._longest()
-        )
         return job
-
-    def _longest(self) -> int:
-        """How many tokens the translation of the shortest sentence may have."""
-        return 1 if self.settings.max_length_ratio else 1 + self.settings.extra_length
 
     def _check_reference(self) -> None:
         """Refuses a reference of more or fewer lines than there will be translations."""

@@ -178,6 +178,27 @@ def test_a_model_beyond_memory(call, refused, tmp_path, case):
     refused(call(*trainer(tmp_path, TOO_LARGE[case])), "GB of memory", "parameters", "Received: ")
 
 
+SEARCHES = {
+    "decoder": ("--output_dir=RUN", "--decode_from_file=IN"),
+    "exporter": ("--output_dir=RUN", "--export_dir=OUT"),
+    "translate_all": ("--model_dir=RUN", "--source=IN", "--translations_dir=OUT"),
+    "visualize": ("--output_dir=RUN", "--source=0 1 1"),
+}
+
+
+@pytest.mark.parametrize("program", SEARCHES)
+def test_a_search_beyond_memory(call, refused, run, tmp_path, monkeypatch, program):
+    (tmp_path / "in").write_text("0 1 1\n")
+    monkeypatch.setattr(memory, "total", lambda: 10**6)
+    places = {"RUN": run, "IN": tmp_path / "in", "OUT": tmp_path / "out"}
+    flags = list(SEARCHES[program])
+    for name, path in places.items():
+        flags = [flag.replace(f"={name}", f"={path}") for flag in flags]
+    outcome = call(program, *flags, "--decode_hparams=beam_size=40,extra_length=999")
+    refused(outcome, "Expected a search that fits into the ", "beam_size=40 of up to 1,000 tokens")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_memory_that_training_takes(monkeypatch):
     problem, hparams = registry.get_problem(PROBLEM), registry.get_hparams("transformer_test")
     size = problem.targets_vocab_size("")
