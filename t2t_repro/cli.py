@@ -7,6 +7,7 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 import dataclasses
 import errno
 import io
+import itertools
 import math
 import os
 import re
@@ -122,6 +123,7 @@ def _run(
         print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
         sys.exit(0)
     argv = _set_inert_aside(name, argv, own)
+    _check_values(args, argv)
     rest = args([name, *argv])[1:]
     if rest:
         raise UserError(
@@ -308,6 +310,18 @@ def _help(args: flags.FlagValues) -> str:
         prefix = "--[no]" if flag.boolean else "--"
         lines.append(f"  {prefix}{name}{kind}\n      {flag.help}{default}")
     return "\n".join(lines)
+
+
+def _check_values(args: flags.FlagValues, argv: list[str]) -> None:
+    """Refuses a flag whose value was forgotten: it would take the flag behind it for that."""
+    for arg, following in itertools.pairwise(argv):
+        name, other = arg.lstrip("-"), following.lstrip("-").partition("=")[0]
+        needs_value = arg.startswith("-") and name in args and not args[name].boolean
+        if needs_value and following.startswith("--") and other in args:
+            raise UserError(
+                f"Expected a value of --{name}. Received: the next flag, {following!r}. Write "
+                f"--{name}=VALUE."
+            )
 
 
 def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:

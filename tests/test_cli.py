@@ -51,6 +51,7 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--step=5"], "Unknown flag. Received: '--step'. Did you mean 'steps'"),
         (["--steps=x"], "flag --steps=x"),
         (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
+        (["--hparams", "--steps=5"], "a value of --hparams. Received: the next flag, '--steps=5'"),
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
