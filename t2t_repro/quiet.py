@@ -6,14 +6,15 @@ passed on too.
 """
 
 import contextlib
-import importlib.abc
-import importlib.util
 import os
 import pathlib
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+from t2t_repro import imports
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 _DEV = pathlib.Path("/dev")
@@ -30,9 +31,8 @@ _NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where 
 def tensorflow() -> None:
     """Lets TensorFlow be loaded in silence, unless the user's environment asks for its words."""
     level = os.environ.setdefault(VARIABLE, "2")
-    waits = any(isinstance(finder, _Finder) for finder in sys.meta_path)
-    if level in ("2", "3") and not waits and "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _Finder())
+    if level in ("2", "3") and "tensorflow" not in sys.modules:
+        imports.around("tensorflow", _quietly)
 
 
 @contextlib.contextmanager
@@ -80,30 +80,7 @@ def _pass_on(reader: int, writer: int, stderr: int) -> None:
         os._exit(0)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for TensorFlow to be imported, once."""
-
-    def find_spec(self, fullname, path, target=None):
-        if fullname != "tensorflow":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-
-class _Loader(importlib.abc.Loader):
-    """Loads what another loader loads, and looks for GPUs once, which is when CUDA speaks."""
-
-    def __init__(self, loader):
-        self._loader = loader
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        with filtered():
-            self._loader.exec_module(module)
-            module.config.list_physical_devices("GPU")
+def _quietly(module: ModuleType, load: Callable[[], None]) -> None:
+    with filtered():
+        load()
+        module.config.list_physical_devices("GPU")  # once, which is when CUDA speaks

@@ -5,10 +5,12 @@ defined. What is not imported yet stands there by proxy: `import t2t_repro` load
 """
 
 import importlib
-import importlib.abc
-import importlib.util
 import sys
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+from t2t_repro import imports
 
 PACKAGE = "t2t_repro"
 CLASSES = {
@@ -62,7 +64,7 @@ def register() -> None:
     if "keras" in sys.modules:
         _register(sys.modules["keras"])
     else:
-        sys.meta_path.insert(0, _BeforeKeras())
+        imports.around("keras", _load_and_register)
 
 
 def _register(keras: Any) -> None:
@@ -72,29 +74,6 @@ def _register(keras: Any) -> None:
             known.setdefault(f"{PACKAGE}>{name}", Later(module, name))
 
 
-class _BeforeKeras:
-    """Finds Keras as if it was not there, and lets `_register` follow its import."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "keras":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ThenRegistering(spec.loader)
-        return spec
-
-
-class _ThenRegistering(importlib.abc.Loader):
-    """A loader that registers when what it loads is there."""
-
-    def __init__(self, loader: importlib.abc.Loader):
-        self._loader = loader
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        _register(module)
+def _load_and_register(keras: ModuleType, load: Callable[[], None]) -> None:
+    load()
+    _register(keras)

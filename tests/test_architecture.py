@@ -2,9 +2,9 @@
 
 import ast
 import graphlib
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +28,7 @@ FLOORS = (
         ),
         *("progress", "processes", "memory", "schema", "page_policy", "fields", "hparam_rules"),
         *("waiting", "requests", "outputs", "user_code", "declared", "start", "quiet"),
-        "serializable",
+        *("imports", "serializable"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},
@@ -173,10 +173,13 @@ def violations(root: Path) -> list[str]:
 
 
 def best_of(attempts: int, limit: float, command: list[str]) -> tuple[float, str]:
-    """Runs until an attempt stays below `limit`; returns seconds and what -X importtime said."""
+    """Runs until an attempt stays below `limit`; returns seconds and what -X importtime said.
+
+    The seconds are those of a processor, which other work on the machine does not lengthen.
+    """
     seconds, log = float("inf"), ""
     for _ in range(attempts):
-        start = time.perf_counter()
+        before = os.times()
         done = subprocess.run(
             [sys.executable, "-X", "importtime", *command],
             cwd=ROOT,
@@ -184,7 +187,9 @@ def best_of(attempts: int, limit: float, command: list[str]) -> tuple[float, str
             text=True,
             timeout=60,
         )
-        seconds = min(seconds, time.perf_counter() - start)
+        after = os.times()
+        own = after.children_user - before.children_user
+        seconds = min(seconds, own + after.children_system - before.children_system)
         log = done.stderr
         said = [line for line in log.splitlines() if not line.startswith("import time:")]
         if done.returncode:
@@ -310,10 +315,9 @@ def test_file_names_and_lengths():
 
 
 def test_the_package_imports_in_a_moment_and_pulls_in_nothing_heavy():
-    _, log = best_of(3, 0.2, ["-c", f"import {PACKAGE}"])
+    seconds, log = best_of(3, 0.2, ["-c", f"import {PACKAGE}"])
     assert heavy(log) == set()
-    (line,) = (line for line in log.splitlines() if line.endswith(f"| {PACKAGE}"))
-    assert int(line.split("|")[1]) < 200_000  # microseconds, without the interpreter's own start
+    assert seconds < 0.2  # with the interpreter's own start
 
 
 @pytest.mark.parametrize("program", programs())
