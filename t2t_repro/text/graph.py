@@ -81,7 +81,8 @@ class GraphSentencePieces(tf.Module):
         place = ids.values - NUM_RESERVED_TOKENS
         known = (place >= 0) & (place < tf.size(self._own))
         kept = tf.ragged.boolean_mask(ids.with_values(place), ids.with_values(known))
-        return self._tokenizer.detokenize(kept.with_values(tf.gather(self._own, kept.values)))
+        texts = self._tokenizer.detokenize(kept.with_values(tf.gather(self._own, kept.values)))
+        return tf.strings.regex_replace(texts, " +$", "")
 
     def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""

@@ -17,14 +17,18 @@ from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, RESERVED_TOKENS, TextEn
 class SentencePieceEncoder(TextEncoder):
     """Text to the ids of pieces and back. SentencePiece normalises the text, as its model says."""
 
-    def __init__(self, filename: str | os.PathLike[str]):
+    def __init__(self, filename: str | os.PathLike[str], model: bytes | None = None):
         """Reads a model.
+
+        Args:
+            filename: the file.
+            model: what takes the place of its content; None: nothing.
 
         Raises:
             UserError: if the file is none, or the package sentencepiece is not installed.
         """
         super().__init__()
-        self.model = pathlib.Path(filename).read_bytes()
+        self.model = pathlib.Path(filename).read_bytes() if model is None else model
         self._processor = _processor(self.model, filename)
         kept = self._processor.GetPieceSize()
         #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.
@@ -41,10 +45,13 @@ class SentencePieceEncoder(TextEncoder):
         return [self._ids[i] for i in self._processor.EncodeAsIds(text)]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
-        """Returns the text of `ids`; reserved ids and those outside the vocabulary say nothing."""
+        """Returns the text of `ids`; reserved ids and those outside the vocabulary say nothing.
+
+        A model whose words end with the sign for a blank leaves one at the end, which is cut off.
+        """
         within = range(NUM_RESERVED_TOKENS, self.vocab_size)
         own = [self.own_ids[i - NUM_RESERVED_TOKENS] for i in ids if i in within]
-        return self._processor.DecodeIds(own) if own else ""
+        return self._processor.DecodeIds(own).rstrip(" ") if own else ""
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         size = self.vocab_size

@@ -34,6 +34,8 @@ def raw(tmp_path):
             (folder / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
     train(folder / "one.model", 40)
     train(folder / "two.model", 45, seed=6, model_type="bpe")
+    (folder / "bpe.codes").write_text("#version: 0.2\ne g\neg g</w>\nb a\nba d</w>\nc a\n")
+    (folder / "bad.codes").write_text("#version: 0.2\ng g\ngg e</w>\n")
     subwords = [*"<pad>_ <EOS>_ egg_ bad_".split(), *"abcdefgh\\_u;0123456789"]
     SubwordTextEncoder.from_subtokens(subwords).store_to_file(folder / "mine.subwords")
     return folder
@@ -74,6 +76,8 @@ def decoded(folder):
             {f"vocab.{NAME}.inputs.subwords", f"vocab.{NAME}.targets.model"},
         ),
         ("mine.subwords", None, {OWN}),
+        ("bpe.codes", None, {SHARED}),
+        ("bpe.codes", "bad.codes", {f"vocab.{NAME}.{s}.model" for s in ("inputs", "targets")}),
     ],
 )
 def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, target, names):
@@ -110,12 +114,14 @@ def test_another_vocabulary_needs_new_files(raw, tmp_path):
 
 def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path, capsys):
     (raw / "odd.model").write_bytes(b"\n\x07garbage")
+    (raw / "odd.codes").write_text("#version: 0.2\ne g\na b c\n")
     (raw / "odd.subwords").write_text("'a'\n'b'\n")
     one, two = f"{raw}/one.model", f"{raw}/two.model"
     for flags, message in (
         ([f"--vocab={raw}/none"], "which is no file. Correct the path."),
         ([f"--vocab={raw}"], "which is no file. Correct the path."),
         ([f"--vocab={raw}/odd.model"], "Expected a SentencePiece model, or tensor2tensor's"),
+        ([f"--vocab={raw}/odd.codes"], "on line 3 of {}/odd.codes. Write them by subword-nmt"),
         ([f"--vocab={raw}/odd.subwords"], "Expected a subword vocabulary"),
         ([f"--source_vocab={one}"], "or --source_vocab and --target_vocab. Received: --source_v"),
         ([f"--vocab={one}", f"--target_vocab={two}"], "Received: --vocab and --target_vocab."),
@@ -129,7 +135,7 @@ def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path
         argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data", *flags]
         with pytest.raises(SystemExit) as stopped:
             cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
-        assert stopped.value.code == 2 and message in capsys.readouterr().err
+        assert stopped.value.code == 2 and message.format(raw) in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
