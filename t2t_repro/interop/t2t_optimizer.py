@@ -13,6 +13,7 @@ from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.names import snake_case
+from t2t_repro.training import moving_average
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 
 _WITHOUT = "Or give --nooptimizer_state: the optimizer then begins anew."
@@ -39,6 +40,7 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         for i, name in enumerate(names)
     }
     assign(list(_slot_entries(model)), arrays, "slots", _WITHOUT)
+    moving_average.begin(model)
     model.optimizer.iterations.assign(checkpoint.step())
 
 

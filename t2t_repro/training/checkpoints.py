@@ -136,6 +136,7 @@ def save(directory: str | os.PathLike, model: keras.Model, state: State) -> path
 def snapshot(model: keras.Model) -> dict[str, dict[str, np.ndarray]]:
     """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
     weights = _averages(model)
+    moving_average.begin(model)
     training = _training_variables(model) if getattr(model, "optimizer", None) else {}
     variables = {WEIGHTS: weights, TRAINING: training}
     return {

@@ -23,6 +23,14 @@ def averages(model: keras.Model) -> dict[int, keras.Variable]:
     return {id(weight): average for weight, average in pairs}
 
 
+def begin(model: keras.Model) -> None:
+    """Sets the averages to the weights, unless a step has been made."""
+    of = averages(model)
+    for weight in model.weights:
+        if id(weight) in of and not int(model.optimizer.iterations):
+            of[id(weight)].assign(np.array(weight))  # a copy: JAX would share the memory
+
+
 @contextlib.contextmanager
 def in_place(model: keras.Model) -> Iterator[None]:
     """Lets the model compute by the averages as long as the context lasts."""

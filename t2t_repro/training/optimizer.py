@@ -29,15 +29,6 @@ class Optimizer(keras.optimizers.Optimizer):
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"l2": self.l2, "clip_norm": self.clip_norm}
 
-    def build(self, variables):
-        begins = not self.built
-        super().build(variables)
-        if begins and self.use_ema:
-            for variable, average in zip(
-                variables, self._model_variables_moving_average, strict=True
-            ):
-                average.assign(variable)
-
     def update_step(self, gradient, variable, learning_rate):
         self._update(gradient, variable, learning_rate)
         if self.use_ema:
