@@ -252,6 +252,9 @@ class HParams:
     eval_drop_long_sequences: bool = False
     max_input_seq_length: CountOrZero = 0  # truncate inputs to this; 0: do not
     max_target_seq_length: CountOrZero = 0
+    # in training words are cut anew each time, a subword that fits is passed over with this
+    # probability; batches then have more tokens than batch_size
+    subword_dropout: Rate = 0.0
 
     def __post_init__(self):
         fields.check_types(self)

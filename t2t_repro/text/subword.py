@@ -102,6 +102,33 @@ class SubwordTextEncoder(TextEncoder):
         size = len(self._subtokens)
         return [self._subtokens[i] if 0 <= i < size else "" for i in ids]
 
+    def cut_anew(self, ids: Iterable[int], rate: float, draw: Callable[[], float]) -> list[int]:
+        """Returns ids of the same text, whose tokens are cut into other subtokens.
+
+        MaxMatch-Dropout (Hiraoka 2022, https://arxiv.org/abs/2209.04126), which is BPE-dropout
+        (Provilkov et al. 2020, https://arxiv.org/abs/1910.13267) for the longest match: from left
+        to right, from the longest to the shortest, a subtoken that fits is passed over with the
+        probability `rate`; one of a single character is taken. The reserved ids stay.
+
+        Args:
+            ids: what `encode` returned, and reserved ones.
+            rate: in [0, 1).
+            draw: returns numbers from [0, 1).
+        """
+        cut: list[int] = []
+        pieces: list[str] = []
+        for i in ids:
+            if i < self.num_reserved_ids:
+                cut += self._match_passing_over("".join(pieces), rate, draw)
+                cut.append(i)
+                pieces.clear()
+                continue
+            pieces.append(self._subtokens[i])
+            if pieces[-1].endswith("_"):  # the end of a token
+                cut += self._match_passing_over("".join(pieces), rate, draw)
+                pieces.clear()
+        return cut + self._match_passing_over("".join(pieces), rate, draw)
+
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True
     ) -> None:
@@ -193,6 +220,29 @@ class SubwordTextEncoder(TextEncoder):
             else:
                 # In a file that tensor2tensor did not write, or wrote without quotes, a character
                 # may occur only within longer subtokens. tensor2tensor stops here.
+                ids += self._match(escape_character(escaped[start]))
+                start += 1
+        return ids
+
+    def _match_passing_over(self, escaped: str, rate: float, draw: Callable) -> list[int]:
+        """As `_match`, for `cut_anew`."""
+        ids_of, longest = self._ids, self._longest
+        ids: list[int] = []
+        start, length = 0, len(escaped)
+        while start < length:
+            end = min(length, start + longest.get(escaped[start], 0))
+            taken = 0
+            while end > start:
+                if escaped[start:end] in ids_of:
+                    taken = taken or end  # by default the longest, as where no single one is there
+                    if end - start == 1 or draw() >= rate:
+                        taken = end
+                        break
+                end -= 1
+            if taken:
+                ids.append(ids_of[escaped[start:taken]])
+                start = taken
+            else:
                 ids += self._match(escape_character(escaped[start]))
                 start += 1
         return ids

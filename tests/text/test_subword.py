@@ -1,8 +1,10 @@
 """The subword encoder: tensor2tensor's ids, its files, and files that are none."""
 
+import collections
 import gzip
 import json
 import pathlib
+import random
 import string
 
 import pytest
@@ -202,3 +204,44 @@ def test_a_vocabulary_built_from_lines_equals_tensor2tensors(multi30k_counts, tm
     encoder.store_to_file(tmp_path / "vocab")
     expected = GOLDEN / "built_vocab.from_generator_4096.subwords"
     assert (tmp_path / "vocab").read_bytes() == expected.read_bytes()
+
+
+MATCHES = SubwordTextEncoder.from_subtokens(
+    [*RESERVED, *ESCAPES, *"abcd", "ab", "bc", "cd", "abc", "bcd"]
+)
+
+
+def cuts_of(word, rate):
+    """Returns {subtokens: probability} of a word, by the definition."""
+    if not word:
+        return {(): 1.0}
+    fitting = [
+        word[:n] for n in range(len(word), 0, -1) if word[:n] in MATCHES.all_subtoken_strings
+    ]
+    found, left = {}, 1.0
+    for subtoken in fitting:
+        taken = left if len(subtoken) == 1 else left * (1 - rate)
+        left -= taken
+        for rest, probability in cuts_of(word[len(subtoken) :], rate).items():
+            found[subtoken, *rest] = found.get((subtoken, *rest), 0) + taken * probability
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.7, 0.99999])
+def test_words_are_cut_anew_as_often_as_the_definition_says(rate):
+    ids, draw, times = [*MATCHES.encode("abcd"), 1], random.Random(3).random, 3000
+    counts = collections.Counter(tuple(MATCHES.cut_anew(ids, rate, draw)) for _ in range(times))
+    expected = cuts_of("abcd_", rate)
+    found = {tuple(MATCHES.decode_list(cut[:-1])): n / times for cut, n in counts.items()}
+    assert {cut[-1] for cut in counts} == {1} and found.keys() <= expected.keys()
+    for cut, probability in expected.items():
+        assert found.get(cut, 0) == pytest.approx(probability, abs=0.04)
+
+
+@given(st.text(max_size=30), st.floats(0, 0.999), st.integers(0, 99))
+def test_text_that_is_cut_anew_is_the_same_text(text, rate, seed):
+    for encoder in (ENCODER, MATCHES):
+        ids = [*encoder.encode(text), 1]
+        cut = encoder.cut_anew(ids, rate, random.Random(seed).random)
+        assert encoder.decode(cut[:-1]) == text and cut[-1] == 1
+        assert encoder.cut_anew(ids, 0.0, random.Random(seed).random) == ids
