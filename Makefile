@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: run test slow-test lint format ci clean
+.PHONY: run test slow-test lint format docs ci clean
 
 .venv/ready: setup.py requirements.txt
 	$(PYTHON) -m venv .venv
@@ -26,6 +26,9 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/ready  ## the API reference, into build/api
+	$(BIN)/python docs/api.py build/api
 
 ci:  ## what .ci/run does, in a virtual environment of its own
 	.ci/run

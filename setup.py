@@ -48,9 +48,12 @@ SERVER_REQUIREMENTS = [  # t2t-server
     "sentencex>=1.0,<2",  # splits a text into sentences
 ]
 
+DOCS_REQUIREMENTS = ["pdoc>=16,<17"]  # make docs
+
 TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
     *CTRANSLATE2_REQUIREMENTS,
+    *DOCS_REQUIREMENTS,
     *SENTENCEPIECE_REQUIREMENTS,
     *SERVER_REQUIREMENTS,
     "httpx2>=2,<3",  # what starlette's test client sends by
@@ -91,6 +94,7 @@ setup(
         "beam": BEAM_REQUIREMENTS,
         "ctranslate2": CTRANSLATE2_REQUIREMENTS,
         "cuda": CUDA_REQUIREMENTS,
+        "docs": DOCS_REQUIREMENTS,
         "sentencepiece": SENTENCEPIECE_REQUIREMENTS,
         "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,
