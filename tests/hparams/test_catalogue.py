@@ -27,7 +27,7 @@ EXPECTED = [
 OURS = {
     "transformer_base_paper",
     "transformer_multi30k",
-    *(f"transformer_own_text_{size}" for size in ("small", "medium", "large")),
+    *(f"transformer_own_text_{size}" for size in ("small", "medium", "large", "regularized")),
     "transformer_parsing_small",
     "transformer_quickstart",
     "paper_parsing_wsj",
