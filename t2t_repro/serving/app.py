@@ -4,24 +4,22 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_repro.page_policy import page_policy
-from t2t_repro.serving import libretranslate
+from t2t_repro.serving import libretranslate, openapi
 from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.exported import Question
 from t2t_repro.serving.metrics import Metrics
+from t2t_repro.serving.middleware import ABOUT, RETRY, Observed, SmallHeads, error_answer
 from t2t_repro.serving.models import ServedModel
 from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import (
@@ -35,8 +33,6 @@ from t2t_repro.serving.requests import (
 from t2t_repro.serving.sentences import Text, Translation
 
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
-_ABOUT = "t2t_repro.about"  # in a request's scope: what the request log says of it
-_RETRY = {"Retry-After": "1"}
 
 
 def create(
@@ -55,23 +51,31 @@ def create(
     """
     log = log or RequestLog()
     service = _Service(models, limits, batching, log.texts)
+    description = openapi.describe(models, limits)
+    docs = openapi.page(description)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
     async def show_page(request: Request) -> Response:
         return HTMLResponse(page)
 
+    async def show_description(request: Request) -> Response:
+        return JSONResponse(description)
+
+    async def show_docs(request: Request) -> Response:
+        return HTMLResponse(docs)
+
     async def fail(request: Request, error: Exception) -> Response:
-        return _error(500, "The server failed; its log says why.")
+        return error_answer(500, "The server failed; its log says why.")
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, Refused)
-        return _error(error.status, error.message, error.headers)
+        return error_answer(error.status, error.message, error.headers)
 
     async def refuse_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         paths = ", ".join(route.path for route in routes)
         message = f"{error.detail}. This server has {paths}; docs/server.md describes them."
-        return _error(error.status_code, message, dict(error.headers or {}))
+        return error_answer(error.status_code, message, dict(error.headers or {}))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -82,9 +86,12 @@ def create(
         Route("/", show_page),
         Route("/translate", service.translate, methods=["POST"]),
         Route("/languages", service.languages),
+        Route("/detect", service.detect, methods=["POST"]),
         Route("/attention", service.attend, methods=["POST"]),
         Route("/healthz", service.health),
         Route("/metrics", service.show_metrics),
+        Route("/openapi.json", show_description),
+        Route("/docs", show_docs),
     ]
     app = Starlette(
         routes=routes,
@@ -92,9 +99,11 @@ def create(
         lifespan=lifespan,
     )
     paths = frozenset(route.path for route in routes)
-    policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
-    app.add_middleware(_SmallHeads, most=limits.max_head_bytes)
-    app.add_middleware(_Observed, metrics=service.metrics, log=log, paths=paths, policy=policy)
+    policy = page_policy(
+        page + docs, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'"
+    )
+    app.add_middleware(SmallHeads, most=limits.max_head_bytes)
+    app.add_middleware(Observed, metrics=service.metrics, log=log, paths=paths, policy=policy)
     return app
 
 
@@ -138,7 +147,9 @@ class _Service:
         )
 
     async def _translate_libre(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-        asked = libretranslate.Asked.of(values, self.models, self.limits)
+        asked = await asyncio.to_thread(
+            libretranslate.Asked.of, values, self.models, self.limits
+        )  # the first text whose language is to be found waits for the identifier
         translated = await self._translate(request, asked.served, asked.texts, asked.n_best)
         return asked.answer(
             [
@@ -150,6 +161,11 @@ class _Service:
     async def languages(self, request: Request) -> Response:
         return JSONResponse(libretranslate.languages(self.models))
 
+    async def detect(self, request: Request) -> Response:
+        body = await self._body(request)
+        values = libretranslate.form(body) or json_object(body)
+        return JSONResponse(await asyncio.to_thread(libretranslate.detect, values, self.models))
+
     async def _translate(
         self,
         request: Request,
@@ -160,7 +176,7 @@ class _Service:
     ) -> list[list[Translation]]:
         """The translations of the sentences of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
-        about = request.scope[_ABOUT]
+        about = request.scope[ABOUT]
         about |= {
             "model": served.name,
             "sentences": len(sentences),
@@ -261,9 +277,9 @@ class _Service:
         try:
             futures = self.batcher.submit(kind, payloads, tokens)
         except QueueFull as error:
-            raise Refused(503, "Expected fewer requests at once: try again.", _RETRY) from error
+            raise Refused(503, "Expected fewer requests at once: try again.", RETRY) from error
         except Closed as error:
-            raise Refused(503, "The server stops.", _RETRY) from error
+            raise Refused(503, "The server stops.", RETRY) from error
         work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
         work.add_done_callback(_looked_at)
         left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
@@ -300,88 +316,3 @@ async def _disconnect(request: Request) -> None:
     """Returns when the client of a request, whose body was read, has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-class _SmallHeads:
-    """Middleware: refuses a request whose path and headers are large, though they came at once.
-
-    Args:
-        app: what answers.
-        most: bytes of both.
-    """
-
-    def __init__(self, app: ASGIApp, most: int):
-        self._app, self._most = app, most
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if scope["type"] == "http":
-            parts = [
-                scope["method"],
-                scope["path"],
-                scope["query_string"],
-                *itertools.chain(*scope["headers"]),
-            ]
-            if sum(map(len, parts)) > self._most:
-                expected = f"Expected a path and headers of at most {self._most} bytes"
-                message = f"{expected}. Received: more. Send less, and text in the body."
-                app = _error(431, message, {"Connection": "close"})
-        await app(scope, receive, send)
-
-
-class _Observed:
-    """Middleware: counts and logs each answer, and gives it the headers that keep a browser safe.
-
-    Args:
-        app: what answers.
-        metrics: where to count.
-        log: where to write; what a handler puts into scope[_ABOUT] too.
-        paths: those that are counted by name.
-        policy: the Content-Security-Policy.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        log: RequestLog,
-        paths: frozenset[str],
-        policy: str,
-    ):
-        self._app, self._metrics, self._log, self._paths = app, metrics, log, paths
-        self._headers = {
-            "Content-Security-Policy": policy,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        start, status, about = time.perf_counter(), 500, scope.setdefault(_ABOUT, {})
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message).update(self._headers)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_and_note)
-        finally:
-            path = scope["path"] if scope["path"] in self._paths else "other"
-            seconds = time.perf_counter() - start
-            self._metrics.request(path, status, seconds)
-            self._log.write(path, status, seconds, about)
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": message}, status, headers)
-
-
-TOO_MANY_CONNECTIONS = _error(
-    503, "Expected fewer connections at once: try again.", {**_RETRY, "Connection": "close"}
-)

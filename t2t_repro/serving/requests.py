@@ -123,11 +123,13 @@ def texts_of(name: str, value: Any) -> list[str]:
     """Returns a value as texts.
 
     Raises:
-        Refused: with 400 if it is neither a string nor a list of strings.
+        Refused: with 400 if it is neither a string nor a list of strings, or no Unicode.
     """
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise expected(f'"{name}", a string or a list of strings', value)
+    for text in texts:
+        _check_unicode(text)
     return texts
 
 
@@ -135,10 +137,8 @@ def split_texts(texts: list[str], language: str, limits: Limits, split: bool = T
     """Returns texts in sentences.
 
     Raises:
-        Refused: with 400 if one is no Unicode, 413 if there are too many sentences.
+        Refused: with 413 if there are too many sentences.
     """
-    for text in texts:
-        _check_unicode(text)
     found: list[Text] = []
     count = len(texts)
     if split:  # lines are counted first: to split a million takes seconds

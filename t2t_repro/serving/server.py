@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, models
+from t2t_repro.serving import app, middleware, models
 from t2t_repro.serving.connections import Connection
 from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import Limits
@@ -140,7 +140,7 @@ def _answer(
         Connection,
         wait_s=min(settings.timeout_s, _LONGEST_WAIT_S),
         most=settings.max_connections,
-        full=app.TOO_MANY_CONNECTIONS,
+        full=middleware.TOO_MANY_CONNECTIONS,
     )
     config = uvicorn.Config(
         application,

@@ -370,7 +370,7 @@ def test_the_page_asks_nobody_else(client):
     assert ("html", {"lang": "en"}) in tags
     assert "http" not in answer.text
     links = [value for _, a in tags for name, value in a.items() if name in ("src", "href")]
-    assert links == ["data:,"]
+    assert links == ["data:,", "docs"]
     assert not any(name == "style" or name.startswith("on") for _, a in tags for name in a)
 
 

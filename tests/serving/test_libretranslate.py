@@ -32,6 +32,7 @@ def test_its_client(client, monkeypatch):
     assert api.translate("A man & a dog.\n\nWho sings?", "en", "de") == (
         "A MAN & A DOG.\n\nWHO SINGS?"
     )
+    assert api.detect("Who sings?\nA man sings.")[0]["language"] == "en"
     assert api.languages() == [
         {"code": "de", "name": "German", "targets": ["en"]},
         {"code": "en", "name": "English", "targets": ["de"]},
@@ -47,9 +48,9 @@ def test_its_client(client, monkeypatch):
         ({"q": "a b", "alternatives": 1}, {"translatedText": "A B", "alternatives": ["A B"]}),
         ({"q": "a", "format": "text", "api_key": ""}, {"translatedText": "A"}),
         (
-            {"q": ["a"], "source": "auto"},
+            {"q": ["1"], "source": "auto"},
             {
-                "translatedText": ["A"],
+                "translatedText": ["1"],
                 "detectedLanguage": [{"language": "en", "confidence": 0.0}],
             },
         ),
@@ -79,6 +80,35 @@ def test_what_is_refused(client, asked, status, message):
     assert message in answer.json()["error"]
 
 
+GERMAN, ENGLISH = "Wer singt denn da so schön?", "Who is it that sings there?"
+
+
+def test_a_language_is_one_of_those_that_are_served(client):
+    for text, first, second in ((GERMAN, "de", "en"), (ENGLISH, "en", "de")):
+        for asked in ({"json": {"q": text, "api_key": ""}}, {"data": {"q": text}}):
+            best, other = client.post("/detect", **asked).json()
+            assert (best["language"], other["language"]) == (first, second)
+            assert best["confidence"] > 90 and best["confidence"] + other["confidence"] > 99.8
+    assert client.post("/detect", json={"q": "12 - 3"}).json() == []
+    for q, message in ((None, "Received: null."), (["a"], "a string. Received: a list.")):
+        answer = client.post("/detect", json={"q": q})
+        assert answer.status_code == 400 and message in answer.json()["error"]
+    answer = client.post("/detect", content=b'{"q": "\\ud800"}')
+    assert answer.status_code == 400 and "surrogate" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("text, found", [(GERMAN, "de"), (ENGLISH, "en"), ("1 + 2", "de")])
+def test_the_source_of_several_models_is_found(model, text, found):
+    pairs = [("de", "fr"), ("en", "fr"), ("xx", "fr"), ("fr", "de")]
+    models = [ServedModel(f"{s}-{t}", s, t, FakeModel()) for s, t in pairs]
+    with TestClient(app.create(models, LIMITS)) as client:
+        answer = client.post("/translate", json={"q": text, "source": "auto", "target": "fr"})
+        assert answer.json()["detectedLanguage"]["language"] == found
+        assert (answer.json()["detectedLanguage"]["confidence"] > 80) == (text != "1 + 2")
+        answer = client.post("/translate", json={"q": text, "source": "auto", "target": "en"})
+        assert answer.status_code == 400
+
+
 def test_forms(client):
     asked = {"q": ["a", "b"], "source": "de", "target": "en", "alternatives": "1"}
     answer = client.post("/translate", data=asked).json()
@@ -92,6 +122,7 @@ def test_forms(client):
 def test_models_of_unknown_languages(model):
     with TestClient(app.create([ServedModel("7", "", "", model)], LIMITS)) as client:
         assert client.get("/languages").json() == []
+        assert client.post("/detect", json={"q": GERMAN}).json() == []
         answer = client.post("/translate", json={"q": "a", "source": "auto", "target": "de"})
         assert answer.status_code == 400
         assert "Start t2t-server with --model=SOURCE-TARGET=DIR." in answer.json()["error"]

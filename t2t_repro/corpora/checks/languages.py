@@ -171,6 +171,11 @@ def _main_language(side: Side) -> str:
 
 @functools.cache
 def _identifier():
+    return load_identifier()
+
+
+def load_identifier():
+    """Returns py3langid's identifier, of all the languages that it knows."""
     from py3langid import langid  # its model takes a moment to load
 
     return langid._load_identifier(norm_probs=True)
