@@ -67,6 +67,34 @@ for layer in (BlockwiseSelfAttention(3, 3, 12, 15), LocalSelfAttention(4, True, 
 print("same numbers")
 """
 
+REGULARIZERS = """
+import sys
+import jax
+import numpy as np
+sys.path.insert(0, {root!r})
+from t2t_repro.layers import kernels
+from t2t_repro.training import distribution, moving_average, optimizers
+from tests.models.test_transformer import BATCH, tiny
+from tests.training.test_regularized_training import ALL_ON
+
+random = np.random.default_rng(0)
+logits = [random.standard_normal((3, 5, 7)).astype("float32") for _ in range(2)]
+forms = [jax.value_and_grad(lambda *of, form=form: (form(*of) ** 2).sum(), argnums=(0, 1))(*logits)
+         for form in kernels.FORMS["divergence"]]
+for ours, theirs in zip(*map(jax.tree.leaves, forms)):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+model = tiny(**ALL_ON)
+model.compile(optimizer=optimizers.from_hparams(model.hparams))
+step = distribution.step_function(model)
+losses = [step(BATCH) for _ in range(4)]
+assert np.isfinite(losses).all() and len(set(losses)) == 4, losses
+averages = moving_average.averages(model)
+assert len(averages) == len(model.trainable_variables)
+assert any(np.abs(averages[id(w)] - np.asarray(w)).max() > 1e-6 for w in model.trainable_variables)
+print("same numbers")
+"""
+
 
 def run(program):
     environment = os.environ | {
@@ -83,6 +111,11 @@ def run(program):
 
 def test_attention_in_chunks_and_in_neighbourhoods_on_jax():
     run(OTHER_ATTENTION)
+
+
+@pytest.mark.slow
+def test_the_regularizers_on_jax():
+    run(REGULARIZERS.format(root=str(pathlib.Path(__file__).parents[1])))
 
 
 @pytest.mark.parametrize(

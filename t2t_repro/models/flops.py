@@ -66,8 +66,12 @@ def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
 
 
 def train_step_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
-    """Returns the floating-point operations of one training step: forward and backward."""
-    return (1 + BACKWARD) * forward_flop(hparams, batch, vocab_size)
+    """Returns the floating-point operations of one training step: forward and backward.
+
+    Those of R-Drop's two passes; layers that layer-drop leaves out are computed.
+    """
+    passes = 2 if hparams.r_drop_alpha else 1
+    return passes * (1 + BACKWARD) * forward_flop(hparams, batch, vocab_size)
 
 
 def decode_flop(hparams: HParams, batch: BatchShape, vocab_size: int, beam_size: int) -> float:

@@ -11,6 +11,8 @@ def test_the_base_model_on_32_sentences_of_32_tokens():
     hparams = registry.get_hparams("transformer_base_v1")
     flop = train_step_flop(hparams, BatchShape(32, 32, 32), 32_768)
     assert flop / 1e9 == pytest.approx(377.3, abs=0.05)
+    twice = dataclasses.replace(hparams, r_drop_alpha=5.0)
+    assert train_step_flop(twice, BatchShape(32, 32, 32), 32_768) == 2 * flop
 
 
 def test_every_product_of_a_small_model_by_hand():
