@@ -83,6 +83,9 @@ def summary(record: Record) -> list[str]:
     return lines
 
 
+FEW = 10_000  # pairs; as many captions end at 31 BLEU (benchmarks/RESULTS.md)
+
+
 def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     """Returns what to do with the model, as commands."""
     place = shlex.quote(str(folder / "model"))
@@ -94,6 +97,11 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     ]
     if record.plan and record.plan.train_steps < record.plan.wanted_steps:
         steps.append("the same t2t-own-text with --train_minutes=0   trains it to the end")
+    if record.plan and record.plan.pairs < FEW:
+        steps.append(
+            f"{record.plan.pairs:,} pairs are few: docs/own-text.md has fine-tuning of a larger "
+            "run, and back-translation of text in the target language"
+        )
     return steps
 
 

@@ -140,6 +140,8 @@ def test_two_files_and_a_folder_are_enough(asked, text, capsys):
     assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"
     assert asked[1].config.hparams_set == SMALL and asked[1].generate is None
     assert asked[1].config.data_dir == asked[0].config.data_dir
+    run("--problem=text2text_tmpdir_rev", "--data_dir=o/data", "--output_dir=q")
+    assert asked[2].config.hparams_set == SMALL and reason in capsys.readouterr().out
 
 
 def test_the_same_command_on_text_continues_its_run(asked, text, capsys):

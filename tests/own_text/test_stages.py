@@ -167,6 +167,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
     assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
     assert f"t2t-server --model={out / 'export' / 'saved_model'}" in said
+    assert "7 pairs are few: docs/own-text.md has fine-tuning" in said
     # The same again does nothing.
     del programs.called[:]
     again, said = run(request_of())
