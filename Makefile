@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: run test slow-test lint format docs ci clean
+.PHONY: run test slow-test lint format notebooks docs ci clean
 
 .venv/ready: setup.py requirements.txt
 	$(PYTHON) -m venv .venv
@@ -26,6 +26,17 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+LESSONS := paper_in_code your_own_text inside_a_run
+
+notebooks: $(LESSONS:%=notebooks/%.ipynb)  ## the lessons, run, with their outputs
+
+.venv/notebooks: .venv/ready
+	$(BIN)/pip install -e '.[notebooks]'
+	touch $@
+
+notebooks/%.ipynb: notebooks/%.py notebooks/number_words.py .venv/notebooks
+	$(BIN)/jupytext --to ipynb --execute --output $@ $<
 
 docs: .venv/ready  ## the API reference, into build/api
 	$(BIN)/python docs/api.py build/api

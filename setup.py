@@ -50,6 +50,13 @@ SERVER_REQUIREMENTS = [  # t2t-server
 
 DOCS_REQUIREMENTS = ["pdoc>=16,<17"]  # make docs
 
+NOTEBOOK_REQUIREMENTS = [  # make notebooks
+    *SERVER_REQUIREMENTS,
+    "jupytext>=1.16,<2",
+    "nbconvert>=7.16,<8",
+    "ipykernel>=6.29,<8",
+]
+
 TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
     *CTRANSLATE2_REQUIREMENTS,
@@ -95,6 +102,7 @@ setup(
         "ctranslate2": CTRANSLATE2_REQUIREMENTS,
         "cuda": CUDA_REQUIREMENTS,
         "docs": DOCS_REQUIREMENTS,
+        "notebooks": NOTEBOOK_REQUIREMENTS,
         "sentencepiece": SENTENCEPIECE_REQUIREMENTS,
         "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,
