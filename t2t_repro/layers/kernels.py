@@ -259,11 +259,12 @@ def plain_linear_cross_entropy(x, table, labels, label_smoothing: float):
 
 @instead_of(plain_linear_cross_entropy)
 def linear_cross_entropy(x, table, labels, label_smoothing: float):
-    """Returns `plain_linear_cross_entropy`, without ever making the gradient of the logits.
+    """Returns `plain_linear_cross_entropy`, with as few passes over the logits as can be.
 
     With P the softmax, Y the labels as one-hot rows and r the loss's gradient, the logits' gradient
-    is r (P - (confidence - low) Y - low). Y goes into P in place; the last term, the same for all
-    symbols, goes into the products' results, which are smaller by far than P.
+    is r (P - (confidence - low) Y - low). It is never made: all but P goes into the products'
+    results, which are smaller by far. Under less than float32 P - Y would lose its digits there,
+    and Y goes into P.
     """
     confidence, low, entropy = _smoothed_target(label_smoothing, table.shape[0])
 
@@ -271,17 +272,20 @@ def linear_cross_entropy(x, table, labels, label_smoothing: float):
     def of_products(x, table):
         logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
         softmax = ops.softmax(logits, axis=-1)
-        normalizer, of_label = _logsumexp(logits, softmax), _of_label(logits, labels)
+        of_label = _of_label(logits, labels)
+        normalizer = _normalizer(logits, softmax, labels, of_label)
         loss = normalizer - (confidence - low) * of_label - entropy
         if low:
             whole_table = sum_over_rows(ops.cast(table, "float32"))
             loss = loss - low * ops.matmul(ops.cast(x, "float32"), whole_table)
 
         def gradient(*args, upstream=None):
-            rows = (args[0] if upstream is None else upstream)[:, None]
-            of_target = ops.exp(of_label - normalizer) - (confidence - low)
-            difference = ops.cast(_with_label(softmax, labels, of_target), x.dtype)
-            scaled_x = x * ops.cast(rows, x.dtype)
+            rows = ops.cast(args[0] if upstream is None else upstream, x.dtype)[:, None]
+            difference, scaled_x = softmax, x * rows
+            precise = difference.dtype == x.dtype
+            if not precise:
+                of_target = ops.exp(of_label - normalizer) - (confidence - low)
+                difference = ops.cast(_with_label(softmax, labels, of_target), x.dtype)
             of_x = ops.matmul(difference, table)
             # (D, V), then transposed: a fifth quicker than (V, D) at once
             of_table = ops.matmul(ops.transpose(scaled_x), difference)
@@ -289,11 +293,26 @@ def linear_cross_entropy(x, table, labels, label_smoothing: float):
                 # added, not subtracted: TensorFlow adds a vector while it makes the product
                 of_x = of_x + ops.cast(-low * whole_table, x.dtype)
                 of_table = of_table + -low * sum_over_rows(scaled_x)[:, None]
-            return of_x * ops.cast(rows, x.dtype), ops.transpose(of_table)
+            of_table = ops.transpose(of_table)
+            if precise:
+                of_x = of_x - (confidence - low) * ops.take(table, labels, axis=0)
+                at, more = labels[:, None], (low - confidence) * scaled_x
+                of_table = ops.scatter_update(of_table, at, more, reduction="add")
+            return of_x * rows, of_table
 
         return loss, gradient
 
     return of_products(x, table)
+
+
+def _normalizer(logits, softmax, labels, of_label):
+    """Returns `_logsumexp` of logits (M, V), by their labels alone where that is precise."""
+    probability = _of_label(softmax, labels)
+    return ops.cond(
+        ops.all(probability > 1e-30),  # far from an underflow
+        lambda: of_label - ops.log(probability),
+        lambda: _logsumexp(logits, softmax),
+    )
 
 
 def _smoothed_target(label_smoothing: float, vocab_size: int) -> tuple[float, float, float]:
