@@ -14,23 +14,24 @@ from t2t_repro import imports
 
 PACKAGE = "t2t_repro"
 CLASSES = {
-    "layers.attention": (
-        *("Attention", "CrossAttention", "RelativeSelfAttention", "SelfAttention"),
-        "WeightlessAttention",
-    ),
+    "layers.attention": (*("Attention", "CrossAttention", "SelfAttention", "WeightlessAttention"),),
     "layers.attention_score": (
         *("Additive", "AttentionScore", "DotProduct", "Multiplicative", "ScaledDotProduct"),
     ),
-    "layers.blocks": ("TransformerDecoder", "TransformerEncoder"),
+    "layers.blocks": ("DecoderLayer", "EncoderLayer"),
     "layers.blockwise_attention": ("BlockwiseCrossAttention", "BlockwiseSelfAttention"),
     "layers.dropout": ("Dropout",),
-    "layers.embedding": ("SymbolEmbedding", "TargetSpaceEmbedding"),
+    "layers.embedding": (
+        *("SymbolEmbedding", "TargetSpaceEmbedding", "TokenAndPositionEmbedding"),
+    ),
     "layers.feed_forward": ("Dense", "FeedForward"),
     "layers.initialization": ("ByParts",),
     "layers.local_attention": ("LocalSelfAttention",),
+    "layers.multi_head_attention": ("MultiHeadAttention",),
     "layers.position": ("LearnedPositions", "NoPositions", "SinusoidalPositions"),
     "layers.prepostprocess": ("LayerNorm", "PrePostProcess"),
-    "layers.stacks": ("DecoderLayer", "EncoderLayer", "Stack", "Sublayer"),
+    "layers.relative_attention": ("RelativeSelfAttention",),
+    "layers.stacks": ("DecoderSublayers", "EncoderSublayers", "Stack", "Sublayer"),
     "models.transformer": ("Transformer",),
     "training.learning_rate": ("Schedule",),
     "training.optimizers": ("Adafactor", "Adam"),

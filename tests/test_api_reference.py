@@ -24,7 +24,7 @@ def test_it_is_made_without_a_warning(tmp_path):
     for page, name in {
         "t2t_repro": "Transformer",
         "t2t_repro/loaded_run": "LoadedRun.translate",
-        "t2t_repro/layers": "TransformerEncoder",
+        "t2t_repro/layers": "EncoderLayer",
         "t2t_repro/data": "text_dataset",
         "t2t_repro/training/losses": "padded_cross_entropy",
     }.items():

@@ -43,3 +43,21 @@ def test_the_program_runs(tmp_path):
     assert (tmp_path / "served" / "saved_model.pb").is_file()
     assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
     assert re.search(r"^\[.*\]$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_model_of_one_s_own_is_trained_saved_and_loaded_in_another_process(tmp_path):
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    said = []
+    for name in ("classifier.py", "classify.py"):
+        done = subprocess.run(
+            [sys.executable, "-c", script(name)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        said.append(done.stdout)
+    assert said[0].endswith(said[1]) and said[1].startswith("[[")

@@ -9,12 +9,13 @@ import numpy as np
 from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
-from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
+from t2t_repro.layers.attention import CrossAttention
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models.transformer import Transformer
 

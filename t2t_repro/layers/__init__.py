@@ -7,10 +7,23 @@ per head, D model size (hidden_size), F filter size, V vocabulary, K beam, L dec
 import importlib
 
 _WHERE = {
+    "BlockwiseCrossAttention": "blockwise_attention",
+    "BlockwiseSelfAttention": "blockwise_attention",
+    "CrossAttention": "attention",
+    "DecoderLayer": "blocks",
+    "EncoderLayer": "blocks",
     "FeedForward": "feed_forward",
     "LayerNorm": "prepostprocess",
     "LearnedPositions": "position",
+    "LocalSelfAttention": "local_attention",
+    "MultiHeadAttention": "multi_head_attention",
+    "PrePostProcess": "prepostprocess",
+    "RelativeSelfAttention": "relative_attention",
+    "SelfAttention": "attention",
     "SinusoidalPositions": "position",
+    "SymbolEmbedding": "embedding",
+    "TargetSpaceEmbedding": "embedding",
+    "TokenAndPositionEmbedding": "embedding",
     "TransformerDecoder": "blocks",
     "TransformerEncoder": "blocks",
 }

@@ -7,13 +7,15 @@ here. Every attention returns (outputs, weights).
 
 from collections.abc import Sequence
 
+import keras
 from keras import initializers, ops
 
+from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import FusedVariable, fused_kernel
 from t2t_repro.layers.layer import Layer, build_all
-from t2t_repro.layers.mask import EVERYWHERE, Mask
+from t2t_repro.layers.mask import Mask, joined
 
 NO_WEIGHTS = (0,)
 MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
@@ -24,8 +26,8 @@ class Attention(Layer):
 
     Args:
         num_heads: N.
-        key_channels: width of all heads' queries and keys together.
-        value_channels: width of all heads' values together.
+        key_channels: width of all heads' queries and keys together; None: D.
+        value_channels: width of all heads' values together; None: D.
         dropout: rate on the weights.
         dropout_broadcast_dims: axes of (B, N, T, S) along which one draw serves all.
         kernel_initializer: of each of T2T's kernels.
@@ -36,8 +38,8 @@ class Attention(Layer):
     def __init__(
         self,
         num_heads: int,
-        key_channels: int,
-        value_channels: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
         dropout: float = 0.0,
         dropout_broadcast_dims: Sequence[int] = (),
         kernel_initializer="glorot_uniform",
@@ -56,6 +58,21 @@ class Attention(Layer):
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
         )
 
+    def set_widths(self, depth: int) -> None:
+        """Sets the widths that `key_channels` and `value_channels` leave to D.
+
+        Raises:
+            UserError: if the heads cannot share one evenly.
+        """
+        self.key_width = self.key_channels or depth
+        self.value_width = self.value_channels or depth
+        for name, width in (("key", self.key_width), ("value", self.value_width)):
+            if width % self.num_heads:
+                raise UserError(
+                    f"Expected {name}_channels, or the model size in its place, to be a multiple "
+                    f"of num_heads. Received: {width} channels, {self.num_heads} heads."
+                )
+
     def new_kernel(self, name: str, depth: int, *sizes: int):
         """Returns a new (depth, sum of sizes) kernel whose parts are initialised one by one."""
         return fused_kernel(name, self.kernel_initializer, depth, sizes, self.variable_dtype)
@@ -64,7 +81,7 @@ class Attention(Layer):
         """Adds the (value_channels, D) kernel that joins the heads."""
         return self.add_weight(
             name="output_transform",
-            shape=(self.value_channels, depth),
+            shape=(self.value_width, depth),
             initializer=self.kernel_initializer.clone(),
         )
 
@@ -86,7 +103,7 @@ class Attention(Layer):
 
     def build_score(self):
         """Makes the score's variables."""
-        size = self.key_channels // self.num_heads
+        size = self.key_width // self.num_heads
         build_all((self.score,), (None, self.num_heads, None, size))
 
     def softmax(self, logits, mask):
@@ -98,7 +115,7 @@ class Attention(Layer):
     def join_heads(self, x, training=False):
         """(B, N, T, H) -> (B, T, D), through the output kernel."""
         x = ops.transpose(x, (0, 2, 1, 3))
-        x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_channels))
+        x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_width))
         return self.project(x, self.output_transform, training)
 
     def logits(self, queries, keys, distance=None):
@@ -152,8 +169,8 @@ class WeightlessAttention(Attention):
     def __init__(
         self,
         num_heads: int,
-        key_channels: int,
-        value_channels: int,
+        key_channels: int | None = None,
+        value_channels: int | None = None,
         kernel_initializer="glorot_uniform",
         score="scaled_dot_product",
         **kwargs,
@@ -167,13 +184,41 @@ class WeightlessAttention(Attention):
             **kwargs,
         )
 
+    def compute_output_spec(self, x, *args, **kwargs):
+        # Not traced: loops over blocks of a length that is not known yet JAX does not take.
+        return (
+            keras.KerasTensor(x.shape, dtype=self.compute_dtype),
+            keras.KerasTensor(NO_WEIGHTS, dtype="float32"),
+        )
+
 
 class SelfAttention(Attention):
-    """Attention of a sequence to itself."""
+    """Attention of a sequence to itself.
+
+    Args:
+        num_heads: N.
+        key_channels: width of all heads' queries and keys together; None: D.
+        value_channels: width of all heads' values together; None: D.
+        dropout: rate on the weights.
+        dropout_broadcast_dims: axes of (B, N, T, T) along which one draw serves all.
+        kernel_initializer: of each of T2T's kernels.
+        score: "scaled_dot_product", "dot_product", "multiplicative" or "additive".
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import SelfAttention
+    >>> ids = keras.Input((None,), dtype="int32")
+    >>> x = keras.layers.Embedding(100, 16, mask_zero=True)(ids)
+    >>> y, weights = SelfAttention(num_heads=4, dropout=0.1)(x, use_causal_mask=True)
+    >>> y.shape, weights.shape
+    ((None, None, 16), (None, 4, None, None))
+    """
 
     def build(self, input_shape):
         depth = input_shape[-1]
-        sizes = (self.key_channels, self.key_channels, self.value_channels)
+        self.set_widths(depth)
+        sizes = (self.key_width, self.key_width, self.value_width)
         self.query_key_value = self.new_kernel("query_key_value", depth, *sizes)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
@@ -183,15 +228,31 @@ class SelfAttention(Attention):
         queries, keys, values = self.project_apart(x, self.query_key_value, training)
         return self.score.queries(queries), self.score.keys(keys), values
 
-    def call(self, x, attention_mask: Mask = EVERYWHERE, training=False):
-        """Maps (B, T, D) to ((B, T, D), weights (B, N, T, T)).
+    def call(
+        self,
+        x,
+        attention_mask=None,
+        mask=None,
+        use_causal_mask=False,
+        x_mask=None,
+        training=False,
+    ):
+        """Maps (B, T, D) to ((B, T, D), weights float32 (B, N, T, T)).
+
+        A query sees what all masks let it see.
 
         Args:
             x: (B, T, D).
-            attention_mask: who may look at whom.
+            attention_mask: bool (B, T, T) or (B, N, T, T), True where a query may look at a key; or
+                a Mask, which alone counts then.
+            mask: bool (B, T), True at tokens; None: that of Keras, if there is one.
+            use_causal_mask: whether nobody looks ahead.
+            x_mask: `mask`, where Keras gives it beside an attention_mask.
+            training: whether dropout is on.
         """
+        seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
         queries, keys, values = self.heads(x, training)
-        return self.attend_sequence(queries, keys, values, attention_mask, training)
+        return self.attend_sequence(queries, keys, values, seen, training)
 
     def initial_cache(self, batch: int) -> dict:
         """Returns the cache of `step` without room: keys (B, N, 0, H) and values (B, N, 0, H').
@@ -199,7 +260,7 @@ class SelfAttention(Attention):
         "past" is full and stays as it is; "now" is written to. A step copies what it writes to, so
         "now" is kept small: see `make_room`.
         """
-        sizes = {"keys": self.key_channels, "values": self.value_channels}
+        sizes = {"keys": self.key_width, "values": self.value_width}
         empty = {
             name: ops.zeros(
                 (batch, self.num_heads, 0, channels // self.num_heads), dtype=self.compute_dtype
@@ -257,56 +318,29 @@ class SelfAttention(Attention):
         return self.join_heads(mixed), {"past": cache["past"], "now": now}
 
 
-class RelativeSelfAttention(SelfAttention):
-    """Self-attention that knows how far apart two positions are (Shaw et al. 2018).
-
-    As T2T's common_attention.dot_product_attention_relative.
+class CrossAttention(Attention):
+    """Attention of the decoder to the encoder's output, called memory.
 
     Args:
-        max_relative_position: distances beyond it count as it.
-        the others: see Attention; the score is a dot product, scaled or not.
+        num_heads, key_channels, value_channels, dropout, dropout_broadcast_dims,
+            kernel_initializer, score: see SelfAttention.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import CrossAttention
+    >>> x, memory = keras.Input((3, 16)), keras.Input((5, 16))
+    >>> real = keras.Input((5,), dtype="bool")
+    >>> y, weights = CrossAttention(num_heads=4)(x, memory, memory_mask=real)
+    >>> y.shape, weights.shape
+    ((None, 3, 16), (None, 4, 3, 5))
     """
 
-    def __init__(self, max_relative_position: int, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.max_relative_position = max_relative_position
-
-    def build(self, input_shape):
-        super().build(input_shape)
-        for name, channels in (("keys", self.key_channels), ("values", self.value_channels)):
-            table = self.add_weight(
-                name=f"relative_positions_{name}",
-                shape=(2 * self.max_relative_position + 1, channels // self.num_heads),
-                initializer=self.kernel_initializer.clone(),
-            )
-            setattr(self, f"relative_positions_{name}", table)
-
-    def logits(self, queries, keys, distance=None):
-        of_keys = self._at(self.relative_positions_keys, queries, keys, distance)
-        relative = ops.einsum("bnth,tsh->bnts", queries, of_keys)
-        return super().logits(queries, keys) + relative
-
-    def mix(self, weights, values, distance=None):
-        of_values = self._at(self.relative_positions_values, weights, values, distance)
-        return super().mix(weights, values) + ops.einsum("bnts,tsh->bnth", weights, of_values)
-
-    def _at(self, table, queries, keys, distance):
-        """Returns the rows (T, S, H) of a table of relative positions."""
-        if distance is None:
-            source = ops.arange(ops.shape(keys)[2])
-            distance = source[None, :] - ops.arange(ops.shape(queries)[2])[:, None]
-        limit = self.max_relative_position
-        rows = ops.clip(distance, -limit, limit) + limit
-        return ops.cast(ops.take(table, rows, axis=0), keys.dtype)
-
-
-class CrossAttention(Attention):
-    """Attention of the decoder to the encoder's output, called memory."""
-
-    def build(self, input_shape):
-        depth = input_shape[-1]
-        self.query = self.new_kernel("query", depth, self.key_channels)
-        self.key_value = self.new_kernel("key_value", depth, self.key_channels, self.value_channels)
+    def build(self, x_shape, memory_shape=None):
+        depth = x_shape[-1]
+        self.set_widths(depth)
+        self.query = self.new_kernel("query", depth, self.key_width)
+        self.key_value = self.new_kernel("key_value", depth, self.key_width, self.value_width)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 
@@ -315,18 +349,22 @@ class CrossAttention(Attention):
         keys, values = self.project_apart(memory, self.key_value, training)
         return {"keys": self.score.keys(keys), "values": values}
 
-    def call(self, x, memory=None, attention_mask: Mask = EVERYWHERE, training=False):
-        """Maps (B, T, D) to ((B, T, D), weights (B, N, T, S)).
+    def call(self, x, memory, attention_mask=None, memory_mask=None, training=False):
+        """Maps (B, T, D) to ((B, T, D), weights float32 (B, N, T, S)).
 
         Args:
             x: (B, T, D).
             memory: (B, S, D).
-            attention_mask: who may look at whom.
+            attention_mask: bool (B, T, S) or (B, N, T, S), True where a query may look at a key; or
+                a Mask, which alone counts then.
+            memory_mask: bool (B, S), True at tokens; None: that of Keras, if there is one.
+            training: whether dropout is on.
         """
+        seen = joined(attention_mask, memory_mask)
         queries = self.score.queries(self.split_heads(self.project(x, self.query, training)))
         heads = self.memory_heads(memory, training)
         keys, values = heads["keys"], heads["values"]
-        return self.attend_sequence(queries, keys, values, attention_mask, training)
+        return self.attend_sequence(queries, keys, values, seen, training)
 
     def step(self, x, heads, mask):
         """Decodes one position of every beam against memory heads that the beams share.

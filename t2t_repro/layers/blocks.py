@@ -1,28 +1,17 @@
 """The paper's layers for a model of one's own: plain arguments, boolean and implicit masks."""
 
-from keras import ops
+from keras import initializers
 
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer import Layer
-from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, CausalMask, Mask, of_padding
+from t2t_repro.layers.mask import joined
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.layers.stacks import DecoderLayer, EncoderLayer, Sublayer
+from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 
 
 class _Block(Layer):
-    """What the two blocks share.
-
-    Args:
-        num_heads: N.
-        filter_size: F, the inner width of the feed-forward sublayer.
-        preprocess: what happens to each sublayer's inputs, letters of "adn" or "none".
-        postprocess: what happens to its outputs. Pre-norm is "n" and "da", post-norm, as the paper
-            has it, "none" and "dan".
-        dropout: rate of "d".
-        attention_dropout: rate on the weights.
-        relu_dropout: rate inside the feed-forward sublayer.
-    """
+    """What the two layers share; its arguments are described at EncoderLayer."""
 
     def __init__(
         self,
@@ -33,6 +22,8 @@ class _Block(Layer):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         relu_dropout: float = 0.0,
+        norm_epsilon: float = 1e-6,
+        kernel_initializer="glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -43,21 +34,26 @@ class _Block(Layer):
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.relu_dropout = relu_dropout
+        self.norm_epsilon = norm_epsilon
+        self.kernel_initializer = initializers.get(kernel_initializer)
 
     def sublayer(self, layer: Layer, name: str) -> Sublayer:
         """Returns the layer with what happens before and after it."""
-        policy = self.dtype_policy
-        before = PrePostProcess(self.preprocess, name="layer_prepostprocess", dtype=policy)
-        after = PrePostProcess(
-            self.postprocess, dropout=self.dropout, name="layer_postprocess", dtype=policy
-        )
-        return Sublayer(layer, before, after, name=name, dtype=policy)
+        shared = {
+            "norm_epsilon": self.norm_epsilon,
+            "dropout": self.dropout,
+            "dtype": self.dtype_policy,
+        }
+        before = PrePostProcess(self.preprocess, name="layer_prepostprocess", **shared)
+        after = PrePostProcess(self.postprocess, name="layer_postprocess", **shared)
+        return Sublayer(layer, before, after, name=name, dtype=self.dtype_policy)
 
     def attention(self, kind: type, depth: int, name: str) -> Sublayer:
         """Returns attention of all heads to vectors of this size."""
         layer = kind(
             *(self.num_heads, depth, depth),
             dropout=self.attention_dropout,
+            kernel_initializer=self.kernel_initializer.clone(),
             name="multihead_attention",
             dtype=self.dtype_policy,
         )
@@ -65,28 +61,41 @@ class _Block(Layer):
 
     def ffn(self) -> Sublayer:
         """Returns the feed-forward sublayer."""
-        policy = self.dtype_policy
-        layer = FeedForward(self.filter_size, self.relu_dropout, name="feed_forward", dtype=policy)
+        layer = FeedForward(
+            self.filter_size,
+            self.relu_dropout,
+            kernel_initializer=self.kernel_initializer.clone(),
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
         return self.sublayer(layer, "ffn")
 
 
-class TransformerEncoder(_Block):
+class EncoderLayer(_Block):
     """One layer of the encoder: self-attention, then feed-forward (paper, section 3.1).
 
-    It has the variables of the model's `EncoderLayer`, and computes the same.
+    It has the variables of a layer of the Transformer's, and computes the same. With
+    `use_causal_mask` it is a layer of a language model. `TransformerEncoder` is another name of it.
 
     Args:
-        num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout:
-            see `_Block`.
+        num_heads: N.
+        filter_size: F, the inner width of the feed-forward sublayer.
+        preprocess: what happens to each sublayer's inputs, letters of "dn" or "none".
+        postprocess: what happens to its outputs, letters of "adn" or "none". Pre-norm is "n" and
+            "da", post-norm, as the paper has it, "none" and "dan".
+        dropout: rate of "d".
+        attention_dropout: rate on the weights.
+        relu_dropout: rate inside the feed-forward sublayer.
+        norm_epsilon: what "n" adds to the variance.
+        kernel_initializer: of each kernel.
 
     Example:
 
     >>> import keras
-    >>> from t2t_repro.layers import TransformerEncoder
+    >>> from t2t_repro.layers import EncoderLayer
     >>> ids = keras.Input((None,), dtype="int32")
     >>> x = keras.layers.Embedding(100, 16, mask_zero=True)(ids)
-    >>> for _ in range(2):
-    ...     x = TransformerEncoder(num_heads=4, filter_size=32, dropout=0.1)(x)
+    >>> x = EncoderLayer(num_heads=4, filter_size=32, dropout=0.1)(x)
     >>> x = keras.layers.GlobalAveragePooling1D()(x)
     >>> keras.Model(ids, keras.layers.Dense(3)(x)).output_shape
     (None, 3)
@@ -94,41 +103,59 @@ class TransformerEncoder(_Block):
 
     def build(self, input_shape):
         own = self.attention(SelfAttention, input_shape[-1], "self_attention")
-        self.layer = EncoderLayer(own, self.ffn(), name="layer", dtype=self.dtype_policy)
+        self.layer = EncoderSublayers(own, self.ffn(), name="layer", dtype=self.dtype_policy)
         self.layer.build(input_shape)
 
-    def call(self, x, mask=None, use_causal_mask=False, training=False):
+    def call(
+        self,
+        x,
+        mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        x_mask=None,
+        training=False,
+    ):
         """Maps (B, S, D) to (B, S, D).
 
         Args:
             x: (B, S, D).
             mask: bool (B, S), True at tokens: nobody looks at the others. None: that of Keras, such
                 as mask_zero makes it, if there is one.
+            attention_mask: bool (B, S, S) or (B, N, S, S), True where a position may look.
             use_causal_mask: whether nobody looks ahead.
+            x_mask: `mask`, where Keras gives it beside an attention_mask.
             training: whether dropout is on.
         """
-        seen: Mask = CAUSAL if use_causal_mask else EVERYWHERE
-        if mask is not None:
-            seen = type(seen)(keys=ops.cast(mask, "int32"))
+        seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
         return self.layer(x, attention_mask=seen, training=training)[0]
 
+    def attention_weights(self, x, mask=None, attention_mask=None, use_causal_mask=False) -> dict:
+        """Returns {"self_attention": float32 (B, N, S, S)} of a layer that has its variables.
 
-class TransformerDecoder(_Block):
+        Args:
+            x, mask, attention_mask, use_causal_mask: as `call`'s.
+        """
+        seen = joined(attention_mask, mask, use_causal_mask)
+        return self.layer(x, attention_mask=seen)[1]
+
+
+class DecoderLayer(_Block):
     """One layer of the decoder: it looks back at itself, then at the encoder's output.
 
-    It has the variables of the model's `DecoderLayer`, and computes the same.
+    It has the variables of a layer of the Transformer's, and computes the same.
+    `TransformerDecoder` is another name of it.
 
     Args:
-        num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout:
-            see `_Block`.
+        num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout,
+            norm_epsilon, kernel_initializer: see EncoderLayer.
 
     Example:
 
     >>> import keras
-    >>> from t2t_repro.layers import TransformerDecoder
+    >>> from t2t_repro.layers import DecoderLayer
     >>> memory, x = keras.Input((7, 16)), keras.Input((5, 16))
     >>> post_norm = {"preprocess": "none", "postprocess": "dan"}
-    >>> TransformerDecoder(num_heads=4, filter_size=32, **post_norm)(x, memory).shape
+    >>> DecoderLayer(num_heads=4, filter_size=32, **post_norm)(x, memory).shape
     (None, 5, 16)
     """
 
@@ -139,20 +166,59 @@ class TransformerDecoder(_Block):
             self.attention(CrossAttention, depth, "encdec_attention"),
             self.ffn(),
         )
-        self.layer = DecoderLayer(*sublayers, name="layer", dtype=self.dtype_policy)
+        self.layer = DecoderSublayers(*sublayers, name="layer", dtype=self.dtype_policy)
         self.layer.build(x_shape)
 
-    def call(self, x, memory, x_mask=None, memory_mask=None, training=False):
+    def call(
+        self,
+        x,
+        memory,
+        x_mask=None,
+        memory_mask=None,
+        attention_mask=None,
+        use_causal_mask=True,
+        training=False,
+    ):
         """Maps (B, T, D) to (B, T, D).
 
         Args:
-            x: (B, T, D); each position sees itself and those before it.
+            x: (B, T, D).
             memory: (B, S, D), the encoder's output.
             x_mask: bool (B, T), True at tokens; None: that of Keras, if there is one.
             memory_mask: bool (B, S), likewise.
+            attention_mask: bool (B, T, T) or (B, N, T, T), True where a position may look at one of
+                its own sequence.
+            use_causal_mask: whether nobody looks ahead.
             training: whether dropout is on.
         """
-        own = CAUSAL if x_mask is None else CausalMask(keys=ops.cast(x_mask, "int32"))
-        other = EVERYWHERE if memory_mask is None else of_padding(memory_mask)
-        masks = {"attention_mask": own, "memory_mask": other}
+        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
         return self.layer(x, memory=memory, **masks, training=training)[0]
+
+    def attention_weights(
+        self,
+        x,
+        memory,
+        x_mask=None,
+        memory_mask=None,
+        attention_mask=None,
+        use_causal_mask=True,
+    ) -> dict:
+        """Returns the weights of a layer that has its variables.
+
+        Args:
+            x, memory, x_mask, memory_mask, attention_mask, use_causal_mask: as `call`'s.
+
+        Returns:
+            {"self_attention": float32 (B, N, T, T), "encdec_attention": float32 (B, N, T, S)}.
+        """
+        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
+        return self.layer(x, memory=memory, **masks)[1]
+
+    def _masks(self, x_mask, memory_mask, attention_mask, causal) -> dict:
+        own, other = joined(attention_mask, x_mask, causal), joined(padding=memory_mask)
+        return {"attention_mask": own, "memory_mask": other}
+
+
+# KerasHub's names.
+TransformerEncoder = EncoderLayer
+TransformerDecoder = DecoderLayer

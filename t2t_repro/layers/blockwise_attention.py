@@ -243,8 +243,36 @@ class _InBlocks(WeightlessAttention):
 
 
 class BlockwiseSelfAttention(_InBlocks, SelfAttention):
-    """Self-attention in blocks of keys."""
+    """Self-attention in blocks of keys: what SelfAttention computes, in little memory.
+
+    Args:
+        chunk_size: how many keys go together (hparam attention_chunk_size).
+        num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import BlockwiseSelfAttention
+    >>> layer = BlockwiseSelfAttention(chunk_size=4, num_heads=2)
+    >>> y, no_weights = layer(keras.Input((11, 8)), use_causal_mask=True)
+    >>> y.shape
+    (None, 11, 8)
+    """
 
 
 class BlockwiseCrossAttention(_InBlocks, CrossAttention):
-    """Attention to the encoder's output in blocks of keys."""
+    """Attention to the encoder's output in blocks of keys, as CrossAttention computes it.
+
+    Args:
+        chunk_size, num_heads, key_channels, value_channels, kernel_initializer, score: see
+            BlockwiseSelfAttention.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import BlockwiseCrossAttention
+    >>> layer = BlockwiseCrossAttention(chunk_size=4, num_heads=2)
+    >>> y, no_weights = layer(keras.Input((5, 8)), keras.Input((11, 8)))
+    >>> y.shape
+    (None, 5, 8)
+    """

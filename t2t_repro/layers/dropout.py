@@ -11,6 +11,9 @@ from t2t_repro.layers import kernels
 class Dropout(keras.layers.Dropout):
     """Keras's Dropout, drawn by `kernels.dropout`."""
 
+    def build(self, input_shape):
+        """Has nothing to make. Keras's own is never called, so that `summary` shows no shape."""
+
     def call(self, inputs, training=False):
         """Returns `inputs`, in training with `rate` of them 0 and the others scaled up."""
         if not training or not self.rate:

@@ -1,10 +1,14 @@
 """The table of symbol vectors: embedding at the bottom of the model, logits at its top."""
 
+import keras
 from keras import initializers, ops
 
+from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
+from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import FusedVariable
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.position import positions
 
 
 class SymbolEmbedding(Layer):
@@ -15,16 +19,34 @@ class SymbolEmbedding(Layer):
         hidden_size: D.
         num_shards: into how many variables T2T splits the table.
         scale: multiplies the looked-up vectors; sqrt(D) in the paper (section 3.4).
+        mask_zero: whether the outputs have a Keras mask, True where the id is not 0.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import SymbolEmbedding
+    >>> embedding = SymbolEmbedding(vocab_size=100, hidden_size=16, mask_zero=True)
+    >>> ids = keras.Input((None,), dtype="int32")
+    >>> x = embedding(ids)
+    >>> x.shape, embedding(x, reverse=True).shape
+    ((None, None, 16), (None, None, 100))
     """
 
     def __init__(
-        self, vocab_size: int, hidden_size: int, num_shards: int = 1, scale: float = 1.0, **kwargs
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        num_shards: int = 1,
+        scale: float = 1.0,
+        mask_zero: bool = False,
+        **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(**kwargs, autocast=False)  # a half-precision float is no id
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_shards = num_shards
         self.scale = scale
+        self.mask_zero = mask_zero
 
     def build(self, input_shape=None):
         small, larger = divmod(self.vocab_size, self.num_shards)
@@ -37,10 +59,28 @@ class SymbolEmbedding(Layer):
             sizes=[small + (i < larger) for i in range(self.num_shards)],
         )
 
-    def call(self, ids):
-        """Maps int32 (B, T) to (B, T, D); id 0 (padding) becomes the zero vector."""
+    def call(self, ids, reverse=False):
+        """Maps int32 (B, T) to (B, T, D); id 0 (padding) becomes the zero vector.
+
+        Args:
+            ids: int32 (B, T).
+            reverse: whether `ids` are vectors (..., D) instead, of which `logits` are returned, as
+                Keras's ReversibleEmbedding has it.
+        """
+        if reverse:
+            return self.logits(ids)
+        ids = ops.cast(ids, "int32")
         x = ops.take(ops.cast(self.embeddings, self.compute_dtype), ids, axis=0)
         return x * ops.cast(ops.where(ids == 0, 0.0, self.scale), x.dtype)[..., None]
+
+    def compute_mask(self, ids, previous_mask=None):
+        """Returns bool (B, T), True where the id is not 0; where vectors come in, their mask."""
+        if not self.mask_zero or len(ids.shape) != 2:
+            return previous_mask
+        return ops.not_equal(ids, 0)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self.hidden_size)
 
     def transposed(self):
         """Returns the table as (D, V)."""
@@ -51,7 +91,15 @@ class SymbolEmbedding(Layer):
 
         transposed: what `transposed` returned. Whoever has many small products with one table
             spares them a third of their time on CPUs.
+
+        Raises:
+            UserError: in a functional model, which would hold the table as a constant.
         """
+        if isinstance(x, keras.KerasTensor):
+            raise UserError(
+                "Expected a tensor. Received: a KerasTensor, in whose model the table would be a "
+                "constant. Call the layer: embedding(x, reverse=True)."
+            )
         x = ops.cast(x, self.compute_dtype)
         flat = ops.reshape(x, (-1, self.hidden_size))
         # (B * T, D) x (D, V) -> (B * T, V)
@@ -66,6 +114,86 @@ class SymbolEmbedding(Layer):
         return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight)
 
 
+class TokenAndPositionEmbedding(Layer):
+    """The bottom of the model: vectors of ids times sqrt(D), plus positions, then dropout.
+
+    As in the paper, sections 3.4, 3.5 and 5.4.
+
+    Args:
+        vocab_size: V.
+        hidden_size: D.
+        pos: "timing" (sinusoids), "emb" (learned) or "none".
+        max_length: how many positions "emb" learns; "timing" knows them all.
+        dropout: rate on the sums.
+        mask_zero: whether the outputs have a Keras mask, True where the id is not 0.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import EncoderLayer, TokenAndPositionEmbedding
+    >>> embedding = TokenAndPositionEmbedding(vocab_size=100, hidden_size=16, mask_zero=True)
+    >>> ids = keras.Input((None,), dtype="int32")
+    >>> x = EncoderLayer(num_heads=4, filter_size=32)(embedding(ids), use_causal_mask=True)
+    >>> keras.Model(ids, embedding(x, reverse=True)).output_shape
+    (None, None, 100)
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        pos: str = "timing",
+        max_length: int = 256,
+        dropout: float = 0.0,
+        mask_zero: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs, autocast=False)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.pos = pos
+        self.max_length = max_length
+        self.dropout = dropout
+        self.mask_zero = mask_zero
+        policy = self.dtype_policy
+        self.token_embedding = SymbolEmbedding(
+            *(vocab_size, hidden_size),
+            scale=hidden_size**0.5,
+            mask_zero=mask_zero,
+            dtype=policy,
+            name="token_embedding",
+        )
+        initializer = initializers.GlorotUniform()
+        self.position_embedding = positions(
+            pos, max_length, initializer, dtype=policy, name="position_embedding"
+        )
+        self.drop = Dropout(dropout, dtype=policy, name="dropout")
+
+    def build(self, input_shape=None):
+        build_all([self.token_embedding], (None, None))
+        build_all([self.position_embedding, self.drop], (None, None, self.hidden_size))
+
+    def call(self, ids, reverse=False, training=False):
+        """Maps int32 (B, T) to (B, T, D).
+
+        Args:
+            ids: int32 (B, T).
+            reverse: whether `ids` are vectors (..., D) instead, of which come logits, float32
+                (..., V).
+            training: whether dropout is on.
+        """
+        if reverse:
+            return self.token_embedding(ids, reverse=True)
+        return self.drop(self.position_embedding(self.token_embedding(ids)), training=training)
+
+    def compute_mask(self, ids, previous_mask=None):
+        """Returns bool (B, T), True where the id is not 0; where vectors come in, their mask."""
+        return self.token_embedding.compute_mask(ids, previous_mask)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self.hidden_size)
+
+
 class TargetSpaceEmbedding(Layer):
     """Adds to every input position the vector of the kind of target asked for.
 
@@ -74,6 +202,13 @@ class TargetSpaceEmbedding(Layer):
     Args:
         target_space_id: which kind (problem.SpaceID).
         embeddings_initializer: of the (32, D) table.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import TargetSpaceEmbedding
+    >>> TargetSpaceEmbedding(target_space_id=4)(keras.Input((5, 8))).shape
+    (None, 5, 8)
     """
 
     NUM_SPACES = 32

@@ -30,6 +30,14 @@ class FeedForward(Layer):
         dropout: rate after the relu (hparam relu_dropout).
         dropout_broadcast_dims: axes of (B, T, F) along which one draw serves all.
         kernel_initializer: of both kernels; biases begin at 0.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import FeedForward
+    >>> layer = FeedForward(filter_size=32, dropout=0.1)
+    >>> layer(keras.Input((None, 8))).shape, layer.count_params()
+    ((None, None, 8), 552)
     """
 
     def __init__(

@@ -40,7 +40,8 @@ class Layer(Replacing, keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
     A constructor with *args takes those of the class that it derives from, too. Keras finds every
-    class by its name as one of this package. A Keras mask of the first argument goes on.
+    class by its name as one of this package. A Keras mask of the first argument goes on to the
+    outputs.
     """
 
     def __init__(self, **kwargs):
@@ -50,6 +51,17 @@ class Layer(Replacing, keras.layers.Layer):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         keras.saving.register_keras_serializable("t2t_repro")(cls)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # As a Keras layer that has no compute_output_shape: its outputs may be of several dtypes.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def compute_output_shape(self, *shapes, **named):
+        """Returns the shape of the outputs, by default that of the first inputs.
+
+        Attention's weights, where a layer returns them too, are left out.
+        """
+        return (*shapes, *named.values())[0]
 
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _arguments(type(self))}

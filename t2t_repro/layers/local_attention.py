@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
 from t2t_repro.layers.mask import Mask
 
@@ -20,7 +21,16 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
     Args:
         block_length: of a block; T2T's Transformer always takes 128.
         masked: nobody looks ahead.
-        the others: see WeightlessAttention.
+        num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import LocalSelfAttention
+    >>> layer = LocalSelfAttention(block_length=4, masked=True, num_heads=2)
+    >>> y, no_weights = layer(keras.Input((11, 8)))
+    >>> y.shape
+    (None, 11, 8)
     """
 
     def __init__(self, block_length: int, masked: bool, *args, **kwargs):
@@ -29,7 +39,16 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
         self.masked = masked
 
     def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
-        """Returns ((B, T, D), no weights)."""
+        """Returns ((B, T, D), no weights).
+
+        Raises:
+            UserError: if the mask is one of pairs.
+        """
+        if mask.pairs is not None:
+            raise UserError(
+                "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
+                "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
+            )
         # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
         batch = ops.shape(keys if mask.keys is None else mask.keys)[0]
         length = ops.shape(keys)[2]

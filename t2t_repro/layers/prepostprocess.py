@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from t2t_repro import hparam_rules
+from t2t_repro.errors import UserError, unknown
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.layer import Layer, build_all
@@ -17,6 +19,16 @@ class LayerNorm(Layer):
     """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
 
     As T2T's layers/common_layers.py, layer_norm: variables `scale` and `bias`, both (D,).
+
+    Args:
+        epsilon: added to the variance.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from t2t_repro.layers import LayerNorm
+    >>> print(np.round(LayerNorm()(np.array([[1.0, 2.0, 3.0]])), 2))
+    [[-1.22  0.    1.22]]
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs):
@@ -47,6 +59,15 @@ class PrePostProcess(Layer):
         norm_epsilon: added to the variance.
         dropout: rate of "d".
         dropout_broadcast_dims: axes of (B, T, D) along which one draw serves all.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import FeedForward, PrePostProcess
+    >>> x = keras.Input((None, 8))
+    >>> y = FeedForward(filter_size=32)(PrePostProcess("n")(x))
+    >>> PrePostProcess("da", dropout=0.1)(y, previous=x).shape
+    (None, None, 8)
     """
 
     def __init__(
@@ -59,6 +80,9 @@ class PrePostProcess(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if norm_type not in NORMS:
+            raise unknown("norm_type", norm_type, NORMS)
+        hparam_rules.sequence("sequence", sequence)
         self.sequence = sequence
         self.norm_type = norm_type
         self.norm_epsilon = norm_epsilon
@@ -82,11 +106,25 @@ class PrePostProcess(Layer):
             for i in range(self.steps.count("d"))
         ]
 
-    def build(self, input_shape):
-        build_all(self.norms, input_shape)
+    def build(self, x_shape, previous_shape=None):
+        build_all(self.norms, x_shape)
 
     def call(self, x, previous=None, training=False):
-        """Returns `x` after every step; `previous` (B, T, D) is the residual that "a" adds."""
+        """Returns `x` after every step.
+
+        Args:
+            x: (B, T, D).
+            previous: (B, T, D), the residual that "a" adds.
+            training: whether dropout is on.
+
+        Raises:
+            UserError: if "a" has nothing to add.
+        """
+        if "a" in self.steps and previous is None:
+            raise UserError(
+                f"Expected `previous`, which the a of {self.sequence!r} adds. Received: none. "
+                "Before a sublayer take a sequence without a."
+            )
         norms, drops = iter(self.norms), iter(self.drops)
         for step in self.steps:
             if step == "a":

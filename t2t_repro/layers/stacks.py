@@ -47,8 +47,8 @@ class Sublayer(Layer):
         return self.postprocess(y, previous=x), cache
 
 
-class EncoderLayer(Layer):
-    """Self-attention, then feed-forward."""
+class EncoderSublayers(Layer):
+    """One layer of the encoder: self-attention, then feed-forward."""
 
     def __init__(self, self_attention: Sublayer, ffn: Sublayer, **kwargs):
         super().__init__(**kwargs)
@@ -65,8 +65,8 @@ class EncoderLayer(Layer):
         return x, {"self_attention": weights}
 
 
-class DecoderLayer(Layer):
-    """Self-attention, attention to the encoder's output, then feed-forward."""
+class DecoderSublayers(Layer):
+    """One layer of the decoder: self-attention, attention to memory, then feed-forward."""
 
     def __init__(
         self, self_attention: Sublayer, encdec_attention: Sublayer, ffn: Sublayer, **kwargs
@@ -117,7 +117,7 @@ class Stack(Layer):
     too. Under post-norm its sequence is "none" and it does nothing.
 
     Args:
-        layers: EncoderLayers or DecoderLayers.
+        layers: EncoderSublayers or DecoderSublayers.
         preprocess: applied to the last output.
         layerdrop: the probability with which a training step leaves out a layer, each drawn by
             itself; its input is then its output, and nothing is scaled. LayerDrop (Fan et al. 2019,

@@ -4,7 +4,7 @@ import keras
 
 from t2t_repro.config import HParams
 from t2t_repro.layers import attention_score
-from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.attention_score import AttentionScore
 from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
@@ -17,7 +17,8 @@ from t2t_repro.layers.initialization import kernel_initializer
 from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.layers.stacks import DecoderLayer, EncoderLayer, Sublayer
+from t2t_repro.layers.relative_attention import RelativeSelfAttention
+from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 
 
 class Parts:
@@ -141,12 +142,12 @@ class Parts:
         arguments: dict = {"name": "feed_forward", "dtype": self.dtype}
         return self.sublayer(FeedForward(hp.filter_size, *dropout, initializer, **arguments), "ffn")
 
-    def encoder_layer(self, number: int) -> EncoderLayer:
+    def encoder_layer(self, number: int) -> EncoderSublayers:
         own = self.self_attention(in_decoder=False)
-        return EncoderLayer(own, self.ffn(), name=f"layer_{number}", dtype=self.dtype)
+        return EncoderSublayers(own, self.ffn(), name=f"layer_{number}", dtype=self.dtype)
 
-    def decoder_layer(self, number: int) -> DecoderLayer:
+    def decoder_layer(self, number: int) -> DecoderSublayers:
         own = self.self_attention(in_decoder=True)
         kinds = CrossAttention, BlockwiseCrossAttention
         cross = self.whole_attention(*kinds, "encdec_attention")
-        return DecoderLayer(own, cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype)
+        return DecoderSublayers(own, cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype)

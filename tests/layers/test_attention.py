@@ -5,10 +5,10 @@ import pytest
 
 from t2t_repro.layers.attention import (
     CrossAttention,
-    RelativeSelfAttention,
     SelfAttention,
 )
 from t2t_repro.layers.mask import CAUSAL, Mask, of_padding
+from t2t_repro.layers.relative_attention import RelativeSelfAttention
 
 B, T, S, D, N = 2, 5, 7, 12, 3
 

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from t2t_repro.layers import attention_score
-from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
+from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
@@ -19,7 +19,8 @@ from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
-from t2t_repro.layers.stacks import DecoderLayer, EncoderLayer, Stack, Sublayer
+from t2t_repro.layers.relative_attention import RelativeSelfAttention
+from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Stack, Sublayer
 
 B, T, S, D, N, F = 2, 5, 7, 12, 3, 20
 
@@ -28,12 +29,12 @@ def sublayer(layer) -> Sublayer:
     return Sublayer(layer, PrePostProcess("n"), PrePostProcess("da", dropout=0.1))
 
 
-def encoder_layer() -> EncoderLayer:
-    return EncoderLayer(sublayer(SelfAttention(N, D, D)), sublayer(FeedForward(F)))
+def encoder_layer() -> EncoderSublayers:
+    return EncoderSublayers(sublayer(SelfAttention(N, D, D)), sublayer(FeedForward(F)))
 
 
-def decoder_layer() -> DecoderLayer:
-    return DecoderLayer(
+def decoder_layer() -> DecoderSublayers:
+    return DecoderSublayers(
         sublayer(SelfAttention(N, D, D)),
         sublayer(CrossAttention(N, D, D)),
         sublayer(FeedForward(F)),

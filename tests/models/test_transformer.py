@@ -179,3 +179,11 @@ def test_a_batch_of_padding_has_no_loss():
     model = Transformer.from_hparams(TINY, inputs_vocab_size=31, targets_vocab_size=31)
     padding = {name: np.zeros_like(ids) for name, ids in BATCH.items()}
     assert float(model.train_loss(padding)) == 0
+
+
+def test_the_summary_knows_every_shape():
+    lines: list[str] = []
+    model = tiny(shared_embedding_and_softmax_weights=False)
+    model.summary(print_fn=lines.append, expand_nested=True)
+    summary = "".join(lines)
+    assert "?" not in summary and summary.count("(None, None, 12)") == 12 + 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro.layers.attention import RelativeSelfAttention
+from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments import extrapolation as experiment
 from t2t_repro.studies.experiments.extrapolation import LEARNED, RELATIVE, SINUSOIDAL, Row
