@@ -52,7 +52,6 @@ def create(
     log = log or RequestLog()
     service = _Service(models, limits, batching, log.texts)
     description = openapi.describe(models, limits)
-    docs = openapi.page(description)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
     async def show_page(request: Request) -> Response:
@@ -62,7 +61,7 @@ def create(
         return JSONResponse(description)
 
     async def show_docs(request: Request) -> Response:
-        return HTMLResponse(docs)
+        return HTMLResponse(openapi.page(description, str(request.base_url).rstrip("/")))
 
     async def fail(request: Request, error: Exception) -> Response:
         return error_answer(500, "The server failed; its log says why.")
@@ -99,9 +98,8 @@ def create(
         lifespan=lifespan,
     )
     paths = frozenset(route.path for route in routes)
-    policy = page_policy(
-        page + docs, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'"
-    )
+    pages = page + openapi.page(description, "")
+    policy = page_policy(pages, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
     app.add_middleware(SmallHeads, most=limits.max_head_bytes)
     app.add_middleware(Observed, metrics=service.metrics, log=log, paths=paths, policy=policy)
     return app

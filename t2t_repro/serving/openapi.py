@@ -57,7 +57,7 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
         "/translate": _post(
             f"Translates texts, each line of them sentence by sentence; {limits.max_sentences} "
             'sentences at most. With "q" the body is one of LibreTranslate\'s, JSON or a form.',
-            {"anyOf": [_object(translate, "inputs"), _libre(most)]},
+            {"anyOf": [_object(translate, "inputs"), _libre()]},
             {
                 "anyOf": [
                     _object(
@@ -104,11 +104,16 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
     }
 
 
-def page(description: _Object) -> str:
-    """Returns a description as HTML: a section for each path, with a call by curl."""
+def page(description: _Object, address: str) -> str:
+    """Returns a description as HTML: a section for each path, with a call by curl.
+
+    Args:
+        description: as `describe` returns it.
+        address: of the server, without a slash at its end.
+    """
     info = description["info"]
     sections = [
-        _section(path, method.upper(), operation)
+        _section(path, method.upper(), operation, address)
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     ]
@@ -124,10 +129,9 @@ def page(description: _Object) -> str:
     )
 
 
-def _section(path: str, method: str, operation: _Object) -> str:
+def _section(path: str, method: str, operation: _Object, address: str) -> str:
     """Returns the HTML of one operation."""
-    url = f"http://127.0.0.1:8000{path}"
-    call, rows = f"curl {url}", ""
+    call, rows = f"curl {address}{path}", ""
     if "requestBody" in operation:
         content = operation["requestBody"]["content"]["application/json"]
         call += f" -d '{json.dumps(content['example'])}'"
@@ -154,7 +158,7 @@ def _said(schema: _Object) -> str:
     return said + (f"; default {json.dumps(schema['default'])}" if "default" in schema else "")
 
 
-def _libre(beams: int) -> _Object:
+def _libre() -> _Object:
     """Returns the schema of LibreTranslate's /translate."""
     fields = {
         "q": _TEXTS,

@@ -73,5 +73,9 @@ def test_the_page_says_it_and_loads_nothing(client):
     assert '<a href="docs">' in client.get("/").text
     assert not re.search(r"<script|src=|url\(", page)
     assert set(re.findall(r'href="([^"]*)"', page)) == {"data:,", "openapi.json", "./"}
+    assert "<pre>curl http://testserver/languages</pre>" in page
+    odd = client.get("/docs", headers={"Host": "a.b:81"}).text
+    assert "<pre>curl http://a.b:81/languages</pre>" in odd
+    assert "<b>" not in client.get("/docs", headers={"Host": "<b>"}).text
     assert "n_best</code></td><td>integer, 1 to 3; default 1</td>" in page
     assert answer.headers["content-security-policy"].count("'sha256-") == 3
