@@ -6,6 +6,7 @@ passed on too.
 """
 
 import contextlib
+import logging
 import os
 import pathlib
 import re
@@ -31,7 +32,10 @@ _NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where 
 def tensorflow() -> None:
     """Lets TensorFlow be loaded in silence, unless the user's environment asks for its words."""
     level = os.environ.setdefault(VARIABLE, "2")
-    if level in ("2", "3") and "tensorflow" not in sys.modules:
+    if level not in ("2", "3"):
+        return
+    logging.getLogger("tensorflow").addFilter(_is_of_use)
+    if "tensorflow" not in sys.modules:
         imports.around("tensorflow", _quietly)
 
 
@@ -63,6 +67,12 @@ def is_noise(line: bytes) -> bool:
     """Whether a line of TensorFlow's says only what it is."""
     gpus = any(_DEV.glob("nvidia[0-9]*"))
     return bool(_NOISE.match(line) or (not gpus and _NO_GPU.match(line)))
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Whether a line of TensorFlow's log is not the advice against compiling for each shape, which
+    the programs do on purpose."""
+    return "triggered tf.function retracing" not in record.getMessage()
 
 
 def _pass_on(reader: int, writer: int, stderr: int) -> None:

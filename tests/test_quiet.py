@@ -1,5 +1,6 @@
 """What TensorFlow says of itself as it is loaded does not reach the terminal; all else does."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -33,6 +34,18 @@ def test_noise(line):
 @pytest.mark.parametrize("line", KEPT)
 def test_what_is_passed_on(line):
     assert not quiet.is_noise(line)
+
+
+@pytest.mark.parametrize("level, kept", [("2", False), ("0", True)])
+def test_advice_against_compiling_for_each_shape_is_for_who_asks(monkeypatch, level, kept):
+    monkeypatch.setenv(quiet.VARIABLE, level)
+    log = logging.getLogger("tensorflow")
+    monkeypatch.setattr(log, "filters", [])
+    quiet.tensorflow()
+    advice = "5 out of the last 5 calls to %s triggered tf.function retracing. Tracing is"
+    for text, passes in ((advice, kept), ("Gradients do not exist for %s", True)):
+        record = log.makeRecord("tensorflow", logging.WARNING, "f", 1, text, ("x",), None)
+        assert bool(log.filter(record)) == passes
 
 
 def test_cuda_that_is_not_there_is_an_error_only_beside_a_gpu(monkeypatch, tmp_path):
