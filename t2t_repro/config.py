@@ -56,6 +56,7 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
+_NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
     "adam": "optimizer_adam_",
@@ -149,9 +150,9 @@ class HParams:
     layer_preprocess_sequence: Annotated[
         str, hparam_rules.sequence, hparam_rules.without_residual
     ] = "none"
-    # after it: a add residual, d dropout, n normalize
+    # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
     layer_postprocess_sequence: Annotated[str, hparam_rules.sequence] = "dan"
-    norm_type: Annotated[str, one_of("layer", "none"), _NORM] = "layer"  # what "n" does
+    norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"  # what "n" does
     norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
     # positions: sinusoids, learned or none
     pos: Annotated[str | None, one_of("timing", "emb", "none", None)] = "timing"
@@ -271,6 +272,12 @@ class HParams:
                     f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
                     f"divisible by num_heads. Received: {width} and num_heads={self.num_heads}."
                 )
+        if self.norm_type == "group" and _normalizes(self):
+            raise UserError(
+                "Expected norm_type to be layer, batch, noam, l2 or none in a Transformer. "
+                "Received: group, of which tensor2tensor's stops: it takes the statistics of a "
+                "whole sentence, so that the decoder would see what it is to predict."
+            )
         relative = self.self_attention_type == "dot_product_relative"
         score, chunk = self.attention_score, self.attention_chunk_size
         if relative and not self.max_relative_position:

@@ -5,7 +5,7 @@ import re
 from t2t_repro import fields
 from t2t_repro.errors import UserError
 
-SEQUENCE_LETTERS = "adn"
+SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
 
 
@@ -14,15 +14,15 @@ def sequence(name: str, sequence: str) -> None:
     if set(sequence) - set(SEQUENCE_LETTERS) and sequence != "none":
         raise UserError(
             f"Expected {name} to be 'none' or letters of '{SEQUENCE_LETTERS}' (add the residual, "
-            f"dropout, normalize). Received: {sequence!r}."
+            f"dropout, normalize, add it by a gate that begins as zero). Received: {sequence!r}."
         )
 
 
 def without_residual(name: str, sequence: str) -> None:
     """No letter of a residual, of what is done before a sublayer."""
-    if "a" in sequence:
+    if set(sequence) & set("az"):
         raise UserError(
-            f"Expected {name} without 'a': there is no residual to add before a sublayer. "
+            f"Expected {name} without 'a' and 'z': there is no residual to add before a sublayer. "
             f"Received: {sequence!r}."
         )
 

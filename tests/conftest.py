@@ -20,6 +20,7 @@ CASES = sorted(path.stem for path in (GOLDEN / "models").glob("*.npz"))
 # One of each kind, for what takes seconds a case: the others are slow, and .ci/run runs them too.
 OF_EACH_KIND = {"base_v1", "parsing_base", "relative", "key_and_value_channels", "adafactor"}
 OF_EACH_KIND |= {"norm_before_add", "no_positions"}
+RARE = {"batch_norm", "noam_norm"}  # slow, whatever the test takes
 GOLDEN_VOCAB_SIZE = 37
 GOLDEN_TARGET_SPACE_ID = 4
 DROPOUT_OFF = {
@@ -84,7 +85,10 @@ def golden_path() -> pathlib.Path:
     return GOLDEN
 
 
-@pytest.fixture(scope="session", params=CASES)
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(case, marks=pytest.mark.slow) if case in RARE else case for case in CASES],
+)
 def golden(request) -> GoldenCase:
     """Each of tensor2tensor's models in turn."""
     return GoldenCase(request.param)

@@ -64,6 +64,8 @@ def _slot_entries(model: Transformer) -> Iterator[Entry]:
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     for entry in entries(model):
+        if not entry.variable.trainable:
+            continue
         index = optimizer._get_variable_index(entry.variable)
         tables = [getattr(optimizer, t, None) for t in ("_momentums", "_velocities", "_sums")]
         whole = [table[index] for table in tables if table]

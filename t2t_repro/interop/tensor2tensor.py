@@ -13,6 +13,7 @@ from t2t_repro.layers.attention import CrossAttention
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.norms import BatchNorm, NoamNorm
 from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
@@ -24,7 +25,7 @@ _BODY = "transformer/body"
 # What T2T's Transformer has, of the settings that have more here.
 _KNOWN: dict[str, tuple[str | None, ...]] = {
     "attention_score": DOT_PRODUCTS,
-    "norm_type": ("layer", "none"),
+    "norm_type": ("layer", "batch", "noam", "l2", "none"),
     "pos": ("timing", "emb", "none", None),
 }
 
@@ -207,10 +208,20 @@ def _heads(variable: FusedVariable, scope: str, letters: str, hp) -> Entry:
 
 
 def _norms(process: PrePostProcess, scope: str) -> Iterator[Entry]:
+    scope = f"{scope}/{process.name}"
     for norm in process.norms:
-        name = f"{scope}/{process.name}/{norm.name}"
-        yield _whole(norm.scale, f"{name}/layer_norm_scale")
-        yield _whole(norm.bias, f"{name}/layer_norm_bias")
+        if isinstance(norm, BatchNorm):
+            name = f"{scope}/{norm.name.replace('batch_norm', 'batch_normalization')}"
+            yield _whole(norm.scale, f"{name}/gamma")
+            yield _whole(norm.bias, f"{name}/beta")
+            yield _whole(norm.moving_mean, f"{name}/moving_mean")
+            yield _whole(norm.moving_variance, f"{name}/moving_variance")
+        elif not isinstance(norm, NoamNorm):
+            kind = f"{process.norm_type}_norm"
+            yield _whole(norm.scale, f"{scope}/{norm.name}/{kind}_scale")
+            yield _whole(norm.bias, f"{scope}/{norm.name}/{kind}_bias")
+    for gate in process.gates:
+        yield Entry(gate.gamma, 0, (f"{scope}/{gate.name}/gamma",), ((),))
 
 
 def _whole(variable: keras.Variable, name: str) -> Entry:

@@ -1,7 +1,8 @@
 """What happens before and after each sublayer, driven by a sequence of letters.
 
 As T2T's layers/common_layers.py, layer_prepostprocess: "a" adds the residual, "d" is dropout, "n"
-normalizes. Post-norm ("none", "dan") and pre-norm ("n", "da") are two values of the same setting.
+normalizes, "z" adds to the residual what a gate lets through. Post-norm ("none", "dan") and
+pre-norm ("n", "da") are two values of the same setting.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.norms import BatchNorm, GroupNorm, L2Norm, NoamNorm
 
 
 class LayerNorm(Layer):
@@ -47,14 +49,34 @@ class LayerNorm(Layer):
         return ops.cast(y, self.compute_dtype)
 
 
-NORMS: dict[str, type[Layer] | None] = {"layer": LayerNorm, "none": None}
+NORMS: dict[str, type[Layer] | None] = {
+    "layer": LayerNorm,
+    "group": GroupNorm,
+    "batch": BatchNorm,
+    "noam": NoamNorm,
+    "l2": L2Norm,
+    "none": None,
+}
+
+
+class ZeroAdd(Layer):
+    """previous + gamma * x, with a scalar gamma that begins as 0 (T2T's zero_add).
+
+    A sublayer that is put into a trained model then changes nothing at first.
+    """
+
+    def build(self, input_shape):
+        self.gamma = self.add_weight(name="gamma", shape=(1,), initializer="zeros")
+
+    def call(self, x, previous):
+        return previous + ops.cast(self.gamma, x.dtype) * x
 
 
 class PrePostProcess(Layer):
     """Applies a sequence such as "none", "n", "da" or "dan" to (B, T, D).
 
     Args:
-        sequence: letters of "adn", or "none".
+        sequence: letters of "adnz", or "none".
         norm_type: what "n" does: a name of NORMS.
         norm_epsilon: added to the variance.
         dropout: rate of "d".
@@ -100,6 +122,10 @@ class PrePostProcess(Layer):
             for i in range(self.steps.count("n"))
             if norm
         ]
+        self.gates = [
+            ZeroAdd(dtype=self.dtype_policy, name="zero_add" + f"_{i}" * (i > 0))
+            for i in range(self.steps.count("z"))
+        ]
         dims = self.dropout_broadcast_dims
         self.drops = [
             dropout_layer(dropout, dims, rank=3, dtype=self.dtype_policy, name=f"dropout_{i}")
@@ -107,28 +133,30 @@ class PrePostProcess(Layer):
         ]
 
     def build(self, x_shape, previous_shape=None):
-        build_all(self.norms, x_shape)
+        build_all((*self.norms, *self.gates), x_shape)
 
     def call(self, x, previous=None, training=False):
         """Returns `x` after every step.
 
         Args:
             x: (B, T, D).
-            previous: (B, T, D), the residual that "a" adds.
+            previous: (B, T, D), the residual of "a" and "z".
             training: whether dropout is on.
 
         Raises:
-            UserError: if "a" has nothing to add.
+            UserError: if "a" or "z" has nothing to add to.
         """
-        if "a" in self.steps and previous is None:
+        if set(self.steps) & set("az") and previous is None:
             raise UserError(
-                f"Expected `previous`, which the a of {self.sequence!r} adds. Received: none. "
-                "Before a sublayer take a sequence without a."
+                f"Expected `previous`, which the a or z of {self.sequence!r} adds. Received: none. "
+                "Before a sublayer take a sequence without them."
             )
-        norms, drops = iter(self.norms), iter(self.drops)
+        norms, drops, gates = iter(self.norms), iter(self.drops), iter(self.gates)
         for step in self.steps:
             if step == "a":
                 x = x + previous
+            elif step == "z":
+                x = next(gates)(x, previous)
             elif step == "n":
                 x = next(norms)(x, training=training)
             else:

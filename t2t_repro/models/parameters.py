@@ -23,7 +23,7 @@ class Parameters:
     embeddings: int  # (V, D): inputs, targets and softmax, once where they are shared
     attention: int  # kernels of queries, keys, values and outputs, and of scores; no biases
     feed_forward: int  # two kernels, two biases
-    norms: int  # a scale and a bias each
+    norms: int  # a scale and a bias each, what else the type has; and gates of the residuals
     others: int  # T2T's embedding of the target space; learned positions; relative ones
 
     @property
@@ -141,8 +141,9 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     rows = source
     if not hparams.shared_embedding_and_softmax_weights:
         rows += target if hparams.shared_embedding else 2 * target
-    before = _norms(hparams.layer_preprocess_sequence)
-    after = _norms(hparams.layer_postprocess_sequence)
+    before = _letters("n", hparams.layer_preprocess_sequence)
+    after = _letters("n", hparams.layer_postprocess_sequence)
+    gates = _letters("z", hparams.layer_postprocess_sequence)
     sublayers = 2 * encoder + 3 * decoder
     norms = sublayers * (before + after) + 2 * before  # the stacks preprocess their last sum too
     others = TARGET_SPACES * depth * hparams.use_target_space_embedding
@@ -155,11 +156,13 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     if hparams.self_attention_type == "dot_product_relative":
         distances = 2 * hparams.max_relative_position + 1
         others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
+    of_norm = {"layer": 2, "group": 2, "l2": 2, "batch": 4, "noam": 0, "none": 0}
+    of_norm = {name: vectors * depth for name, vectors in of_norm.items()}
     return Parameters(
         embeddings=rows * depth,
         attention=attentions(hparams) * (2 * depth * (keys + values) + score),
         feed_forward=(encoder + decoder) * (2 * depth * filters + filters + depth),
-        norms=norms * _of(hparams, "norm_type", {"layer": 2 * depth, "none": 0}),
+        norms=norms * _of(hparams, "norm_type", of_norm) + sublayers * gates,
         others=others,
     )
 
@@ -186,9 +189,9 @@ def _of(hparams: HParams, name: str, counts: dict[Any, int]) -> int:
     return counts[value]
 
 
-def _norms(sequence: str) -> int:
-    """How many layer norms a sequence has; "none" is one of no letters."""
-    return 0 if sequence == "none" else sequence.count("n")
+def _letters(letter: str, sequence: str) -> int:
+    """How often a sequence has a letter; "none" is one of no letters."""
+    return 0 if sequence == "none" else sequence.count(letter)
 
 
 def _widths(hparams: HParams) -> tuple[int, int]:

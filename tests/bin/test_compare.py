@@ -68,7 +68,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
     "flag, message",
     [
         ("--sequences=none/dan,na/da", "without 'a'.*before a sublayer. Received: 'na'"),
-        ("--sequences=none/dan,x/da", "'none' or letters of 'adn'.*Received: 'x'"),
+        ("--sequences=none/dan,x/da", "'none' or letters of 'adnz'.*Received: 'x'"),
         ("--sequences=n", "PREPROCESS/POSTPROCESS"),
         ("--depths=two", "--depths to be whole numbers"),
         ("--seeds=0", "seeds"),

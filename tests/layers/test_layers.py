@@ -51,6 +51,10 @@ LAYERS = {
     "layer_norm": (lambda: LayerNorm(1e-5), NORM, {}),
     "nothing": (lambda: PrePostProcess("none"), 0, {}),
     "normalize": (lambda: PrePostProcess("n", norm_epsilon=1e-5), NORM, {}),
+    **{
+        kind: (lambda kind=kind: PrePostProcess("n", kind, 1e-5), weights, {})
+        for kind, weights in {"batch": 2 * NORM, "noam": 0, "l2": NORM}.items()
+    },
     "no norm": (lambda: PrePostProcess("dn", norm_type="none", dropout=0.2), 0, {}),
     "two norms": (lambda: PrePostProcess("ndn", dropout=0.2), 2 * NORM, {}),
     "feed_forward": (lambda: FeedForward(F, 0.2, (1,)), 2 * D * F + F + D, {}),

@@ -49,6 +49,8 @@ def test_the_count_is_that_of_the_built_model(name):
         {"self_attention_type": "dot_product_relative", "max_relative_position": 5},
         {"attention_score": "multiplicative", "attention_key_channels": 24},
         {"attention_score": "additive"},
+        {"norm_type": "batch", "layer_postprocess_sequence": "dz"},
+        {"norm_type": "noam"},
         {"norm_type": "none", "use_target_space_embedding": False, "pos": "none"},
     ],
     ids=lambda changes: "-".join(changes),

@@ -125,7 +125,7 @@ def test_numbers_are_read_and_words_refused():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"sequences": ("none/dan", "n/dax")}, "letters of 'adn'.*Received: 'dax'"),
+        ({"sequences": ("none/dan", "n/dax")}, "letters of 'adnz'.*Received: 'dax'"),
         ({"sequences": ("none/dan", "na/da")}, "without 'a'.*Received: 'na'"),
         ({"depths": (2, 0)}, "--depths to be different numbers, each at least 1. Received: '2,0'"),
         ({"depths": (2, 2)}, "--depths to be different numbers"),

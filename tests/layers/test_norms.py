@@ -1,0 +1,39 @@
+"""Each norm, and the gated residual, against what tensor2tensor computed."""
+
+import numpy as np
+import pytest
+
+from t2t_repro.errors import UserError
+from t2t_repro.layers.prepostprocess import NORMS, PrePostProcess
+
+
+@pytest.fixture(scope="module")
+def golden(golden_path):
+    with np.load(golden_path / "norms.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5])
+@pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
+def test_every_norm(golden, name, epsilon):
+    process = PrePostProcess("n", name, epsilon)
+    process.build(golden["x"].shape)
+    if process.norms[0].weights:
+        process.norms[0].scale.assign(golden["scale"])
+        process.norms[0].bias.assign(golden["bias"])
+    for training in (False, True):
+        y = process(golden["x"], training=training)
+        np.testing.assert_allclose(y, golden[f"{name}:{epsilon}"], atol=2e-6)
+
+
+def test_a_gate_begins_closed_and_is_learned():
+    x, previous = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
+    process = PrePostProcess("dz")
+    np.testing.assert_array_equal(process(x, previous), previous)
+    process.gates[0].gamma.assign([0.25])
+    np.testing.assert_allclose(process(x, previous), previous + 0.25 * x, rtol=1e-6)
+
+
+def test_groups_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(UserError, match="8 groups divide. Received: 12. Take another"):
+        PrePostProcess("n", "group").build((None, None, 12))
