@@ -30,13 +30,13 @@ def main(args: flags.FlagValues) -> None:
     import tensorflow as tf
 
     from t2t_repro.data.pipeline import make_dataset
-    from t2t_repro.models.build import transformer_for
+    from t2t_repro.models.build import model_for
     from t2t_repro.training import distribution, optimizers
 
     hparams = registry.get_hparams(args.hparams_set, args.hparams)
     problem = registry.get_problem(args.problem)
     dataset = make_dataset(problem, "train", hparams, args.data_dir, training=True)
-    model = transformer_for(problem, hparams, args.data_dir)
+    model = model_for(problem, hparams, args.data_dir)
     model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=False)
     step = distribution.step_function(model)
     real = list(dataset.take(args.steps))

@@ -181,6 +181,12 @@ def define_run_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 
 
+def define_model_flag(f: flags.FlagValues) -> None:
+    """Defines --model, as T2T's."""
+    text = "The model's name (--registry_help); default: that of the run, or of the set."
+    flags.DEFINE_string("model", None, text, flag_values=f)
+
+
 def define_request_flags(f: flags.FlagValues, request: type) -> None:
     """Defines the fields of a request that are flags: each says its type, default and help."""
     for name, flag in flags_of(request).items():
@@ -297,8 +303,8 @@ _RAW_FILE_FLAGS = {
 
 
 def run_flags(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns what the flags of `define_run_flags` name, as `runs.trained_run` takes it."""
-    names = ("output_dir", "data_dir", "problem", "hparams_set", "hparams")
+    """Returns what the flags that define a run and a model name, as `runs.trained_run` takes it."""
+    names = ("output_dir", "data_dir", "problem", "hparams_set", "hparams", "model")
     return {name: args[name].value for name in names}
 
 

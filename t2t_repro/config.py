@@ -135,6 +135,7 @@ class HParams:
     """
 
     # --- the model ---------------------------------------------------------------------------
+    model: str = hparam_rules.TRANSFORMER  # its name in the registry
     hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
     num_hidden_layers: Annotated[_Layers, least(0)] = 4  # of the encoder and of the decoder
     num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
@@ -187,6 +188,14 @@ class HParams:
     initializer_gain: Annotated[Positive, most(10**6), _SCALED] = 1.5
     # the last two: Keras's mixed precision
     activation_dtype: Annotated[str, one_of("float32", "bfloat16", "float16")] = "float32"
+    # of recurrent models: how a score is made, and the width of each head's attention (0:
+    # hidden_size), which is what the decoder says, or else its LSTM's output
+    attention_mechanism: Annotated[str, one_of("bahdanau", "luong")] = "bahdanau"
+    attention_layer_size: Annotated[_Width, least(0)] = 0
+    output_attention: bool = True
+    # of ByteNet: how often all dilations are gone through, and how many positions are seen at once
+    num_block_repeat: Annotated[_Layers, least(1)] = 4
+    kernel_height: Annotated[int, least(1), most(999), hparam_rules.odd] = 3
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: Rate = 0.1
     layer_prepostprocess_dropout_broadcast_dims: Annotated[
@@ -200,6 +209,7 @@ class HParams:
     relu_dropout_broadcast_dims: Annotated[
         str, hparam_rules.axes(2), _above_zero("relu_dropout")
     ] = ""
+    dropout: Rate = 0.2  # of models other than the Transformer
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
     inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero
     targets_word_dropout: Rate = 0.0  # those of what the decoder has seen so far
@@ -265,6 +275,18 @@ class HParams:
                 "Expected num_hidden_layers >= 1, or both num_encoder_layers and "
                 f"num_decoder_layers. Received: num_hidden_layers={self.num_hidden_layers}."
             )
+        multistep = snake_case(self.optimizer) == "multistep_adam"
+        if multistep != bool(self.optimizer_multistep_accumulate_steps):
+            raise UserError(
+                "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong "
+                f"together. Received: optimizer={self.optimizer}, "
+                f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
+            )
+        hparam_rules.check_model(self.model, self.freeze, self.initializer)
+        if self.model not in hparam_rules.OPPONENTS:
+            self._check_transformer()
+
+    def _check_transformer(self) -> None:
         for name in ("key", "value"):
             width = getattr(self, f"attention_{name}_channels") or self.hidden_size
             if width % self.num_heads:
@@ -297,13 +319,6 @@ class HParams:
             )
         if self.pos == "emb" and not self.max_length:
             raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
-        multistep = snake_case(self.optimizer) == "multistep_adam"
-        if multistep != bool(self.optimizer_multistep_accumulate_steps):
-            raise UserError(
-                "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong "
-                f"together. Received: optimizer={self.optimizer}, "
-                f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
-            )
 
     @property
     def encoder_layers(self) -> int:
@@ -349,7 +364,9 @@ class HParams:
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:
         """Returns {name: why} for those of `names` that nothing reads in this configuration."""
-        return fields.unread(self, names)
+        names = list(names)
+        of_others = {name: hparam_rules.unread_by(self.model, name) for name in names}
+        return {name: why for name, why in of_others.items() if why} | fields.unread(self, names)
 
     def to_json(self) -> str:
         """Returns every value as JSON, sorted by name, as T2T's hparams.json."""

@@ -7,6 +7,62 @@ from t2t_repro.errors import UserError
 
 SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
+# The models, by T2T's names.
+TRANSFORMER = "transformer"
+ATTENDING = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
+RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENDING)
+BYTENET = "byte_net"
+OPPONENTS = (*RECURRENT, BYTENET)
+_MODELS = (TRANSFORMER, *OPPONENTS)
+# What some of the models read alone; the other hparams, all of them.
+_READ_BY = {
+    "num_heads": (TRANSFORMER, *ATTENDING),
+    "dropout": OPPONENTS,
+    **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
+    **dict.fromkeys(("attention_mechanism", "attention_layer_size", "output_attention"), ATTENDING),
+}
+_OF_THE_TRANSFORMER = (
+    *("num_encoder_layers", "num_decoder_layers", "filter_size", "unidirectional_encoder"),
+    *("layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type", "norm_epsilon"),
+    *("pos", "use_target_space_embedding", "activation_dtype", "freeze", "relu_dropout"),
+    *("relu_dropout_broadcast_dims", "inputs_word_dropout", "targets_word_dropout"),
+    *("self_attention_type", "max_relative_position", "heads_share_relative_embedding"),
+    *("add_relative_to_values", "layer_prepostprocess_dropout"),
+    "layer_prepostprocess_dropout_broadcast_dims",
+    *(f"attention_{name}_channels" for name in ("key", "value")),
+    *(f"attention_{name}" for name in ("block_length", "chunk_size", "score", "variables_3d")),
+    *("attention_dropout", "attention_dropout_broadcast_dims"),
+    *("encoder_layerdrop", "decoder_layerdrop", "r_drop_alpha"),
+)
+_READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
+
+
+odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
+
+
+def check_model(model: str, freeze: str, initializer: str) -> None:
+    """Refuses what a model cannot follow."""
+    if freeze and model in OPPONENTS:
+        raise UserError(
+            "Expected a Transformer, whose parts can be frozen. Received: "
+            f"model={model}, freeze={freeze}. Leave freeze out."
+        )
+    if initializer == "orthogonal" and model in RECURRENT:
+        raise UserError(
+            "Expected another initializer of a recurrent model, which has vectors, such as "
+            f"uniform_unit_scaling. Received: model={model}, initializer=orthogonal."
+        )
+
+
+def unread_by(model: str, name: str) -> str:
+    """Returns why a model does not read the hparam `name`; "": it does.
+
+    Of a model that this package does not have nothing is known.
+    """
+    readers = _READ_BY.get(name, _MODELS)
+    if model in readers or model not in _MODELS:
+        return ""
+    return f"model={model} does not read it, only {', '.join(readers)}."
 
 
 def sequence(name: str, sequence: str) -> None:

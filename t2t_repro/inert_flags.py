@@ -9,7 +9,7 @@ _NO_XLA = (
 )
 # {flag: (what it is at rest, why it is refused otherwise)}
 INERT_FLAGS: dict[str, tuple[str, str]] = {
-    "model": ("transformer", "the only model is 'transformer'"),
+    "model": ("transformer", "t2t-trainer takes it, and a run says of which model it is"),
     "use_tpu": ("false", _NO_TPU),
     "use_tpu_estimator": ("false", _NO_TPU),
     "cloud_tpu_name": ("", _NO_TPU),

@@ -1,9 +1,10 @@
-"""The registry: hparam sets and problems by name, as T2T's utils/registry.py.
+"""The registry: hparam sets, problems and models by name, as T2T's utils/registry.py.
 
 This module alone imports the catalogues, when the first name is looked up. They lie beside the
 package in a checkout (`hparams/`, `problems/`) and inside it in an installed wheel.
 """
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -16,11 +17,18 @@ from typing import Any
 from t2t_repro import user_code
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.hparam_rules import BYTENET, RECURRENT, TRANSFORMER
 from t2t_repro.names import snake_case
 
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem
 _PROBLEMS: dict[str, type] = {}
+_MODELS: dict[str, type] = {}
+_OWN_MODELS = {  # this package's, and the modules that register them
+    TRANSFORMER: "transformer",
+    **dict.fromkeys(RECURRENT, "lstm"),
+    BYTENET: "bytenet",
+}
 _PACKAGE = pathlib.Path(__file__).parent
 _LOADED: set[str] = set()
 _REVERSED = "_rev"
@@ -69,11 +77,59 @@ def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> t
     return _register(_PROBLEMS, "problem", name, cls, take_over)
 
 
-def get_hparams(name: str, overrides: str = "") -> HParams:
-    """Returns the hparam set `name` with "k=v,k=v" applied.
+def register_model(cls: type, *, name: str = "", take_over: bool = False) -> type:
+    """Registers a model: a class that derives from `models.sequence_model.SequenceModel`.
+
+    Args:
+        cls: the class.
+        name: of the model; "": the class's in snake case, as T2T's `default_name`.
+        take_over: take the name even from this package.
+    """
+    if not isinstance(cls, type) or not hasattr(cls, "from_hparams"):
+        raise UserError(
+            "Expected a class that derives from t2t_repro.Transformer or its SequenceModel to "
+            f"register. Received: {user_code.shown(cls)}{user_code.definition(cls)}. Derive it "
+            "from one."
+        )
+    name = name or snake_case(cls.__name__)
+    if name in _OWN_MODELS and not cls.__module__.startswith(f"{__package__}."):
+        get_model(name)  # so that the clash is found, whatever is imported first
+    return _register(_MODELS, "model", name, cls, take_over)
+
+
+def get_model(name: str) -> Any:
+    """Returns the class of the model `name`, which is imported for it.
 
     Raises:
-        UserError: on an unknown set or hparam (the nearest names are given), or a bad value.
+        UserError: on an unknown model; the nearest names are given.
+    """
+    check_model(name)
+    if name not in _MODELS:
+        importlib.import_module(f"{__package__}.models.{_OWN_MODELS[name]}")
+    return _MODELS[name]
+
+
+def check_model(name: str) -> None:
+    """Refuses an unknown model, and imports none."""
+    if name not in list_models():
+        raise unknown("model", name, list_models())
+
+
+def list_models() -> list[str]:
+    """Returns the names of all models, sorted."""
+    return sorted({*_OWN_MODELS, *_MODELS})
+
+
+def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HParams:
+    """Returns the hparam set `name` with "k=v,k=v" applied.
+
+    Args:
+        name: of the set.
+        overrides: changes to it.
+        model: which model it is to be for; None: the one that it says.
+
+    Raises:
+        UserError: on an unknown set, model or hparam (the nearest names are given), or a bad value.
     """
     _load_catalogue("hparams")
     if name not in _HPARAMS:
@@ -84,7 +140,12 @@ def get_hparams(name: str, overrides: str = "") -> HParams:
             f"Expected the hparams set {name} to return HParams. Received: "
             f"{user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it there."
         )
-    return hparams.override(overrides)
+    if model is not None:
+        check_model(model)
+        hparams = dataclasses.replace(hparams, model=model)
+    hparams = hparams.override(overrides)
+    check_model(hparams.model)
+    return hparams
 
 
 def problem_of_hparams(name: str) -> str:

@@ -14,6 +14,7 @@ from t2t_repro import registry
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import OPPONENTS
 from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
@@ -31,6 +32,7 @@ def trained_run(
     problem: str | None = None,
     hparams_set: str | None = None,
     hparams: str = "",
+    model: str | None = None,
 ) -> "TrainedRun":
     """Returns the run in a directory, which alone says what its problem and hparams are.
 
@@ -40,6 +42,7 @@ def trained_run(
         problem: the run's problem, if it was named; as are the two that follow.
         hparams_set: the run's named configuration.
         hparams: changes to it, "name=value,name=value".
+        model: the name of its model.
 
     Raises:
         UserError: if there is no run, or something that was named contradicts it.
@@ -51,8 +54,9 @@ def trained_run(
         )
     directory = RunDirectory(output_dir)
     config = directory.config()
-    for name, value in {"problem": problem, "hparams_set": hparams_set}.items():
-        there = getattr(config, name)
+    named = {"problem": problem, "hparams_set": hparams_set, "model": model}
+    for name, value in named.items():
+        there = getattr(config.hparams if name == "model" else config, name)
         if value and value != there:
             raise UserError(
                 f"Expected --{name}={there}, with which {directory.path} was made. Received: "
@@ -206,8 +210,21 @@ class TrainedRun:
         """Refuses a path where `checkpoint` would find none, and loads nothing heavy for it."""
         state.check_folder(path or self.path)
 
+    def check_transformer(self, for_what: str) -> None:
+        """Refuses a run of another model where only a Transformer will do.
+
+        Raises:
+            UserError: saying for what.
+        """
+        model = self.config.hparams.model
+        if model in OPPONENTS:
+            raise UserError(
+                f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}. "
+                "t2t-decoder and t2t-eval take it."
+            )
+
     def new_model(self, *, with_weights: bool = False) -> Any:
-        """Returns the run's `Transformer` as it is before anything is loaded.
+        """Returns the run's model as it is before anything is loaded.
 
         Args:
             with_weights: let it have attention weights. With attention_chunk_size=0 it has the same
@@ -215,10 +232,12 @@ class TrainedRun:
         """
         import keras
 
-        from t2t_repro.models.build import transformer_for
+        from t2t_repro.models.build import model_for
 
-        hparams = self.config.hparams.override("attention_chunk_size=0" if with_weights else "")
-        model = transformer_for(self.problem, hparams, self.vocabulary_dir)
+        hparams = self.config.hparams
+        if with_weights and hparams.attention_chunk_size:
+            hparams = dataclasses.replace(hparams, attention_chunk_size=0)
+        model = model_for(self.problem, hparams, self.vocabulary_dir)
         model.jit_compile = keras.backend.backend() == "jax"  # as `experiment.build_model`
         return model
 
@@ -229,7 +248,7 @@ class TrainedRun:
         with_weights: bool = False,
         say: Callable[[str], None] = _silent,
     ) -> Any:
-        """Returns the trained `Transformer`.
+        """Returns the trained model.
 
         Args:
             checkpoint: a checkpoint or a run; None: the newest of this one.

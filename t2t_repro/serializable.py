@@ -20,6 +20,9 @@ CLASSES = {
     ),
     "layers.blocks": ("DecoderLayer", "EncoderLayer"),
     "layers.blockwise_attention": ("BlockwiseCrossAttention", "BlockwiseSelfAttention"),
+    "layers.dilated_convolution": (
+        *("ConvolutionBlock", "DilatedConvolution", "ResidualConvolutions"),
+    ),
     "layers.dropout": ("Dropout",),
     "layers.embedding": (
         *("SymbolEmbedding", "TargetSpaceEmbedding", "TokenAndPositionEmbedding"),
@@ -27,12 +30,21 @@ CLASSES = {
     "layers.feed_forward": ("Dense", "FeedForward"),
     "layers.initialization": ("ByParts",),
     "layers.local_attention": ("LocalSelfAttention",),
+    "layers.lstm": (
+        *("AttentionLSTM", "BahdanauScore", "BidirectionalLSTM", "LSTM", "LSTMStack"),
+        "LuongScore",
+    ),
     "layers.multi_head_attention": ("MultiHeadAttention",),
     "layers.norms": ("BatchNorm", "GroupNorm", "L2Norm", "NoamNorm", "Norm"),
     "layers.position": ("LearnedPositions", "NoPositions", "SinusoidalPositions"),
     "layers.prepostprocess": ("LayerNorm", "PrePostProcess", "ZeroAdd"),
     "layers.relative_attention": ("RelativeSelfAttention",),
     "layers.stacks": ("DecoderSublayers", "EncoderSublayers", "Stack", "Sublayer"),
+    "models.bytenet": ("ByteNet",),
+    "models.lstm": (
+        *("LSTMSeq2seq", "LSTMSeq2seqAttention", "LSTMSeq2seqBidirectionalEncoder"),
+        "LSTMSeq2seqAttentionBidirectionalEncoder",
+    ),
     "models.transformer": ("Transformer",),
     "training.learning_rate": ("Schedule",),
     "training.optimizers": ("Adafactor", "Adam"),

@@ -13,7 +13,7 @@ from t2t_repro.decoding import chosen, dev_bleu
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.errors import UserError
 from t2t_repro.finishing import FinishRequest
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory, owner
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints
@@ -37,7 +37,7 @@ def made(tmp_path_factory):
     )
     run = TrainedRun(RunDirectory(folder / "run"), config, Doubled())
     run.directory.begin(config, ["t2t-trainer"], [])
-    model = transformer_for(Doubled(), config.hparams, config.data_dir)
+    model = model_for(Doubled(), config.hparams, config.data_dir)
     for step, loss in {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}.items():
         for weight in model.weights:
             weight.assign(np.full(weight.shape, step / 10, weight.dtype))

@@ -13,7 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu
 from t2t_repro.errors import UserError
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
@@ -44,7 +44,7 @@ def runs(tmp_path_factory):
         )
         run = RunDirectory(folder / name)
         run.begin(config, [], [str(path) for path in data.glob("vocab*.subwords")])
-        model = transformer_for(registry.get_problem(NAME), hparams, str(data))
+        model = model_for(registry.get_problem(NAME), hparams, str(data))
         for weight in model.weights:
             weight.assign(np.full(weight.shape, 2 if name == "child" else 1, weight.dtype))
         checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))

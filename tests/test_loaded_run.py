@@ -10,7 +10,7 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 
@@ -30,7 +30,7 @@ def run(tmp_path_factory):
     directory = RunDirectory(tmp_path_factory.mktemp("loaded") / "run")
     directory.begin(config, ["t2t-trainer"], [])
     keras.utils.set_random_seed(3)
-    model = transformer_for(t2t_repro.get_problem(problem), hparams, "")
+    model = model_for(t2t_repro.get_problem(problem), hparams, "")
     checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=3))
     return directory.path
 

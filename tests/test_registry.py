@@ -43,6 +43,32 @@ def test_unknown_names_show_the_nearest():
         t2t_repro.get_problem("translate_ende_multi30")
 
 
+def test_models_by_name():
+    assert {"transformer", "lstm_seq2seq_attention", "byte_net"} <= set(registry.list_models())
+    assert registry.get_model("transformer") is t2t_repro.Transformer
+    assert registry.get_hparams("lstm_attention").model == "lstm_seq2seq_attention"
+    other = registry.get_hparams("lstm_attention", "hidden_size=8", "lstm_seq2seq")
+    assert (other.model, other.hidden_size) == ("lstm_seq2seq", 8)
+    with pytest.raises(UserError, match="Unknown model. Received: 'lstm'. Expected one"):
+        registry.get_hparams("lstm_attention", "", "lstm")
+    with pytest.raises(UserError, match="Unknown model.*'transformr'. Did you mean 'transformer'"):
+        registry.get_hparams("lstm_attention", "model=transformr")
+    with pytest.raises(UserError, match="SequenceModel to register. Received: 3"):
+        registry.register_model(3)
+
+
+def test_a_model_of_ones_own(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+
+    @registry.register_model
+    class MyTransformer(t2t_repro.Transformer):
+        pass
+
+    assert registry.get_model("my_transformer") is MyTransformer
+    with pytest.raises(UserError, match="Expected a new name for this model. Received: 'byte_net'"):
+        registry.register_model(MyTransformer, name="byte_net")
+
+
 def test_every_problem_has_its_reverse():
     problem = t2t_repro.get_problem("translate_ende_multi30k_rev")
     assert (

@@ -6,7 +6,7 @@ import pytest
 from t2t_repro import get_hparams, get_problem
 from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.errors import UserError
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
@@ -29,7 +29,7 @@ def directory(tmp_path):
     """A run with checkpoints of 5 and 9 steps, whose weights are those numbers."""
     run = RunDirectory(tmp_path / "run")
     run.begin(CONFIG, ["t2t-trainer"], [])
-    model = transformer_for(get_problem(PROBLEM), CONFIG.hparams, "")
+    model = model_for(get_problem(PROBLEM), CONFIG.hparams, "")
     for step in (5, 9):
         for variable in model.trainable_variables:
             variable.assign(keras.ops.full(variable.shape, step))
@@ -64,12 +64,20 @@ def test_a_run_says_what_it_is(directory):
         ({"output_dir": "nowhere"}, "Expected a run directory with run.json"),
         ({"problem": "algorithmic_sort_problem"}, f"Expected --problem={PROBLEM}, with which"),
         ({"hparams_set": "transformer_base"}, f"Expected --hparams_set={SET}, with which"),
+        ({"model": "byte_net"}, "Expected --model=transformer, with which"),
         ({"hparams": "num_heads=4"}, "Expected no --hparams but those with which"),
     ],
 )
 def test_what_contradicts_a_run_is_refused(directory, named, message):
     with pytest.raises(UserError, match=message):
         trained_run(**{"output_dir": directory, **named})
+
+
+def test_another_model_where_a_transformer_is_needed_is_refused(tmp_path):
+    other = get_hparams("bytenet_base")
+    RunDirectory(tmp_path).begin(dataclasses.replace(CONFIG, hparams=other), ["t2t-trainer"], [])
+    with pytest.raises(UserError, match="Transformer for an export. .*, of model=byte_net. t2t-d"):
+        trained_run(tmp_path).check_transformer("an export")
 
 
 def test_the_model_of_a_checkpoint(directory):

@@ -27,6 +27,7 @@ from t2t_repro.runs import trained_run
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-exporter's flags, as T2T's."""
     cli.define_run_flags(f)
+    cli.define_model_flag(f)
     cli.define_request_flags(f, ExportRequest)
     text = "T2T's; a SavedModel is written, so it must be off."
     flags.DEFINE_bool("export_as_tfhub", False, text, flag_values=f)

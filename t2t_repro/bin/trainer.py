@@ -1,4 +1,4 @@
-"""t2t-trainer: trains and evaluates a Transformer, under tensor2tensor's flags.
+"""t2t-trainer: trains and evaluates a model, mostly a Transformer, under tensor2tensor's flags.
 
   t2t-trainer
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
     cli.define_run_flags(f)
+    cli.define_model_flag(f)
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
     define_check_flags(f)
@@ -73,7 +74,7 @@ def define_flags(f: flags.FlagValues) -> None:
     def boolean(name: str, text: str) -> None:
         flags.DEFINE_bool(name, False, text, flag_values=f)
 
-    boolean("registry_help", "List problems and hparam sets, and stop.")
+    boolean("registry_help", "List problems, hparam sets and models, and stop.")
     boolean("generate_data", "Make the problem's files first.")
     text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
     flags.DEFINE_string("schedule", "continuous_train_and_eval", text, flag_values=f)
@@ -175,9 +176,9 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], values["hparams"])
     else:
         hparams_set = values["hparams_set"]
-        hparams = registry.get_hparams(hparams_set, values["hparams"])
+        hparams = registry.get_hparams(hparams_set, values["hparams"], values["model"])
     changes = {"train_steps": values["train_steps"], "batch_size": values["try_batch_size"]}
-    changes["freeze"] = values["freeze"]
+    changes |= {name: values[name] for name in ("freeze", "model")}
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)
     problem = registry.get_problem(values["problem"])
@@ -352,11 +353,13 @@ def make_bleu(
 
 
 def registry_help() -> str:
-    """Returns the names of all problems and hparam sets."""
+    """Returns the names of all problems, hparam sets and models."""
     problems, sets = registry.list_problems(), registry.list_hparams()
+    models = registry.list_models()
     lines = [f"Problems ({len(problems)}; NAME_rev swaps inputs and targets):"]
     lines += [f"  {name}" for name in problems]
     lines += ["", f"Hparam sets ({len(sets)}):", *(f"  {name}" for name in sets)]
+    lines += ["", f"Models ({len(models)}):", *(f"  {name}" for name in models)]
     return "\n".join(lines)
 
 

@@ -101,13 +101,15 @@ class Request:
         Raises:
             UserError: as `trained_run`.
         """
-        return trained_run(
+        run = trained_run(
             self.output_dir,
             self.data_dir,
             problem=self.problem,
             hparams_set=self.hparams_set,
             hparams=self.hparams,
         )
+        run.check_transformer("pictures of its layers")
+        return run
 
 
 def define_flags(f: flags.FlagValues) -> None:

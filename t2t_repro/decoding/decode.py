@@ -43,7 +43,7 @@ def decode(
     """Decodes a batch as tensor2tensor does.
 
     Args:
-        model: a `Transformer`.
+        model: a `Transformer`, or another `SequenceModel`.
         inputs: int32 (B, S), padded with 0.
         beam_size: 1 is greedy search.
         alpha: exponent of the length penalty.
@@ -71,7 +71,7 @@ class ModelEngine(Engine):
     """A model as an engine.
 
     Args:
-        model: a `Transformer`, or an `Ensemble` of them.
+        model: a `SequenceModel`, or an `Ensemble` of them.
         searches: how many threads share the sentences of a batch, where each stops by itself; see
             `program.share_cores`.
     """
@@ -81,6 +81,8 @@ class ModelEngine(Engine):
     def __init__(self, model: keras.Model, searches: int = 1):
         self.model, self.searches = model, searches
         self.learned_positions = getattr(model, "learned_positions", None)
+        if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
+            self.abilities = self.abilities - {Ability.ALIGNMENTS}
         self._programs: dict[tuple[Rules, Steering, frozenset[str]], _Programs] = {}
 
     @property

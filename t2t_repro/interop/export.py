@@ -32,6 +32,7 @@ def export(
         UserError: if the form cannot follow the request or hold the model, or too much is lost.
             Nothing was written then.
     """
+    run.check_transformer("an export")
     settings = run.decode_settings(request.decode_hparams, say=say)
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.certificate.certify import certify_export

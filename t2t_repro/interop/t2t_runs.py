@@ -22,7 +22,7 @@ from t2t_repro.interop import (
     t2t_shapes,
     tensor2tensor,
 )
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, optimizers
@@ -102,7 +102,7 @@ def import_checkpoint(
     run = RunDirectory(request.output_dir)
     _check_free(run, source.step())
     keras.utils.set_random_seed(0)
-    model = transformer_for(problem, resolved, where)
+    model = model_for(problem, resolved, where)
     tensor2tensor.load_variables(model, source.variables())
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(resolved))

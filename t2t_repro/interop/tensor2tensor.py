@@ -1,4 +1,4 @@
-"""tensor2tensor's variable names and shapes for the Transformer's weights, both ways."""
+"""tensor2tensor's variable names and shapes for the weights of a model, both ways."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -8,16 +8,22 @@ import numpy as np
 
 from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import BYTENET
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention
+from t2t_repro.layers.dilated_convolution import ConvolutionBlock
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.lstm import BahdanauScore, LSTMStack
 from t2t_repro.layers.norms import BatchNorm, NoamNorm
 from t2t_repro.layers.position import LearnedPositions
-from t2t_repro.layers.prepostprocess import PrePostProcess
+from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
+from t2t_repro.models.bytenet import ByteNet
+from t2t_repro.models.lstm import LSTMModel
+from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.models.transformer import Transformer
 
 __all__ = ["load_variables", "export_variables", "read_checkpoint"]
@@ -39,7 +45,7 @@ class Entry(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
 
 
-def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
+def load_variables(model: SequenceModel, arrays: dict[str, np.ndarray]) -> None:
     """Sets every weight of `model` from T2T's variables.
 
     Args:
@@ -54,7 +60,7 @@ def load_variables(model: Transformer, arrays: dict[str, np.ndarray]) -> None:
     assign(entries(model), arrays, "variables", advice)
 
 
-def export_variables(model: Transformer) -> dict[str, np.ndarray]:
+def export_variables(model: SequenceModel) -> dict[str, np.ndarray]:
     """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays."""
     return arrays_of(entries(model))
 
@@ -107,7 +113,7 @@ def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]
     return (*shape[:axis], size // others, *shape[axis + 1 :])
 
 
-def entries(model: Transformer) -> list[Entry]:
+def entries(model: SequenceModel) -> list[Entry]:
     """Returns every variable of the model with T2T's names, each once.
 
     Raises:
@@ -120,7 +126,7 @@ def entries(model: Transformer) -> list[Entry]:
                 f"Expected {name}={' or '.join(map(str, known))}: tensor2tensor has no others. "
                 f"Received: {name}={value}. Checkpoints of t2t_repro hold it."
             )
-    found = list(_entries(model))
+    found = [*_of_tables(model), *_of_body(model)]
     named = {id(entry.variable) for entry in found}
     nameless = [v.path for v in model.trainable_variables if id(v) not in named]
     if nameless:
@@ -131,13 +137,80 @@ def entries(model: Transformer) -> list[Entry]:
     return found
 
 
-def _entries(model: Transformer) -> Iterator[Entry]:
-    hp = model.hparams
+def _of_tables(model: SequenceModel) -> Iterator[Entry]:
     for scope, table in _tables(model):
         axis, sizes = table.embeddings.axis, table.embeddings.sizes
-        names = tuple(f"transformer/{scope}/weights_{i}" for i in range(len(sizes)))
-        shapes = tuple((size, hp.hidden_size) for size in sizes)
+        names = tuple(f"{model.hparams.model}/{scope}/weights_{i}" for i in range(len(sizes)))
+        shapes = tuple((size, table.hidden_size) for size in sizes)
         yield Entry(table.embeddings, axis, names, shapes)
+
+
+def _of_body(model: SequenceModel) -> Iterator[Entry]:
+    if isinstance(model, LSTMModel):
+        return _of_lstms(model)
+    return _of_bytenet(model) if isinstance(model, ByteNet) else _of_transformer(model)
+
+
+def _of_bytenet(model: ByteNet) -> Iterator[Entry]:
+    body = f"{BYTENET}/body/bytenet"
+    yield from _of_convolutions(model.start, f"{body}/conv_block")
+    for stack in (model.encoder, model.decoder):
+        for i, (norm, block) in enumerate(zip(stack.norms, stack.blocks, strict=True)):
+            scope = f"{body}/{stack.name}/repeat_{i}"
+            yield from _layer_norm(norm, f"{scope}/lnorm")
+            yield from _of_convolutions(block, f"{scope}/residual_conv")
+
+
+def _of_convolutions(block: ConvolutionBlock, scope: str) -> Iterator[Entry]:
+    for i, (layer, norm) in enumerate(zip(block.convolutions, block.norms, strict=True)):
+        width, *rest = layer.kernel.shape
+        name = f"{scope}/conv_block_{i}_single/kernel"
+        yield Entry(layer.kernel, 0, (name,), ((width, 1, *rest),))
+        yield from _layer_norm(norm, f"{scope}/conv_block_norm_{i}")
+
+
+def _layer_norm(norm: LayerNorm, scope: str) -> Iterator[Entry]:
+    yield _whole(norm.scale, f"{scope}/layer_norm_scale")
+    yield _whole(norm.bias, f"{scope}/layer_norm_bias")
+
+
+def _of_lstms(model: LSTMModel) -> Iterator[Entry]:
+    name = model.hparams.model
+    body = f"{name}/body/{name.replace('bidirectional', 'bid')}"
+    if model.bidirectional:
+        for stack in (model.encoder.forward, model.encoder.backward):
+            yield from _cells(stack, f"{body}/encoder/bidirectional_rnn/{stack.name}")
+    else:
+        yield from _cells(model.encoder, f"{body}/encoder/rnn")
+    if not model.attends:
+        yield from _cells(model.decoder, f"{body}/decoder/rnn")
+        return
+    decoder, scope = model.decoder, f"{body}/decoder/rnn/attention_wrapper"
+    heads = [f"_{i}" * (i > 0) for i in range(decoder.score.num_heads)]
+    yield from _cells(decoder.stack, scope)
+    yield _whole(decoder.score.memory_kernel, f"{body}/memory_layer/kernel")
+    if isinstance(decoder.score, BahdanauScore):
+        yield _whole(decoder.score.query_kernel, f"{scope}/bahdanau_attention/query_layer/kernel")
+        units = ((decoder.score.units,),) * len(heads)
+        names = tuple(f"{scope}/bahdanau_attention{head}/attention_v" for head in heads)
+        yield Entry(decoder.score.attention_v, 0, names, units)
+    rows, sizes = decoder.kernel.shape[0], decoder.kernel.sizes
+    names = tuple(f"{scope}/attention_layer{head}/kernel" for head in heads)
+    yield Entry(decoder.kernel, 1, names, tuple((rows, size) for size in sizes))
+    if model.output_dense is not None:
+        yield _whole(model.output_dense.kernel, f"{body}/decoder/dense/kernel")
+        yield _whole(model.output_dense.bias, f"{body}/decoder/dense/bias")
+
+
+def _cells(stack: LSTMStack, scope: str) -> Iterator[Entry]:
+    for i, layer in enumerate(stack.layers):
+        name = f"{scope}/multi_rnn_cell/cell_{i}/lstm_cell"
+        yield _whole(layer.kernel, f"{name}/kernel")
+        yield _whole(layer.bias, f"{name}/bias")
+
+
+def _of_transformer(model: Transformer) -> Iterator[Entry]:
+    hp = model.hparams
     if isinstance(model.target_space, TargetSpaceEmbedding):
         yield _whole(model.target_space.embeddings, f"{_BODY}/target_space_embedding/kernel")
     for positions in (model.inputs_position, model.targets_position):
@@ -152,7 +225,7 @@ def _entries(model: Transformer) -> Iterator[Entry]:
         yield from _norms(stack.preprocess, scope)
 
 
-def _tables(model: Transformer) -> Iterator[tuple[str, SymbolEmbedding]]:
+def _tables(model: SequenceModel) -> Iterator[tuple[str, SymbolEmbedding]]:
     """Yields each table once, with T2T's scope for it: one modality for each vocabulary size."""
     hp = model.hparams
 

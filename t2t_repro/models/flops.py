@@ -4,47 +4,13 @@ A product of (m, k) by (k, n) is 2 m k n floating-point operations. Everything e
 dropout, look-ups, the optimizer) is left out, as is usual: it is under 2% of the operations.
 """
 
-from dataclasses import dataclass
-
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import BYTENET, RECURRENT
+from t2t_repro.models import bytenet_cost
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.lstm_cost import LSTMCost
 
 BACKWARD = 2  # products for each one forward: the gradients of its two factors
-
-
-@dataclass(frozen=True)
-class BatchShape:
-    """Sentences of a batch and the tokens of each side of one, padding included.
-
-    Both lengths may be fractions: the mean of many batches.
-    """
-
-    sentences: float
-    source_length: float
-    target_length: float
-
-    def __post_init__(self):
-        if min(self.sentences, self.source_length, self.target_length) <= 0:
-            raise UserError(
-                "Expected a batch of at least one sentence, and lengths above 0. Received: "
-                f"{self.sentences} sentences of {self.source_length} source and "
-                f"{self.target_length} target tokens."
-            )
-
-    @classmethod
-    def of_tokens(cls, tokens: float, length: float) -> "BatchShape":
-        """Returns the batch of `tokens` source and as many target tokens, `length` in a row."""
-        return cls(tokens / length, length, length)
-
-    @property
-    def source_tokens(self) -> float:
-        """B S."""
-        return self.sentences * self.source_length
-
-    @property
-    def target_tokens(self) -> float:
-        """B T."""
-        return self.sentences * self.target_length
 
 
 def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
@@ -59,6 +25,10 @@ def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
         batch: the tokens.
         vocab_size: V of the softmax.
     """
+    if hparams.model in RECURRENT:
+        return LSTMCost(hparams).forward_flop(batch, vocab_size)
+    if hparams.model == BYTENET:
+        return bytenet_cost.forward_flop(hparams, batch, vocab_size)
     tokens, memory = batch.target_tokens, batch.source_tokens
     decoder = _decoder_layer_flop(hparams, tokens, memory, batch.target_length, batch.source_length)
     softmax = 2 * tokens * hparams.hidden_size * vocab_size

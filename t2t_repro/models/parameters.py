@@ -1,6 +1,6 @@
-"""How many parameters a Transformer has, counted from its hparams without making it.
+"""How many parameters a model has, counted from its hparams without making it.
 
-Tests hold the counts equal to those of the models that `Transformer.from_hparams` builds.
+Tests hold the counts equal to those of the models that `from_hparams` builds.
 """
 
 import os
@@ -10,6 +10,9 @@ from typing import Any
 from t2t_repro import memory
 from t2t_repro.config import DOT_PRODUCTS, HParams
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import BYTENET, RECURRENT
+from t2t_repro.models import bytenet_cost
+from t2t_repro.models.lstm_cost import LSTMCost
 from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem
 
@@ -23,8 +26,8 @@ class Parameters:
     embeddings: int  # (V, D): inputs, targets and softmax, once where they are shared
     attention: int  # kernels of queries, keys, values and outputs, and of scores; no biases
     feed_forward: int  # two kernels, two biases
-    norms: int  # a scale and a bias each, what else the type has; and gates of the residuals
-    others: int  # T2T's embedding of the target space; learned positions; relative ones
+    norms: int  # a scale and a bias each, where the type has them; and gates of residuals
+    others: int  # T2T's embedding of the target space; positions; relative ones; opponents
 
     @property
     def total(self) -> int:
@@ -141,6 +144,11 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     rows = source
     if not hparams.shared_embedding_and_softmax_weights:
         rows += target if hparams.shared_embedding else 2 * target
+    if hparams.model in RECURRENT:
+        return _of_lstms(hparams, rows, target)
+    if hparams.model == BYTENET:
+        own = bytenet_cost.parameters(hparams)
+        return Parameters(embeddings=rows * depth, attention=0, feed_forward=0, **own)
     before = _letters("n", hparams.layer_preprocess_sequence)
     after = _letters("n", hparams.layer_postprocess_sequence)
     gates = _letters("z", hparams.layer_postprocess_sequence)
@@ -156,7 +164,7 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     if hparams.self_attention_type == "dot_product_relative":
         distances = 2 * hparams.max_relative_position + 1
         others += (encoder + decoder) * distances * (keys + values) // hparams.num_heads
-    of_norm = {"layer": 2, "group": 2, "l2": 2, "batch": 4, "noam": 0, "none": 0}
+    of_norm = {"layer": 2, "group": 2, "l2": 2, "batch": 2, "noam": 0, "none": 0}
     of_norm = {name: vectors * depth for name, vectors in of_norm.items()}
     return Parameters(
         embeddings=rows * depth,
@@ -165,6 +173,13 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
         norms=norms * _of(hparams, "norm_type", of_norm) + sublayers * gates,
         others=others,
     )
+
+
+def _of_lstms(hparams: HParams, rows: int, target: int) -> Parameters:
+    """Returns the parameters of a recurrent model, given the rows of tables and of the targets'."""
+    cost = LSTMCost(hparams)
+    embeddings = rows * hparams.hidden_size + target * (cost.softmax_depth - hparams.hidden_size)
+    return Parameters(embeddings=embeddings, feed_forward=0, norms=0, **cost.parameters())
 
 
 def attentions(hparams: HParams) -> int:

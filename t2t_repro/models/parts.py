@@ -3,6 +3,7 @@
 import keras
 
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.attention_score import AttentionScore
@@ -34,15 +35,24 @@ class Parts:
         self.dtype = dtype
         self.initializer = kernel_initializer(hparams.initializer, hparams.initializer_gain)
 
-    def tables(self, inputs_vocab_size: int, targets_vocab_size: int):
-        """Returns the tables of inputs, targets and softmax, shared as the hparams say."""
+    def tables(self, inputs_vocab_size: int, targets_vocab_size: int, softmax_depth: int = 0):
+        """Returns the tables of inputs, targets and softmax, shared as the hparams say.
+
+        Args:
+            inputs_vocab_size: ids of the inputs.
+            targets_vocab_size: ids of the targets.
+            softmax_depth: the width of what the softmax reads; 0: hidden_size.
+
+        Raises:
+            UserError: if one table is to be embedding and softmax, of two widths.
+        """
         hp = self.hp
         scale = hp.hidden_size**0.5 if hp.multiply_embedding_mode == "sqrt_depth" else 1.0
 
-        def table(vocab_size: int, name: str) -> SymbolEmbedding:
+        def table(vocab_size: int, name: str, depth: int = hp.hidden_size) -> SymbolEmbedding:
             size = -(-vocab_size // hp.vocab_divisor) * hp.vocab_divisor
             shards = hp.symbol_modality_num_shards
-            return SymbolEmbedding(size, hp.hidden_size, shards, scale, dtype=self.dtype, name=name)
+            return SymbolEmbedding(size, depth, shards, scale, dtype=self.dtype, name=name)
 
         shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
         if not shared:
@@ -54,9 +64,15 @@ class Parts:
             # T2T shares within one modality, and vocabularies of two sizes are two modalities.
             inputs = table(inputs_vocab_size, "shared_inputs")
             targets = table(targets_vocab_size, "shared_targets")
-        if hp.shared_embedding_and_softmax_weights:
-            return inputs, targets, targets
-        return inputs, targets, table(targets_vocab_size, "softmax")
+        depth = softmax_depth or hp.hidden_size
+        if not hp.shared_embedding_and_softmax_weights:
+            return inputs, targets, table(targets_vocab_size, "softmax", depth)
+        if depth != hp.hidden_size:
+            raise UserError(
+                "Expected shared_embedding_and_softmax_weights=False, or a softmax as wide as the "
+                f"embedding. Received: {depth}, and hidden_size={hp.hidden_size}."
+            )
+        return inputs, targets, targets
 
     def word_dropout(self, side: str) -> Dropout:
         """Returns what drops whole embeddings of one side, "inputs" or "targets".

@@ -5,27 +5,25 @@ memory; target ids shifted right -> SymbolEmbedding -> positions, dropout -> dec
 memory -> logits.
 """
 
-import dataclasses
-import functools
-
 import keras
 from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS
-from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
+from t2t_repro.layers.cross_entropy import mean_over_global_batch
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.layer import Replacing, build_all
+from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
 from t2t_repro.models import r_drop
 from t2t_repro.models.ancestors import with_step
 from t2t_repro.models.changes import Made, restore
-from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
+from t2t_repro.models.sequence_model import SequenceModel
+from t2t_repro.registry import register_model
 
 PARTS = (
     *("inputs_embedding", "targets_embedding", "softmax", "target_space"),
@@ -33,11 +31,11 @@ PARTS = (
     *("inputs_position", "targets_position", "inputs_dropout", "targets_dropout"),
     *("encoder", "decoder"),
 )
-_POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
+@register_model
 @keras.saving.register_keras_serializable("t2t_repro")
-class Transformer(Replacing, GuardedModel):
+class Transformer(SequenceModel):
     """Encoder, decoder and their embeddings; `from_hparams` makes one that is ready to use.
 
     Args:
@@ -58,14 +56,9 @@ class Transformer(Replacing, GuardedModel):
         name: str = "transformer",
         **kwargs,
     ):
-        kwargs.setdefault("dtype", _POLICIES.get(hparams.activation_dtype))
-        super().__init__(name=name, **kwargs)
-        self.supports_jit = keras.backend.backend() != "tensorflow"  # see `compile`
-        self.supports_masking = True
-        self.hparams = hparams
-        self.inputs_vocab_size = inputs_vocab_size
-        self.targets_vocab_size = targets_vocab_size
-        self.target_space_id = target_space_id
+        super().__init__(
+            hparams, inputs_vocab_size, targets_vocab_size, target_space_id, name, **kwargs
+        )
         parts = Parts(hparams, self.dtype_policy)
         tables = parts.tables(inputs_vocab_size, targets_vocab_size)
         self.inputs_embedding, self.targets_embedding, self.softmax = tables
@@ -94,20 +87,6 @@ class Transformer(Replacing, GuardedModel):
             dtype=self.dtype_policy,
         )
         self._made = Made(self, PARTS)
-
-    @classmethod
-    def from_hparams(
-        cls,
-        hparams: HParams,
-        *,
-        inputs_vocab_size: int,
-        targets_vocab_size: int,
-        target_space_id: int = 0,
-    ) -> "Transformer":
-        """Returns a model with all its variables made, as the class's constructor describes it."""
-        model = cls(hparams, inputs_vocab_size, targets_vocab_size, target_space_id)
-        model.build()
-        return model
 
     @property
     def learned_positions(self) -> int | None:
@@ -153,10 +132,6 @@ class Transformer(Replacing, GuardedModel):
         outputs = self._decode(batch["targets"], memory, real, training, sources, targets)[0]
         return self.softmax.logits(outputs) if logits else outputs
 
-    def compute_mask(self, batch, previous_mask=None):
-        """Returns bool (B, T), True at real targets."""
-        return ops.not_equal(as_batch(batch)["targets"], 0)
-
     def encode(self, inputs, training=False):
         """Returns (encoder output (B, S, D), bool (B, S): True at tokens) of int32 (B, S)."""
         memory, real, _ = self._encode(inputs, training)
@@ -188,32 +163,6 @@ class Transformer(Replacing, GuardedModel):
         weights = {f"encoder/{name}": value for name, value in of_encoder.items()}
         weights |= {f"decoder/{name}": value for name, value in of_decoder.items()}
         return {name: value for name, value in weights.items() if value.shape != NO_WEIGHTS}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the loss: that of `compile`, or T2T's, and what layers add to it.
-
-        T2T's is label-smoothed in training, and per real target token of the global batch. Weights
-        multiply each token's; as Keras has it, they do not count in what the sum is divided by.
-
-        Args:
-            x: as `call`'s batch.
-            y: the labels (B, T); None: the targets of x.
-            y_pred: the logits (B, T, V).
-            sample_weight: float32 (B, T) or None.
-            training: whether in training.
-        """
-        if self._compile_loss is not None:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
-        labels = x["targets"] if y is None else y
-        smoothing = self.hparams.label_smoothing if training else 0.0
-        sums = padded_cross_entropy(y_pred, labels, smoothing, sample_weight)
-        return self._with_added(mean_over_global_batch(*sums))
-
-    def _with_added(self, loss):
-        """Returns the loss and what `add_loss` and regularizers add to it."""
-        for each in self.losses:
-            loss = loss + self._aggregate_additional_loss(each)
-        return loss
 
     def train_loss(self, batch, sample_weight=None):
         """Returns `compute_loss` of a training step.
@@ -265,10 +214,6 @@ class Transformer(Replacing, GuardedModel):
             for layer, cache in zip(self.decoder.layers, state["caches"], strict=True)
         ]
         return {"ancestors": ancestors, "caches": caches}
-
-    def layout(self):
-        """Returns weights laid out as many steps read them best."""
-        return self.softmax.transposed()
 
     def decode_step(self, ids, parents, step, state, memory, layout=None):
         """Returns the logits of position `step`.
@@ -331,59 +276,15 @@ class Transformer(Replacing, GuardedModel):
         masks = {"attention_mask": own_mask, "memory_mask": memory_mask}
         return self.decoder(x, memory=memory, **masks, training=training)
 
-    def _symbol_dropout(self, ids, training):
-        ids = ops.convert_to_tensor(ids)
-        rate = self.hparams.symbol_dropout
-        if not training or not rate:
-            return ids
-        draw = keras.random.uniform(ops.shape(ids), seed=self.symbol_dropout_seed)
-        return ops.where(draw < rate, 0, ids)
-
     def get_config(self):
         """Returns the constructor's arguments, and the layers that were assigned since, if any."""
-        config = {
-            "hparams": dataclasses.asdict(self.hparams),
-            "inputs_vocab_size": self.inputs_vocab_size,
-            "targets_vocab_size": self.targets_vocab_size,
-            "target_space_id": self.target_space_id,
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
+        config = super().get_config()
         layers = self._made.changed(self, own=type(self) is not Transformer)
         return config | ({"layers": layers} if layers else {})
 
     @classmethod
     def from_config(cls, config):
-        layers, hparams = config.pop("layers", []), config.pop("hparams")
-        model = cls(HParams(**hparams), **config)
+        layers = config.pop("layers", [])
+        model = super().from_config(config)
         restore(model, layers)
         return model
-
-    @functools.wraps(keras.Model.save)
-    def save(self, *arguments, **keywords):
-        self.get_config()  # Keras opens the file before it asks
-        return super().save(*arguments, **keywords)
-
-    def export(
-        self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
-    ):
-        """Writes a function of {"inputs", "targets"} to logits; arguments as Keras's.
-
-        `t2t-exporter` writes what translates: text in, text out.
-        """
-        if input_signature is None:
-            ids = {name: keras.InputSpec("int32", (None, None)) for name in ("inputs", "targets")}
-            input_signature = [ids]
-        return super().export(filepath, format, verbose, input_signature, **kwargs)
-
-    def quantize(self, *arguments, **keywords):
-        """Refuses: Keras quantizes layers of its own, of which there are none here.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(
-            "Expected no quantize: Keras would leave every product of the model in float32. "
-            "Received: it. Save the model and quantize where it is exported: t2t-exporter "
-            "--quantize=float16, or --format=ctranslate2 --quantize=int8."
-        )

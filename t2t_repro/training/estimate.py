@@ -13,7 +13,8 @@ from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
-from t2t_repro.models.flops import BatchShape, train_step_flop
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import train_step_flop
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span

@@ -16,7 +16,7 @@ from t2t_repro import progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import (
@@ -382,7 +382,7 @@ def build_model(config: RunConfig, problem: Problem) -> keras.Model:
     and its step is no faster (benchmarks/RESULTS.md).
     """
     keras.utils.set_random_seed(config.random_seed)
-    model = transformer_for(problem, config.hparams, config.data_dir)
+    model = model_for(problem, config.hparams, config.data_dir)
     xla = machine.compiles()
     model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
     return model

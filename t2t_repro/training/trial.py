@@ -5,9 +5,9 @@ import os
 import statistics
 import time
 
-from t2t_repro import memory, processes
+from t2t_repro import memory, processes, registry
 from t2t_repro.config import HParams
-from t2t_repro.models.flops import BatchShape
+from t2t_repro.models.batch_shape import BatchShape
 
 SECONDS = 20.0  # for the steps that count; the first, which compiles, comes before them
 MOST_SECONDS = 240.0  # then the process is ended
@@ -66,13 +66,12 @@ def _steps(
     os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
     import numpy as np
 
-    from t2t_repro.models.transformer import Transformer
     from t2t_repro.training import devices, distribution, machine, optimizers
 
     devices.set_threads(*threads)
     where = devices.choose(worker_gpu)
     with where.scope():
-        model = Transformer.from_hparams(
+        model = registry.get_model(hparams.model).from_hparams(
             hparams, inputs_vocab_size=vocab_sizes[0], targets_vocab_size=vocab_sizes[1]
         )
         model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=machine.compiles())

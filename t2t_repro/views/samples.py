@@ -46,7 +46,7 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
             for source, target, best in zip(sources, references, written, strict=True)
         ]
         writer.text(KIND, step, "translations", _table(rows))
-        if model.hparams.attention_chunk_size:
+        if model.hparams.attention_chunk_size or not hasattr(model, "attention_weights"):
             return  # there are no weights to draw
         for source, best in zip(sources, written, strict=True):
             if 1 < len(source) <= _LONGEST and len(best.ids) < _LONGEST:

@@ -227,10 +227,10 @@ def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_p
         )
         runs.append(RunDirectory(tmp_path / f"run{number}"))
         runs[-1].begin(text, ["t2t-trainer"], [vocabulary])
-    from t2t_repro.models.build import transformer_for
+    from t2t_repro.models.build import model_for
     from t2t_repro.training import checkpoints
 
-    model = transformer_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
+    model = model_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
     checkpoints.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
     error = error_of(capsys, f"--output_dir={runs[0].path}", f"--ensemble={runs[1].path}")
     assert "Expected runs with the same vocabulary in --ensemble. Received: " in error

@@ -32,7 +32,7 @@ def error_of(capsys, *flags):
 def parser(tmp_path_factory):
     """The run of an untrained parser, with its vocabularies."""
     from t2t_repro import get_hparams, get_problem
-    from t2t_repro.models.build import transformer_for
+    from t2t_repro.models.build import model_for
     from t2t_repro.training import checkpoints
 
     path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
@@ -50,7 +50,7 @@ def parser(tmp_path_factory):
     directory = RunDirectory(path)
     directory.begin(config, ["t2t-trainer"], [])
     keras.utils.set_random_seed(1)
-    model = transformer_for(problem, hparams, str(path))
+    model = model_for(problem, hparams, str(path))
     checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
     (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
     return path

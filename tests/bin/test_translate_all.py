@@ -17,11 +17,11 @@ PROBLEM = "algorithmic_identity_decimal40"
 
 @pytest.fixture(scope="module")
 def model():
-    from t2t_repro.models.build import transformer_for
+    from t2t_repro.models.build import model_for
 
     hparams = get_hparams("transformer_test", "hidden_size=8,filter_size=12,num_hidden_layers=1")
     keras.utils.set_random_seed(1)
-    return transformer_for(get_problem(PROBLEM), hparams, "")
+    return model_for(get_problem(PROBLEM), hparams, "")
 
 
 @pytest.fixture

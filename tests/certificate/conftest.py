@@ -7,7 +7,7 @@ from t2t_repro import registry
 from t2t_repro.certificate import certify
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import KEEP, Job
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 
@@ -38,7 +38,7 @@ def made(tmp_path_factory):
     run = RunDirectory(folder / "run")
     run.begin(config, ["t2t-trainer"], [data / name for name in problem.vocab_files(data)])
     keras.utils.set_random_seed(4)
-    model = transformer_for(problem, config.hparams, config.data_dir)
+    model = model_for(problem, config.hparams, config.data_dir)
     for weight in model.weights:  # so that an end is likely enough to come
         weight.assign(3 * weight)
     checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=9))

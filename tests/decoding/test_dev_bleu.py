@@ -11,7 +11,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu
 from t2t_repro.decoding.decode import decode
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
@@ -30,7 +30,7 @@ def data_dir(tmp_path_factory):
 
 def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
     hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
-    model = transformer_for(Doubled(), hparams, data_dir)
+    model = model_for(Doubled(), hparams, data_dir)
     bleu = dev_bleu.DevBleu(model, Doubled(), data_dir, "dev", 3)
     assert bleu.sample == "3 of 7 dev sentences, decoded greedily"
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in bleu.signature

@@ -26,7 +26,9 @@ def main(path):
         for kind in ("layer", "group", "batch", "noam", "l2"):
             for epsilon in (1e-6, 0.5):
                 with tf.variable_scope(f"{kind}_{int(epsilon > 0.1)}") as scope:
-                    x = tf.constant(result["x"])[:, :, None]
+                    x = tf.constant(result["x"])
+                    # As in a Transformer; group norm takes four axes alone.
+                    x = x[:, :, None] if kind == "group" else x
                     y = common_layers.apply_norm(x, kind, 24, epsilon)
                 session.run(tf.global_variables_initializer())
                 for variable in tf.global_variables(scope.name):
@@ -34,7 +36,7 @@ def main(path):
                         variable.load(result["scale"], session)
                     elif variable.name.endswith(("bias:0", "beta:0")):
                         variable.load(result["bias"], session)
-                result[f"{kind}:{epsilon}"] = session.run(y)[:, :, 0]
+                result[f"{kind}:{epsilon}"] = session.run(y).reshape(3, 5, 24)
     np.savez_compressed(path, **result)
 
 

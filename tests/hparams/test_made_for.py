@@ -6,7 +6,9 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 
 ALL = {name: registry.problem_of_hparams(name) for name in registry.list_hparams()}
-OF_NONE = {  # for tests, for language models and summaries, for data that nobody has
+OF_NONE = {  # for tests, for language models and summaries, for data that nobody has, or for any
+    *("lstm_seq2seq", "lstm_attention", "lstm_bahdanau_attention", "lstm_luong_attention"),
+    *("lstm_bahdanau_attention_multi", "lstm_luong_attention_multi", "bytenet_base"),
     *(f"transformer_{name}" for name in ("test", "tiny", "small", "timeseries", "parsing_ice")),
     *(f"transformer_{name}_tpu" for name in ("tiny", "small", "timeseries", "clean_big")),
     *("transformer_clean", "transformer_clean_big", "transformer_relative_tiny"),

@@ -40,7 +40,6 @@ def test_defaults():
     ("name", "value", "message"),
     [
         ("ffn_layer", "local_moe", "expected ffn_layer='dense_relu_dense', its default. Received"),
-        ("dropout", 0.1, "Received: dropout=0.1. Leave it out: set layer_prepostprocess_dropout"),
         ("moe_num_experts", 8, "expected moe_num_experts=16 or moe_num_experts=64, its default"),
         ("z_size", 4, "expected no z_size, its default"),
         ("use_pad_remover", 1, "expected use_pad_remover=True"),

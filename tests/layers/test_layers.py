@@ -13,9 +13,11 @@ from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
 )
+from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.local_attention import LocalSelfAttention
+from t2t_repro.layers.lstm import LSTM, LSTMStack
 from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
@@ -47,6 +49,9 @@ DECODER = ENCODER + 4 * D * D + NORM
 MEMORY = {"memory": np.random.default_rng(1).normal(size=(B, S, D)).astype("float32")}
 CROSS = {**MEMORY, "attention_mask": Mask(keys=np.ones((B, S), "int32"))}
 OWN = {"attention_mask": CAUSAL}
+REAL = {"real": np.arange(T) < np.array([[T], [3]])}
+CELL = 8 * D * D + 4 * D
+CONVOLUTION = 3 * D * D + NORM
 LAYERS = {
     "layer_norm": (lambda: LayerNorm(1e-5), NORM, {}),
     "nothing": (lambda: PrePostProcess("none"), 0, {}),
@@ -81,6 +86,14 @@ LAYERS = {
     "cross": (lambda: CrossAttention(N, 6, 9), D * 6 + D * 15 + 9 * D, CROSS),
     "encoder_layer": (encoder_layer, ENCODER, OWN),
     "decoder_layer": (decoder_layer, DECODER, {**MEMORY, "memory_mask": CROSS["attention_mask"]}),
+    "lstm": (lambda: LSTM(D), CELL, REAL),
+    "lstm stack": (lambda: LSTMStack([LSTM(D), LSTM(D)], 0.1), 2 * CELL, REAL),
+    "convolutions": (lambda: ConvolutionBlock(D, (1, 2, 4)), 3 * CONVOLUTION, {}),
+    "residual convolutions": (
+        lambda: ResidualConvolutions([ConvolutionBlock(D, (2,), causal=True)], 0.1),
+        CONVOLUTION + NORM,
+        {},
+    ),
     "stack": (lambda: Stack([encoder_layer()], PrePostProcess("n")), ENCODER + NORM, OWN),
 }
 

@@ -4,7 +4,8 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.models.flops import BatchShape, decode_flop, forward_flop, train_step_flop
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import decode_flop, forward_flop, train_step_flop
 
 
 def test_the_base_model_on_32_sentences_of_32_tokens():

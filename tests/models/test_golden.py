@@ -69,6 +69,9 @@ def check_twenty_steps(golden, model, losses_now):
     before = golden.group("var")
     after = tensor2tensor.export_variables(model)
     for name, value in after.items():
+        if "/moving_" in name:  # not trained, by tensor2tensor neither
+            np.testing.assert_array_equal(value, before[name])
+            continue
         expected = golden[f"after20_norm:{name}"]
         np.testing.assert_allclose(np.linalg.norm(value), expected, rtol=1e-5, err_msg=name)
         change = np.linalg.norm(value - before[name])

@@ -85,7 +85,7 @@ problem = registry.get_problem("{PROBLEM}")
 config = RunConfig(
     hparams_set="x", hparams=hparams, problem=problem.name, data_dir={data_dir!r}, version="0"
 )
-experiment.transformer_for(problem, hparams, config.data_dir)
+experiment.model_for(problem, hparams, config.data_dir)
 assert "tensorflow" not in sys.modules
 """
     environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}

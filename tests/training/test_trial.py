@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from t2t_repro import processes, registry
-from t2t_repro.models.flops import BatchShape
+from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.training import trial
 from t2t_repro.training.trial import Trial
 

@@ -8,7 +8,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.models.build import transformer_for
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints, warm_start
@@ -27,7 +27,7 @@ def data(folder, pieces):
 def model_of(folder, overrides=""):
     hparams = registry.get_hparams("transformer_test", f"num_hidden_layers=1{overrides}")
     problem = registry.get_problem(NAME)
-    return hparams, problem, transformer_for(problem, hparams, str(folder))
+    return hparams, problem, model_for(problem, hparams, str(folder))
 
 
 @pytest.fixture

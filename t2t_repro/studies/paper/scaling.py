@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from t2t_repro import registry
 from t2t_repro.models import parameters
-from t2t_repro.models.flops import BatchShape, train_step_flop
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import train_step_flop
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.hardware import EFFICIENCY, Device, Hardware
 from t2t_repro.studies.tables import Table, columns

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from t2t_repro import progress, registry
 from t2t_repro.config import HParams
 from t2t_repro.models import parameters
-from t2t_repro.models.flops import BatchShape, train_step_flop
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import train_step_flop
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.run_scores import RunScore
 from t2t_repro.studies.paper.scaling import LENGTH

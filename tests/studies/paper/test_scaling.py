@@ -1,7 +1,8 @@
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.models.flops import BatchShape, train_step_flop
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import train_step_flop
 from t2t_repro.studies.paper import hardware, scaling
 
 P100 = hardware.DEVICES["P100"]

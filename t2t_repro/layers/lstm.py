@@ -1,0 +1,340 @@
+"""Long short-term memory (Hochreiter & Schmidhuber 1997), and attention to what it has read.
+
+As TensorFlow 1's LSTMCell and AttentionWrapper, of which tensor2tensor's models/lstm.py is made. A
+state is {"c", "h"}, each (B, K, H): K beams that are written at once, 1 in training.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import initializers, ops
+
+from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.initialization import ByParts, FusedVariable, fused_kernel
+from t2t_repro.layers.layer import Layer, build_all
+
+State = Any  # a tree of tensors (B, K, ...)
+
+
+class LSTM(Layer):
+    """One layer: its gates are those of its inputs and of what it said the step before.
+
+    Variables are T2T's: `kernel` (D + H, 4 H), of inputs and state, for the input gate, the new
+    input, the forget gate and the output gate; and `bias` (4 H,). 1 is added to the forget gate.
+
+    Args:
+        units: H.
+        kernel_initializer: of the kernel.
+    """
+
+    def __init__(self, units: int, kernel_initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def build(self, input_shape):
+        shape = (input_shape[-1] + self.units, 4 * self.units)
+        self.kernel = self.add_weight(
+            name="kernel", shape=shape, initializer=self.kernel_initializer
+        )
+        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
+
+    def initial_state(self, batch, beams=1) -> State:
+        """Returns the state of one who has read nothing."""
+        zeros = ops.zeros((batch, beams, self.units), dtype=self.compute_dtype)
+        return {"c": zeros, "h": zeros}
+
+    def of_inputs(self, x):
+        """Returns the inputs' part of the gates: (..., D) to (..., 4 H)."""
+        return ops.matmul(x, self.kernel[: -self.units]) + self.bias
+
+    def step(self, gates, state: State) -> State:
+        """Returns the next state, given the inputs' part of the gates (B, K, 4 H)."""
+        gates = gates + ops.matmul(state["h"], self.kernel[-self.units :])
+        opened, new, kept, said = ops.split(gates, 4, axis=-1)
+        c = state["c"] * ops.sigmoid(kept + 1.0) + ops.sigmoid(opened) * ops.tanh(new)
+        return {"c": c, "h": ops.sigmoid(said) * ops.tanh(c)}
+
+    def call(self, x, real, state: State | None = None):
+        """Reads (B, T, D); returns (outputs (B, T, H), 0 behind the end; the last state).
+
+        Args:
+            x: (B, T, D).
+            real: bool (B, T), True up to the end.
+            state: to begin with; None: that of one who has read nothing.
+        """
+        state = self.initial_state(ops.shape(x)[0]) if state is None else state
+        states, last = run(self.step, state, self.of_inputs(x), real)
+        return states["h"], last
+
+
+class LSTMStack(Layer):
+    """LSTMs one upon another, with dropout before each.
+
+    Args:
+        layers: the LSTMs.
+        dropout: rate.
+    """
+
+    def __init__(self, layers: Sequence[LSTM], dropout: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.layers = tuple(layers)
+        self.dropout = dropout
+        self.drops = [
+            Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}")
+            for i in range(len(self.layers))
+        ]
+
+    def build(self, input_shape):
+        for layer in self.layers:
+            build_all([layer], input_shape)
+            input_shape = (*input_shape[:-1], layer.units)
+
+    def call(self, x, real, states: Sequence[State] | None = None, training=False):
+        """Reads (B, T, D); returns (outputs of the last, the last states of all): see `LSTM`."""
+        last = []
+        for i, (layer, drop) in enumerate(zip(self.layers, self.drops, strict=True)):
+            x, state = layer(drop(x, training=training), real, states and states[i])
+            last.append(state)
+        return x, last
+
+    def initial_states(self, batch, beams) -> list[State]:
+        """Returns the states of those who have read nothing."""
+        return [layer.initial_state(batch, beams) for layer in self.layers]
+
+    def step(self, x, states: Sequence[State], masks=None) -> list[State]:
+        """Returns the next states, given the input (B, K, D).
+
+        masks: what multiplies each layer's inputs, of the shape of these; None: nothing.
+        """
+        after = []
+        for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
+            x = x if masks is None else x * masks[i]
+            after.append(layer.step(layer.of_inputs(x), state))
+            x = after[-1]["h"]
+        return after
+
+
+class BidirectionalLSTM(Layer):
+    """A stack that reads forwards beside one that reads backwards.
+
+    Args:
+        forward: one stack.
+        backward: the other.
+    """
+
+    def __init__(self, forward: LSTMStack, backward: LSTMStack, **kwargs):
+        super().__init__(**kwargs)
+        self.forward = forward
+        self.backward = backward
+
+    def build(self, input_shape):
+        build_all((self.forward, self.backward), input_shape)
+
+    def call(self, x, real, training=False):
+        """Reads (B, T, D); returns outputs (B, T, 2 H) and states with both sides in each."""
+        ahead, states = self.forward(x, real, training=training)
+        back, others = self.backward(reverse(x, real), real, training=training)
+        outputs = ops.concatenate([ahead, reverse(back, real)], axis=-1)
+        both = [
+            keras.tree.map_structure(lambda a, b: ops.concatenate([a, b], axis=-1), *pair)
+            for pair in zip(states, others, strict=True)
+        ]
+        return outputs, both
+
+
+class LuongScore(Layer):
+    """query . (W memory) (Luong, Pham & Manning 2015), with `memory_kernel` (M, units).
+
+    All heads have this one score.
+
+    Args:
+        units: the width of queries.
+        num_heads: N.
+        kernel_initializer: of all that is learned.
+    """
+
+    def __init__(
+        self, units: int, num_heads: int = 1, kernel_initializer="glorot_uniform", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.units = units
+        self.num_heads = num_heads
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def build(self, input_shape):
+        self.memory_kernel = self._new("memory_kernel", (input_shape[-1], self.units))
+
+    def keys(self, memory):
+        """Maps (B, S, M) to (B, S, units)."""
+        return ops.matmul(memory, self.memory_kernel)
+
+    def call(self, query, keys):
+        """Maps queries (B, K, units) and keys to scores (B, K, N, S)."""
+        scores = ops.einsum("bku,bsu->bks", query, keys)
+        return ops.repeat(scores[:, :, None], self.num_heads, axis=2)
+
+    def _new(self, name: str, shape: tuple[int, ...]):
+        initializer = self.kernel_initializer.clone()
+        return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+
+class BahdanauScore(LuongScore):
+    """v . tanh(W memory + U query) (Bahdanau, Cho & Bengio 2014), which the paper calls additive.
+
+    Beside `memory_kernel` there are `query_kernel` (units, units) and `attention_v` (N units,),
+    whose parts are the v of each head; the kernels are those of all.
+    """
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.query_kernel = self._new("query_kernel", (self.units, self.units))
+        sizes = [self.units] * self.num_heads
+        by_parts = ByParts(self.kernel_initializer, sizes)
+        whole, dtype = (sum(sizes),), self.variable_dtype
+        self.attention_v = FusedVariable(
+            by_parts, whole, dtype, name="attention_v", axis=0, sizes=sizes
+        )
+
+    def call(self, query, keys):
+        sums = ops.tanh(keys[:, None] + ops.matmul(query, self.query_kernel)[:, :, None])
+        v = ops.reshape(self.attention_v, (self.num_heads, self.units))
+        return ops.einsum("bksu,nu->bkns", sums, v)
+
+
+SCORES: dict[str, type[LuongScore]] = {"bahdanau": BahdanauScore, "luong": LuongScore}
+
+
+class AttentionLSTM(Layer):
+    """A stack of LSTMs that looks at a memory after each step, and is told then what it saw.
+
+    Its first layer reads the input and, beside it, the attention of the step before: of each head
+    W [output; weighted sum of the memory]. As T2T, they look at the padding of the memory too,
+    which is 0.
+
+    Args:
+        stack: the LSTMs.
+        score: of their outputs and the memory; it knows how many heads there are.
+        attention_size: what each head makes of what it saw.
+        output_attention: whether the attention is the output, or that of the last LSTM.
+    """
+
+    def __init__(
+        self,
+        stack: LSTMStack,
+        score: LuongScore,
+        attention_size: int,
+        output_attention: bool = True,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.stack = stack
+        self.score = score
+        self.attention_size = attention_size
+        self.output_attention = output_attention
+
+    def build(self, input_shape, memory_shape):
+        *batch, depth = input_shape
+        sizes = [self.attention_size] * self.score.num_heads
+        build_all([self.stack], (*batch, depth + sum(sizes)))
+        build_all([self.score], memory_shape)
+        rows = self.score.units + memory_shape[-1]
+        initializer = self.score.kernel_initializer
+        self.kernel = fused_kernel("kernel", initializer, rows, sizes, self.variable_dtype)
+
+    def initial_state(self, states: Sequence[State]) -> State:
+        """Returns the state of one who begins with these of the LSTMs and has seen nothing."""
+        batch, beams = ops.shape(states[0]["h"])[:2]
+        width = self.score.num_heads * self.attention_size
+        seen = ops.zeros((batch, beams, width), dtype=self.compute_dtype)
+        return {"cells": list(states), "attention": seen}
+
+    def step(self, x, state: State, keys, memory, masks=None) -> State:
+        """Returns the next state, given the input (B, K, D); `masks` as `LSTMStack.step`'s."""
+        x = ops.concatenate([x, state["attention"]], axis=-1)
+        cells = self.stack.step(x, state["cells"], masks)
+        query = cells[-1]["h"]
+        weights = ops.softmax(self.score(query, keys), axis=-1)
+        seen = ops.einsum("bkns,bsm->bknm", weights, memory)
+        # (M, N A) -> (M, N, A)
+        of_seen = ops.reshape(
+            self.kernel[self.score.units :], (-1, self.score.num_heads, self.attention_size)
+        )
+        attention = ops.einsum("bknm,mna->bkna", seen, of_seen)
+        attention = ops.reshape(attention, ops.shape(state["attention"]))
+        attention = attention + ops.matmul(query, self.kernel[: self.score.units])
+        return {"cells": cells, "attention": attention}
+
+    def output(self, state: State):
+        """Returns what a state says, (B, K, width)."""
+        return state["attention"] if self.output_attention else state["cells"][-1]["h"]
+
+    def call(self, x, real, states: Sequence[State], memory, training=False):
+        """Returns the outputs (B, T, width), 0 behind the end.
+
+        Args:
+            x: (B, T, D).
+            real: bool (B, T), True up to the end.
+            states: of the LSTMs at the start.
+            memory: (B, S, M).
+        """
+        keys = self.score.keys(memory)
+        inputs = [x, *self._masks(x, training)]
+
+        def step(now, state):
+            x, *masks = now
+            return self.step(x, state, keys, memory, masks or None)
+
+        after, _ = run(step, self.initial_state(states), inputs, real)
+        return self.output(after)
+
+    def _masks(self, x, training) -> list:
+        """Returns what drops inputs of each LSTM at each step, drawn before the first."""
+        if not training or not self.stack.dropout:
+            return []
+        widths = [layer.kernel.shape[0] - layer.units for layer in self.stack.layers]
+        pairs = zip(widths, self.stack.drops, strict=True)
+        return [drop(ops.ones((*ops.shape(x)[:2], n), x.dtype), training=True) for n, drop in pairs]
+
+
+def run(step: Callable[[Any, State], State], state: State, inputs: Any, real):
+    """Goes through positions from left to right.
+
+    Args:
+        step: of a position's inputs (B, 1, ...) and a state to the next state.
+        state: at the start, of one beam.
+        inputs: a tree of (B, T, ...).
+        real: bool (B, T); a state stays what it is where it is False.
+
+    Returns:
+        (the states (B, T, ...), 0 where `real` is False; the last state (B, 1, ...)).
+    """
+
+    # One tensor of all inputs: of several whose length is not known, Keras's scan fails.
+    parts = [*keras.tree.flatten(inputs), ops.cast(real, "float32")[..., None]]
+    dtype, widths = parts[0].dtype, [part.shape[-1] for part in parts]
+    joined = ops.concatenate([ops.cast(part, dtype) for part in parts], axis=-1)
+
+    def body(state, now):
+        *now, real = ops.split(now, cuts, axis=-1)
+        after = step(keras.tree.pack_sequence_as(inputs, now), state)
+        after = keras.tree.map_structure(lambda a, b: ops.where(real > 0, a, b), after, state)
+        return after, after
+
+    cuts = list(itertools.accumulate(widths))[:-1]
+    # (B, T, ...) -> (T, B, 1, ...)
+    last, states = ops.scan(body, state, ops.swapaxes(joined, 0, 1)[:, :, None])
+    # (T, B, 1, ...) -> (B, T, ...)
+    states = keras.tree.map_structure(lambda x: ops.swapaxes(x[:, :, 0], 0, 1), states)
+    states = keras.tree.map_structure(lambda x: ops.where(real[..., None], x, 0), states)
+    return states, last
+
+
+def reverse(x, real):
+    """Returns x (B, T, ...) with the real positions of each row, which come first, backwards."""
+    place = ops.arange(ops.shape(x)[1], dtype="int32")
+    lengths = ops.sum(ops.cast(real, "int32"), axis=1, keepdims=True)
+    place = ops.where(real, lengths - 1 - place, place)
+    return ops.take_along_axis(x, place[..., None], axis=1)

@@ -1,0 +1,172 @@
+"""What every model of the registry is: ids of a source and of a target to logits, with T2T's loss.
+
+A model derives from `SequenceModel`, registers by `registry.register_model`, and defines
+
+    call(batch, training)                   logits, as `Transformer.call`
+    start_decoding(inputs)                  what stays the same while a batch is decoded
+    initial_state(batch, beams)             the state of decode_step at the start
+    make_room(state, more)                  the state with room for more steps
+    decode_step(ids, parents, step, state, memory, layout)    logits of one position, next state
+
+as models/transformer.py says them. The trainer needs no more than the first; decoding/ the others.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
+from t2t_repro.layers.layer import Replacing
+from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.keras_data import as_batch
+
+_POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+class SequenceModel(Replacing, GuardedModel):
+    """A model of sequences; `from_hparams` makes one that is ready to use.
+
+    Args:
+        hparams: every setting.
+        inputs_vocab_size: ids of the inputs, 0 (padding) and 1 (end) included.
+        targets_vocab_size: ids of the targets.
+        target_space_id: the kind of target (problem.SpaceID).
+        dtype: Keras's policy; None: that of activation_dtype, or where that is float32 the one that
+            keras.config has.
+    """
+
+    symbol_dropout_seed: keras.random.SeedGenerator
+    softmax: Any
+
+    def __init__(
+        self,
+        hparams: HParams,
+        inputs_vocab_size: int,
+        targets_vocab_size: int,
+        target_space_id: int = 0,
+        name: str | None = None,
+        **kwargs,
+    ):
+        kwargs.setdefault("dtype", _POLICIES.get(hparams.activation_dtype))
+        super().__init__(name=name, **kwargs)
+        self.supports_jit = keras.backend.backend() != "tensorflow"  # see `compile`
+        self.supports_masking = True
+        self.hparams = hparams
+        self.inputs_vocab_size = inputs_vocab_size
+        self.targets_vocab_size = targets_vocab_size
+        self.target_space_id = target_space_id
+
+    @classmethod
+    def from_hparams(
+        cls,
+        hparams: HParams,
+        *,
+        inputs_vocab_size: int,
+        targets_vocab_size: int,
+        target_space_id: int = 0,
+    ):
+        """Returns a model with all its variables made, as the class's constructor describes it."""
+        model = cls(hparams, inputs_vocab_size, targets_vocab_size, target_space_id)
+        model.build()
+        return model
+
+    @property
+    def learned_positions(self) -> int | None:
+        """How many positions the model has learned, and no more; None where they are computed."""
+        return None
+
+    def compute_mask(self, batch, previous_mask=None):
+        """Returns bool (B, T), True at real targets."""
+        return ops.not_equal(as_batch(batch)["targets"], 0)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss: that of `compile`, or T2T's, and what layers add to it.
+
+        T2T's is label-smoothed in training, and per real target token of the global batch. Weights
+        multiply each token's; as Keras has it, they do not count in what the sum is divided by.
+
+        Args:
+            x: as `call`'s batch.
+            y: the labels (B, T); None: the targets of x.
+            y_pred: the logits (B, T, V).
+            sample_weight: float32 (B, T) or None.
+            training: whether in training.
+        """
+        if self._compile_loss is not None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        labels = x["targets"] if y is None else y
+        smoothing = self.hparams.label_smoothing if training else 0.0
+        sums = padded_cross_entropy(y_pred, labels, smoothing, sample_weight)
+        return self._with_added(mean_over_global_batch(*sums))
+
+    def _with_added(self, loss):
+        """Returns the loss and what `add_loss` and regularizers add to it."""
+        for each in self.losses:
+            loss = loss + self._aggregate_additional_loss(each)
+        return loss
+
+    def make_room(self, state: Any, more: int) -> Any:
+        """Returns the state with room for `more` steps: by default it needs none."""
+        return state
+
+    def layout(self):
+        """Returns weights laid out as many steps read them best."""
+        return self.softmax.transposed()
+
+    def _symbol_dropout(self, ids, training):
+        ids = ops.convert_to_tensor(ids)
+        rate = self.hparams.symbol_dropout
+        if not training or not rate:
+            return ids
+        draw = keras.random.uniform(ops.shape(ids), seed=self.symbol_dropout_seed)
+        return ops.where(draw < rate, 0, ids)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            "hparams": dataclasses.asdict(self.hparams),
+            "inputs_vocab_size": self.inputs_vocab_size,
+            "targets_vocab_size": self.targets_vocab_size,
+            "target_space_id": self.target_space_id,
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        hparams = config.pop("hparams")
+        return cls(HParams(**hparams), **config)
+
+    @functools.wraps(keras.Model.save)
+    def save(self, *arguments, **keywords):
+        self.get_config()  # Keras opens the file before it asks
+        return super().save(*arguments, **keywords)
+
+    def export(
+        self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
+    ):
+        """Writes a function of {"inputs", "targets"} to logits; arguments as Keras's.
+
+        `t2t-exporter` writes what translates: text in, text out.
+        """
+        if input_signature is None:
+            ids = {name: keras.InputSpec("int32", (None, None)) for name in ("inputs", "targets")}
+            input_signature = [ids]
+        return super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, *arguments, **keywords):
+        """Refuses: Keras quantizes layers of its own, of which there are none here.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            "Expected no quantize: Keras would leave every product of the model in float32. "
+            "Received: it. Save the model and quantize where it is exported: t2t-exporter "
+            "--quantize=float16, or --format=ctranslate2 --quantize=int8."
+        )

@@ -1,0 +1,154 @@
+"""The models that the paper's claim is against, against what tensor2tensor computed of each."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.config import HParams
+from t2t_repro.decoding.decode import ModelEngine, decode
+from t2t_repro.decoding.engine import Ability
+from t2t_repro.errors import UserError
+from t2t_repro.interop import tensor2tensor
+from t2t_repro.models import parameters
+from t2t_repro.training import distribution, learning_rate, losses, optimizers
+
+FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "opponents"
+CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
+QUICK = {"bahdanau", "bidirectional_bahdanau_multi"}
+FIELDS = {field.name for field in dataclasses.fields(HParams)}
+SIZE = 37
+
+
+class Case:
+    """One of tests/golden/opponents, and our model with its weights."""
+
+    def __init__(self, name: str):
+        with np.load(FOLDER / f"{name}.npz") as arrays:
+            self.arrays = dict(arrays)
+        values = json.loads(str(self["hparams"]))
+        kept = {name: value for name, value in values.items() if name in FIELDS}
+        self.hparams = HParams(**kept, model=str(self["model"]))
+        self.batch = {"inputs": self["inputs"], "targets": self["targets"]}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def group(self, prefix: str) -> dict[str, np.ndarray]:
+        start = f"{prefix}:"
+        return {k.removeprefix(start): v for k, v in self.arrays.items() if k.startswith(start)}
+
+    def model(self, weights: str = "var", **changes):
+        hparams = dataclasses.replace(self.hparams, **changes)
+        model = registry.get_model(hparams.model).from_hparams(
+            hparams, inputs_vocab_size=SIZE, targets_vocab_size=SIZE
+        )
+        tensor2tensor.load_variables(model, self.group(weights))
+        return model
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES
+    ],
+)
+def case(request):
+    return Case(request.param)
+
+
+def test_outputs_logits_and_losses(case):
+    model = case.model()
+    assert parameters.count(model.hparams, SIZE).total == model.count_params()
+    outputs = model(case.batch, logits=False)
+    length = outputs.shape[1]  # T2T gives what ByteNet makes of the positions behind, too
+    np.testing.assert_allclose(outputs, case["decoder_output"][:, :length], atol=5e-6)
+    logits = model(case.batch)
+    np.testing.assert_allclose(logits, case["logits"][:, :length], atol=5e-6)
+    total, weight = losses.padded_cross_entropy(logits, case["targets"])
+    np.testing.assert_allclose(total, case["loss_sum"], rtol=1e-6)
+    assert float(weight) == case["loss_weight"]
+    smoothing = case.hparams.label_smoothing
+    total, _ = losses.padded_cross_entropy(logits, case["targets"], smoothing)
+    np.testing.assert_allclose(total, case["smoothed_loss_sum"], rtol=1e-6)
+
+
+def test_twenty_steps_of_training(case):
+    model = case.model(dropout=0.0, symbol_dropout=0.0)
+    rate = learning_rate.schedule(model.hparams)
+    np.testing.assert_allclose([rate(i) for i in range(20)], case["train_lr"], rtol=1e-5)
+    model.compile(optimizer=optimizers.from_hparams(model.hparams))
+    step = distribution.step_function(model)
+    found = [step(case.batch) for _ in range(20)]
+    np.testing.assert_allclose(found, case["train_loss"], rtol=2e-6)
+    before = case.group("var")
+    for name, value in tensor2tensor.export_variables(model).items():
+        norm, change = case[f"after20_norm:{name}"], case[f"after20_change:{name}"]
+        np.testing.assert_allclose(np.linalg.norm(value), norm, rtol=1e-5, err_msg=name)
+        moved = np.linalg.norm(value - before[name])
+        np.testing.assert_allclose(moved, change, rtol=5e-3, atol=1e-9, err_msg=name)
+
+
+def test_greedy_and_beam_search(case):
+    model = case.model("trained")
+    ids, _ = decode(model, case["inputs"], beam_size=1, decode_length=8)
+    assert _ended(ids[:, 0]) == _ended(case["greedy_ids"])
+    ids, scores = decode(model, case["inputs"], 4, 0.6, 8, top_beams=4)
+    assert [_ended(beams) for beams in ids] == [_ended(beams) for beams in case["beam_ids"]]
+    np.testing.assert_allclose(scores, case["beam_scores"], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def models():
+    """A tiny model of each kind."""
+    tiny = {"hidden_size": 6, "num_hidden_layers": 1, "num_heads": 1, "num_block_repeat": 1}
+    tiny |= {"initializer": "uniform_unit_scaling"}
+    sizes = {"inputs_vocab_size": 7, "targets_vocab_size": 5}
+    return [
+        registry.get_model(name).from_hparams(HParams(model=name, **tiny), **sizes)
+        for name in ("lstm_seq2seq_attention", "byte_net")
+    ]
+
+
+def test_a_model_is_made_again_from_its_configuration(models):
+    batch = {"inputs": np.array([[3, 4, 1]]), "targets": np.array([[2, 3, 4, 1]])}
+    for model in models:
+        again = type(model).from_config(json.loads(json.dumps(model.get_config())))
+        again.build()
+        again.set_weights(model.get_weights())
+        assert again.hparams == model.hparams
+        np.testing.assert_array_equal(again(batch), model(batch))
+
+
+def test_packed_examples_are_refused(models):
+    ids = np.array([[3, 1, 3, 1]])
+    batch = {"inputs": ids, "targets": ids, "targets_segmentation": np.array([[1, 1, 2, 2]])}
+    for model in models:
+        with pytest.raises(UserError, match="in each row. Received: packed examples, .*without"):
+            model(batch)
+
+
+def test_their_engine_draws_no_alignments(models):
+    with pytest.raises(UserError, match="Received: return_alignments. Leave"):
+        ModelEngine(models[0]).check([Ability.ALIGNMENTS])
+
+
+def test_one_table_for_two_widths_is_refused():
+    hparams = HParams(
+        model="lstm_seq2seq_attention",
+        num_heads=1,
+        initializer="xavier",
+        attention_layer_size=3,
+        shared_embedding_and_softmax_weights=True,
+    )
+    with pytest.raises(UserError, match="weights=False, or .*Received: 3, and hidden_size=64"):
+        registry.get_model(hparams.model)(hparams, 7, 7)
+
+
+def _ended(rows: np.ndarray) -> list[list[int]]:
+    """Each row up to its first end; T2T writes on."""
+    rows = [row.tolist() for row in rows]
+    return [row[: row.index(1) + 1] if 1 in row else row for row in rows]
