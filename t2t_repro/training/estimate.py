@@ -7,9 +7,12 @@ which the machine multiplies.
 
 import dataclasses
 import math
+import os
 
-from t2t_repro.data import needs, records
+from t2t_repro.corpora.request import RawText
+from t2t_repro.data import needs, preset, records
 from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data.job import Job
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
@@ -17,6 +20,7 @@ from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.text import vocabulary_size
 from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span
 from t2t_repro.training.machine import Machine
 from t2t_repro.training.request import TrainRequest
@@ -50,7 +54,7 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
         data = needs.of(problem, config.data_dir, None)
     else:
         data = needs.of(problem, config.data_dir, job.tmp_dir, job.options)
-    vocabulary = _vocabulary(problem, config.data_dir)
+    vocabulary = _vocabulary(problem, config.data_dir, job)
     shape = shape_of(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * train_step_flop(hparams, shape, vocabulary[1])
@@ -140,14 +144,27 @@ def shape_of(request: TrainRequest, data: DataNeeds) -> BatchShape:
     return BatchShape.of_tokens(max(1.0, _FULL * hparams.batch_size), length)
 
 
-def _vocabulary(problem: Problem, data_dir: str) -> tuple[int, int]:
+def _vocabulary(problem: Problem, data_dir: str, job: Job | None) -> tuple[int, int]:
     """Returns the symbols of both sides, from the files or as many as the problem will make."""
     try:
         return problem.inputs_vocab_size(data_dir), problem.targets_vocab_size(data_dir)
     except UserError:
         size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
+        if job and preset.is_for(problem):
+            size = job.vocab_size or _supported(job) or size
         sides = size, getattr(problem, "approx_targets_vocab_size", size)
         return sides[::-1] if problem.was_reversed else sides
+
+
+def _supported(job: Job) -> int:
+    """Returns about how many subwords t2t-datagen will choose for a text; 0: it is not there."""
+    raw, _ = RawText.of(job.options)
+    paths: list[str] = list(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
+    if raw:
+        train = [corpus for corpus in raw.corpora() if corpus.split == Split.TRAIN]
+        paths = [path for corpus in train for path in corpus.paths()]
+    size = sum(map(os.path.getsize, paths))
+    return vocabulary_size.supported(size) if size else 0
 
 
 def _memory(

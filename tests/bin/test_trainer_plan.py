@@ -121,6 +121,17 @@ def test_it_prints_and_stops(on, capsys):
     assert not begun
 
 
+def test_the_users_text_has_about_the_vocabulary_that_fits_it(on, capsys):
+    begun = on(EIGHT)
+    for name, line in (("a.en", "a dog"), ("a.de", "ein Hund")):
+        pathlib.Path(name).write_text(f"{line}\n" * 20_000)
+    text = ["--train_source=a.en", "--train_target=a.de", "--output_dir=o", "--plan"]
+    for more, size in ([], "2,700"), (["--vocab_size=700"], "700"):
+        run(*text, *more)
+        assert f"vocabulary of about {size}\n" in capsys.readouterr().out
+    assert not begun and not pathlib.Path("o").exists()
+
+
 def test_it_goes_on_all_the_same(on, capsys):
     begun = on(TWO_CORES)
     run("--hparams_set=transformer_big", "--yes")
