@@ -35,13 +35,18 @@ import numpy as np
 
 import t2t_repro
 from t2t_repro.data import text_dataset
-from t2t_repro.layers import FeedForward, LayerNorm, SinusoidalPositions, TransformerEncoder
-from t2t_repro.layers.attention import SelfAttention
+from t2t_repro.layers import (
+    FeedForward,
+    LayerNorm,
+    PrePostProcess,
+    SelfAttention,
+    SinusoidalPositions,
+    SymbolEmbedding,
+    TransformerEncoder,
+)
 from t2t_repro.layers.attention_score import ScaledDotProduct
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.embedding import SymbolEmbedding
 from t2t_repro.layers.mask import CAUSAL
-from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models import flops, parameters
 from t2t_repro.scoring import bleu
@@ -185,7 +190,7 @@ beside("3.3", "an encoder layer", "encoder_layer.count_params()", 4 * 512**2 + o
 embedding = SymbolEmbedding(vocab_size=1000, hidden_size=512, scale=512**0.5)
 embedding.build()
 table = keras.ops.convert_to_numpy(embedding.embeddings)
-ids = np.array([[5, 17, 1, 0]])
+ids = np.array([[0, 5, 17, 1]])
 looked_up = table[ids] * 512**0.5 * (ids != 0)[..., None]
 beside("3.4", "E[ids] sqrt(d_model)", "embedding(ids)", looked_up)
 beside("3.4", "x E^T", "embedding.logits(x)", x @ table.T, tolerance=1e-4)
@@ -301,13 +306,13 @@ for step in (0, 3_999, 99_999):
     rate = 512**-0.5 * min(n**-0.5, n * 4000**-1.5)
     beside("5.3", f"lrate at n = {n}", f"schedule({step})", rate, tolerance=1e-8)
 
-weight, gradient = keras.Variable([1.0, 1.0]), np.array([0.5, -2.0], "float32")
+weight, gradient = keras.Variable([0.0, 0.0]), np.array([0.5, -2.0], "float32")
 adam = optimizers.from_hparams(base)
 adam.build([weight])
 adam.apply([keras.ops.convert_to_tensor(gradient)])
 first, second = 0.1 * gradient / (1 - 0.9), 0.02 * gradient**2 / (1 - 0.98)  # bias corrected
-updated = 1 - 512**-0.5 * 4000**-1.5 * first / (np.sqrt(second) + 1e-9)
-beside("5.3", "w - lrate m / (sqrt(v) + eps)", "weight", updated, tolerance=1e-7)
+updated = -(512**-0.5) * 4000**-1.5 * first / (np.sqrt(second) + 1e-9)
+beside("5.3", "0 - lrate m / (sqrt(v) + eps)", "weight", updated, tolerance=1e-12)
 
 # %% [markdown]
 # ## 5.4 Regularization
