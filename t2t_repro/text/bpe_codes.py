@@ -74,6 +74,8 @@ def _merges(lines: list[str], path: str | os.PathLike) -> Iterator[tuple[str, st
 def _serialized(characters: list[str], joined: list[str]) -> bytes:
     """Returns the model: bytes, characters, and what merges make, the best first."""
     pieces = [("<unk>", 0, _UNKNOWN), *((f"<0x{byte:02X}>", 0, _BYTE) for byte in range(256))]
+    special = {piece for piece, _, _ in pieces}  # text that is written so stays in parts
+    joined = [piece for piece in joined if piece not in special]
     pieces += [(piece, -place, _NORMAL) for place, piece in enumerate(joined)]
     known = {piece for piece, _, _ in pieces}
     pieces += [(piece, -len(joined), _NORMAL) for piece in characters if piece not in known]

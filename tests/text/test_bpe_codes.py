@@ -65,6 +65,14 @@ def test_what_no_code_has_is_spelled_by_its_bytes_and_comes_back(encoder):
     assert encoder.decode([*encoder.encode("low"), 1, 0]) == "low"
 
 
+def test_text_that_is_written_as_a_special_piece_stays_text(tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\n<un k\n<unk >\n<0x41 >\n< unk></w>\n")
+    encoder = SentencePieceEncoder(tmp_path / "codes", bpe_codes.model_of(tmp_path / "codes"))
+    for text in ("<unk> <unk>s <0x41>", "<0x41>A<unk>"):
+        ids = encoder.encode(text)
+        assert encoder.decode(ids) == text and "<unk>" not in encoder.decode_list(ids)
+
+
 def test_the_graph_gives_the_same_ids_and_texts(encoder):
     import tensorflow as tf
 
