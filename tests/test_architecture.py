@@ -41,7 +41,7 @@ FLOORS = (
     {"loaded_run", "certificate"},
     {"interop", "serving", "finishing", "gains"},
     {"views"},
-    {"studies", "own_text"},
+    {"studies", "own_text", "callbacks"},
     {"cli"},  # what the programs share: it loads a user's package
     {"bin"},
     {"trainer"},  # the door

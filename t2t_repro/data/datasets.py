@@ -25,6 +25,7 @@ def dataset(
     *,
     training: bool | None = None,
     seed: int = 0,
+    start: int = 0,
 ) -> Any:
     """Returns the batches of a problem's files: what t2t-trainer trains and evaluates on.
 
@@ -39,6 +40,7 @@ def dataset(
         training: endless, in an order that the seed decides; else each example once. None: for the
             training split alone.
         seed: of the order.
+        start: the number of batches to leave out, for a program that goes on.
 
     Raises:
         UserError: as `pipeline.make_dataset`.
@@ -46,7 +48,8 @@ def dataset(
     problem = registry.get_problem(problem) if isinstance(problem, str) else problem
     training = split == Split.TRAIN if training is None else training
     hparams = _hparams(hparams)
-    return pipeline.make_dataset(problem, split, hparams, data_dir, training=training, seed=seed)
+    order = {"training": training, "seed": seed, "start": start}
+    return pipeline.make_dataset(problem, split, hparams, data_dir, **order)
 
 
 def text_dataset(

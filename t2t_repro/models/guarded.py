@@ -14,7 +14,7 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile
-from t2t_repro.models.keras_data import as_batch, token_weights
+from t2t_repro.models.keras_data import as_batch, prepared, token_weights
 
 
 class GuardedModel(keras.Model):
@@ -79,9 +79,10 @@ class GuardedModel(keras.Model):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *arguments, **keywords):
-        given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords)
-        _refuse_class_weight(given.arguments.get("class_weight"))
-        return super().fit(*arguments, **keywords)
+        given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords).arguments
+        del given["self"]
+        _refuse_class_weight(given.get("class_weight"))
+        return super().fit(**prepared(given))
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):

@@ -10,6 +10,23 @@ from t2t_repro.errors import UserError
 _FORMS = '{"inputs": ..., "targets": ...} or (inputs, targets), ids of int32 (B, length)'
 
 
+class FitCallback(keras.callbacks.Callback):
+    """A callback that changes what `fit` of a GuardedModel is given before Keras sees it."""
+
+    def prepare(self, **arguments: Any) -> dict[str, Any]:
+        """Returns what `fit` is to be given instead of these arguments."""
+        raise NotImplementedError
+
+
+def prepared(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of `fit` as its callbacks change them."""
+    callbacks = arguments.get("callbacks")
+    for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks)):
+        if isinstance(callback, FitCallback):
+            arguments = callback.prepare(**arguments)
+    return arguments
+
+
 def as_batch(x: Any, y: Any = None) -> dict:
     """Returns {"inputs", "targets"}, and what else `x` has if it is a dict.
 

@@ -217,8 +217,8 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
             f"run with --warm_start_from={path}."
         )
     saved = read_arrays(path / TRAINING)
-    _assign(_averages(model), read_arrays(path / WEIGHTS), path)
-    _assign(_training_variables(model), saved, path)
+    assign(_averages(model), read_arrays(path / WEIGHTS), path)
+    assign(_training_variables(model), saved, path)
     return state
 
 
@@ -245,7 +245,7 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
     """
     path = find(path)
     state = read_state_file(path).state
-    _assign(named_weights(model), read_arrays(path / WEIGHTS), path)
+    assign(named_weights(model), read_arrays(path / WEIGHTS), path)
     return state
 
 
@@ -332,7 +332,12 @@ def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def _assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
+def assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
+    """Assigns {name: array} of the checkpoint `path` to {name: variable}.
+
+    Raises:
+        UserError: as `check`.
+    """
     check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
     for name, variable in variables.items():
         variable.assign(values[name])

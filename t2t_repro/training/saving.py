@@ -4,6 +4,7 @@ import pathlib
 import threading
 
 import keras
+import numpy as np
 
 from t2t_repro.training import checkpoints
 
@@ -24,14 +25,24 @@ class Saver:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
-    def save(self, model: keras.Model, state: checkpoints.State) -> None:
+    def save(
+        self,
+        model: keras.Model,
+        state: checkpoints.State,
+        more: dict[str, dict[str, np.ndarray]] | None = None,
+    ) -> None:
         """Copies the model as it stands and begins to write it; the one before is written first.
+
+        Args:
+            model: as `checkpoints.snapshot` takes it.
+            state: where the run stands.
+            more: other files of the checkpoint: {file: {name: array}}.
 
         Raises:
             OSError: if that one could not be.
         """
         self.wait()
-        arrays = checkpoints.snapshot(model)
+        arrays = checkpoints.snapshot(model) | (more or {})
         self._thread = threading.Thread(target=self._write, args=(arrays, state))
         self._thread.start()
 
@@ -71,7 +82,7 @@ class NoSaver(Saver):
     def __init__(self):
         super().__init__(pathlib.Path())
 
-    def save(self, model: keras.Model, state: checkpoints.State) -> None:
+    def save(self, model: keras.Model, state: checkpoints.State, more: dict | None = None) -> None:
         """Writes nothing."""
 
 
