@@ -345,9 +345,9 @@ def make_bleu(
     check_text(problem, "--eval_bleu_sentences")
 
     def make(model: "keras.Model", split: str) -> "DecodedBleu":
-        from t2t_repro.decoding.dev_bleu import DevBleu
+        from t2t_repro.decoding.dev_bleu import DevBleu, DevSample
 
-        return DevBleu(model, problem, config.data_dir, split, sentences)
+        return DevBleu(model, DevSample(problem, config.data_dir, split, sentences))
 
     return make
 

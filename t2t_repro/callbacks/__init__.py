@@ -1,5 +1,22 @@
-"""Callbacks of Keras: what t2t-trainer does beside its steps, for `Model.fit`."""
+"""Callbacks of Keras: what t2t-trainer does beside its steps, for `Model.fit`.
 
+Keras's own work beside them. Of those here the order counts: what adds to the logs, `Bleu`, comes
+before what reads them.
+"""
+
+from t2t_repro.callbacks.evaluation import BestCheckpoints, Bleu
+from t2t_repro.callbacks.guard import StopOnNonFinite
 from t2t_repro.callbacks.resume import ExactResume
+from t2t_repro.callbacks.summaries import Samples, Summaries
+from t2t_repro.decoding.dev_bleu import DevSample, TextSample
 
-__all__ = ["ExactResume"]
+__all__ = [
+    "BestCheckpoints",
+    "Bleu",
+    "DevSample",
+    "ExactResume",
+    "Samples",
+    "StopOnNonFinite",
+    "Summaries",
+    "TextSample",
+]

@@ -69,6 +69,9 @@ class ExactResume(FitCallback):
         keep: the newest this many checkpoints; 0: all.
     """
 
+    _start: int  # the batches of the epochs before
+    _batch: int  # of the running one
+
     def __init__(self, folder: str | os.PathLike, save_freq: int | str = "epoch", keep: int = 2):
         super().__init__()
         whole = isinstance(save_freq, int) and save_freq >= 1
@@ -140,7 +143,7 @@ class ExactResume(FitCallback):
                 self._go_on()
             return
         due = self._batch == 0 and self._start > self._saved_at
-        if self._save_freq != "epoch":
+        if isinstance(self._save_freq, int):
             due = self._start + self._batch - self._saved_at >= self._save_freq
         if due:
             self._save(_Place(epoch=self._epoch, batch=self._batch))
@@ -163,7 +166,7 @@ class ExactResume(FitCallback):
         """Counts from a place on, behind so many batches."""
         self._place, self._saved_at = place, batches
         self._epoch, self._resuming = place.epoch, False
-        self._start, self._batch = batches - place.batch, 0  # those before the epoch; of the epoch
+        self._start, self._batch = batches - place.batch, 0
 
     def _newest(self) -> pathlib.Path | None:
         """Returns the newest whole checkpoint; None: there is none yet."""
@@ -259,7 +262,8 @@ def _place_of(path: pathlib.Path) -> tuple[_Place, int]:
 
 def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
     """Returns endless data, or the function that makes them, and the steps of an epoch."""
-    x, steps = arguments.get("x"), arguments.get("steps_per_epoch")
+    x: Any = arguments.get("x")
+    steps = arguments.get("steps_per_epoch")
     ours = hasattr(x, "as_numpy_iterator")  # a tf.data.Dataset, or what stands for it under JAX
     if not ours and not callable(x) and not isinstance(x, Iterator):
         raise UserError(
@@ -273,13 +277,13 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             "order. Received: the same as x and as validation_data. Make them twice."
         )
     size = int(x.cardinality()) if hasattr(x, "cardinality") else -1
-    if not steps and size < 0:
+    if not (steps or size >= 0):
         raise UserError(
             "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
             "or a tf.data.Dataset that knows its cardinality()."
         )
     if ours and not hasattr(x, "cardinality"):
-        return itertools.chain.from_iterable(itertools.repeat(x)), steps
+        return itertools.chain.from_iterable(itertools.repeat(x)), int(steps or 0)
     return (x.repeat() if size >= 0 else x), steps or size
 
 

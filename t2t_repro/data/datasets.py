@@ -48,8 +48,9 @@ def dataset(
     problem = registry.get_problem(problem) if isinstance(problem, str) else problem
     training = split == Split.TRAIN if training is None else training
     hparams = _hparams(hparams)
-    order = {"training": training, "seed": seed, "start": start}
-    return pipeline.make_dataset(problem, split, hparams, data_dir, **order)
+    return pipeline.make_dataset(
+        problem, split, hparams, data_dir, training=training, seed=seed, start=start
+    )
 
 
 def text_dataset(

@@ -1,6 +1,7 @@
 """BLEU of what a model writes of held-out sentences, to judge it by in training and after it."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 import keras
 
@@ -18,45 +19,31 @@ from t2t_repro.text.encoders import EOS_ID, TextEncoder
 GREEDY = DecodeHParams(beam_size=1, extra_length=50)
 
 
-class DevSample:
-    """Sentences of a split with their references, detokenised.
+class Sample:
+    """Sentences with their references, of which a model's translations are judged.
 
     Args:
-        problem: a problem of text.
-        data_dir: its files.
-        split: one of its splits.
-        count: how many, spread evenly over the split in the order of its files; where there are
-            fewer, or for 0, all.
+        sources: the ids of each sentence.
+        references: the line of each.
+        encoders: of "inputs" and "targets".
+        described: which sentences, in words.
 
     Attributes:
-        described: which sentences, in words.
-        references: of each, one line.
+        sources, references, encoders, described: as given.
         signature: sacreBLEU's.
-
-    Raises:
-        UserError: if the split has no example.
     """
 
     def __init__(
         self,
-        problem: Problem,
-        data_dir: str | os.PathLike,
-        split: str = Split.EVAL,
-        count: int = 0,
+        sources: Sequence[list[int]],
+        references: Sequence[str],
+        encoders: Mapping[str, TextEncoder],
+        described: str,
     ):
-        examples = list(read_split(problem, split, data_dir))
-        if not examples:
-            raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")
-        of, count = len(examples), min(count or len(examples), len(examples))
-        taken = [examples[i * of // count] for i in range(count)]
-        self._encoders = encoders = problem.feature_encoders(os.fspath(data_dir))
-        self._sources: list[list[int]] = [each["inputs"] for each in taken]
-        targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
-        self.references = [one_line(encoders["targets"].decode(ids)) for ids in targets]
+        self.sources, self.references = list(sources), list(references)
+        self.encoders, self.described = dict(encoders), described
         self._bleu = SacreBleu(self.references)
         self.signature = self._bleu.signature
-        some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"
-        self.described = f"{some} {split} sentences"
 
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
         """Returns the BLEU in percent of what an engine writes."""
@@ -75,33 +62,96 @@ class DevSample:
             settings: how.
             encoders: of the engine's model, where its vocabulary is another; None: the data's.
         """
-        own = encoders or self._encoders
+        own = encoders or self.encoders
         translator = Translator(engine, own, settings, warn=lambda text: None)
-        sources = self._sources
+        sources = self.sources
         if encoders:
-            decode = self._encoders["inputs"].decode
+            decode = self.encoders["inputs"].decode
             sources = [translator.encode(decode([i for i in s if i != EOS_ID])) for s in sources]
         written = translator.translate_ids([translator.cut(ids, "") for ids in sources])
         return [one_line(best.text) for best, *_ in written]
 
 
+class TextSample(Sample):
+    """Sentences and their references, as text.
+
+    Args:
+        inputs: the sentences.
+        targets: their references, as many.
+        encoder: `encode` makes ids of text, `decode` text of ids.
+        targets_encoder: that of the targets; None: the same.
+
+    Raises:
+        UserError: if the lists do not fit, or are empty.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        targets: Sequence[str],
+        encoder: TextEncoder,
+        *,
+        targets_encoder: TextEncoder | None = None,
+    ):
+        if (
+            isinstance(inputs, str)
+            or isinstance(targets, str)
+            or not 0 < len(inputs) == len(targets)
+        ):
+            raise UserError(
+                "Expected two lists of as many sentences. Received: "
+                f"{len(inputs):,} and {len(targets):,}. Pair them line by line."
+            )
+        encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
+        sources = [[*encoder.encode(text), EOS_ID] for text in inputs]
+        references = [one_line(text) for text in targets]
+        super().__init__(sources, references, encoders, f"{len(inputs):,} sentences")
+
+
+class DevSample(Sample):
+    """Sentences of a split with their references, detokenised.
+
+    Args:
+        problem: a problem of text.
+        data_dir: its files.
+        split: one of its splits.
+        count: how many, spread evenly over the split in the order of its files; where there are
+            fewer, or for 0, all.
+
+    Raises:
+        UserError: if the split has no example.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        data_dir: str | os.PathLike,
+        split: str = Split.EVAL,
+        count: int = 0,
+    ):
+        examples = list(read_split(problem, split, data_dir))
+        if not examples:
+            raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")
+        of, count = len(examples), min(count or len(examples), len(examples))
+        taken = [examples[i * of // count] for i in range(count)]
+        encoders = problem.feature_encoders(os.fspath(data_dir))
+        targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
+        references = [one_line(encoders["targets"].decode(ids)) for ids in targets]
+        some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"
+        sources = [each["inputs"] for each in taken]
+        super().__init__(sources, references, encoders, f"{some} {split} sentences")
+
+
 class DevBleu:
-    """BLEU of greedy translations by a model as it stands when it is asked; see `DevSample`.
+    """BLEU of greedy translations by a model as it stands when it is asked.
 
     Attributes:
         sample: of which sentences, in words.
         signature: sacreBLEU's.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        problem: Problem,
-        data_dir: str | os.PathLike,
-        split: str,
-        count: int,
-    ):
-        self._model, self._sentences = model, DevSample(problem, data_dir, split, count)
+    def __init__(self, model: keras.Model, sentences: Sample):
+        self._model, self._sentences = model, sentences
         self.sample = f"{self._sentences.described}, decoded greedily"
         self.signature = self._sentences.signature
 

@@ -15,6 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile
 from t2t_repro.models.keras_data import as_batch, prepared, token_weights
+from t2t_repro.models.observer import Observer
 
 
 class GuardedModel(keras.Model):
@@ -28,6 +29,33 @@ class GuardedModel(keras.Model):
     sample_weight is that of sentences or of targets. Padding counts nothing. The loss and the
     metrics of an epoch are means over its real targets, however they lay in batches.
     """
+
+    _observer: Observer | None = None
+
+    def observe_gradients(self, every: int | None) -> keras.metrics.Metric | None:
+        """Lets `fit` note the gradients' norms at the steps that are multiples of `every`.
+
+        Args:
+            every: see above; None: at none.
+
+        Returns:
+            What holds them: its `squares` are the squared norms, float32 (trainable variables,).
+        """
+        self._observer = Observer(self, every) if every else None
+        self.train_function = None
+        return self._observer and self._observer.metric
+
+    @property
+    def metrics(self):
+        """Keras's metrics, and what holds the norms of observed gradients."""
+        return [*super().metrics, *([self._observer.metric] if self._observer else [])]
+
+    def get_metrics_result(self):
+        """Returns {name: value} of the metrics, but for the observed gradients' norm."""
+        results = super().get_metrics_result()
+        if self._observer:
+            del results[self._observer.metric.name]
+        return results
 
     def compile(
         self,
@@ -118,13 +146,17 @@ class GuardedModel(keras.Model):
         if not state:
             from t2t_repro.models import tensorflow_step
 
-            loss, logits = tensorflow_step.fit(self, batch, weights)
+            loss, logits = tensorflow_step.fit(self, batch, weights, observer=self._observer)
             return self._logs(batch, loss, logits, weights)
         from t2t_repro.models import jax_step
 
         *before, metrics = state[0]
-        after, loss, logits = jax_step.fit(self, tuple(before), batch, weights)
+        after, loss, logits, observed = jax_step.fit(
+            self, tuple(before), batch, weights, observer=self._observer
+        )
         with jax_step.holding(self.metrics_variables, metrics) as now:
+            if self._observer:
+                self._observer.metric.update_state(*observed)
             logs = self._logs(batch, loss, logits, weights)
         metrics = [now.get_current_value(variable) for variable in self.metrics_variables]
         return logs, (*after, metrics)

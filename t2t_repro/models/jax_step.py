@@ -25,25 +25,33 @@ def step(model, state, batch, observed):
     """
     (trainable, other, slots), gradients, loss, finite, _ = _differentiated(model, state, batch)
 
-    def squares():
-        with holding(model.optimizer.variables, slots):
-            scale = model.optimizer.scale_loss(1.0)
-        return jnp.stack([jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients])
-
     nothing = jnp.zeros(len(gradients))
-    observed_squares = jax.lax.cond(observed, squares, lambda: nothing)
-    return (
-        _applied(model, (trainable, other, slots), gradients, finite),
-        loss,
-        finite,
-        observed_squares,
-    )
+    squares = jax.lax.cond(observed, lambda: _squares_of(model, slots, gradients), lambda: nothing)
+    return _applied(model, (trainable, other, slots), gradients, finite), loss, finite, squares
 
 
-def fit(model, state, batch, sample_weight=None):
-    """Makes the step of `Model.fit`; returns the state and `model.loss_and_logits` before it."""
+def fit(model, state, batch, sample_weight=None, observer=None):
+    """Makes the step of `Model.fit`.
+
+    Returns:
+        The next state, `model.loss_and_logits` before it, and what `observer.metric` is to be told.
+    """
     state, gradients, loss, finite, logits = _differentiated(model, state, batch, sample_weight)
-    return _applied(model, state, gradients, finite), loss, logits
+    observed: tuple = ()
+    if observer is not None:
+        slots, nothing = state[2], jnp.zeros(len(gradients))
+        with holding(model.optimizer.variables, slots):
+            due = observer.is_due(model.optimizer.iterations.value)
+        squares = jax.lax.cond(due, lambda: _squares_of(model, slots, gradients), lambda: nothing)
+        observed = squares, due
+    return _applied(model, state, gradients, finite), loss, logits, observed
+
+
+def _squares_of(model, slots, gradients):
+    """Returns float32 (variables,), the square of each gradient's norm without the loss's scale."""
+    with holding(model.optimizer.variables, slots):
+        scale = model.optimizer.scale_loss(1.0)
+    return jnp.stack([jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients])
 
 
 def _differentiated(model, state, batch, sample_weight=None):

@@ -57,10 +57,10 @@ def step(model, batch, observed):
     return loss, finite > 0, squares
 
 
-def fit(model, batch, sample_weight=None):
+def fit(model, batch, sample_weight=None, observer=None):
     """Makes the step of `Model.fit`, of one replica; returns `model.loss_and_logits` before it.
 
-    All replicas apply or none.
+    All replicas apply or none. An observer is told the gradients' norms, of one replica alone.
     """
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
@@ -68,6 +68,10 @@ def fit(model, batch, sample_weight=None):
     replicas = context.num_replicas_in_sync
     loss, logits, gradients, finite = _differentiated(model, batch, sample_weight)
     if replicas == 1:
+        if observer is not None:
+            due, nothing = observer.is_due(model.optimizer.iterations), tf.zeros([len(gradients)])
+            squares = tf.cond(due, lambda: squares_of(model, gradients), lambda: nothing)
+            observer.metric.update_state(squares, due)
         tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
         return loss, logits
     finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)

@@ -8,7 +8,8 @@ has them; `checkpoints/ranking.json` says which is first.
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
@@ -21,6 +22,9 @@ from t2t_repro.training.state import (
     Ranking,
     read_ranking,
 )
+
+if TYPE_CHECKING:
+    import keras
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,9 +56,37 @@ class KeepBest:
             values: what its evaluation found; what is no metric is left out.
         """
         from t2t_repro.training import checkpoints  # slow to load
-        from t2t_repro.training.metrics import METRICS
 
         best = self.directory(run)
+
+        def copy() -> None:
+            run.copy_description(best)
+            checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
+
+        return self._add(best, step, values, copy)
+
+    def add_model(
+        self, run: RunDirectory, model: "keras.Model", step: int, values: Mapping[str, float]
+    ) -> bool:
+        """Does what `add` does, of a model as it stands."""
+        from t2t_repro.training import checkpoints
+
+        best = self.directory(run)
+
+        def write() -> None:
+            arrays = checkpoints.snapshot(model)
+            weights = {checkpoints.WEIGHTS: arrays[checkpoints.WEIGHTS]}
+            checkpoints.write(best.checkpoints_dir, weights, checkpoints.State(step=step))
+
+        return self._add(best, step, values, write)
+
+    def _add(
+        self, best: RunDirectory, step: int, values: Mapping[str, float], put: Callable[[], None]
+    ) -> bool:
+        """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
+        from t2t_repro.training import checkpoints
+        from t2t_repro.training.metrics import METRICS
+
         file = best.checkpoints_dir / RANKING
         before = read_ranking(best.checkpoints_dir)
         entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
@@ -67,8 +99,7 @@ class KeepBest:
         entries = entries[: self.count]
         steps = [entry.step for entry in entries]
         if step in steps:
-            run.copy_description(best)
-            checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
+            put()
         ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
         write_text_atomic(file, json.dumps(ranking, indent=1) + "\n")
         for path in checkpoints.list_checkpoints(best.checkpoints_dir):

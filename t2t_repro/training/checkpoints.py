@@ -333,11 +333,7 @@ def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
-    """Assigns {name: array} of the checkpoint `path` to {name: variable}.
-
-    Raises:
-        UserError: as `check`.
-    """
+    """Assigns the arrays of the checkpoint `path` to {name: variable}; raises as `check`."""
     check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
     for name, variable in variables.items():
         variable.assign(values[name])

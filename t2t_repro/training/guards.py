@@ -14,6 +14,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 
 FOLDER = "nonfinite"
+WHAT_TO_DO = "Lower learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm"
 
 
 def write_batch(

@@ -89,20 +89,12 @@ class Summaries:
             plain_loss: of the step's batch after the step, without dropout and label smoothing, as
                 the loss of an evaluation; if there is an evaluator.
         """
-        weights = self._model.trainable_variables
-        squares = {"gradient_norm": self._squares, "weight_norm": _squares_of(weights)}
-        values = {name: float(np.sqrt(of.sum())) for name, of in squares.items()}
+        values, details = norms(self._model, self._squares)
         values["padding"] = 1.0 - self._tokens / max(self._cells, 1)
         self._cells = self._tokens = 0
         if self._evaluator is not None:
             values["plain_loss"] = self._evaluator.loss(batch)
         if self._writer is not None:
-            places = self._places()
-            details = {
-                f"{name}/{place}": float(np.sqrt(of[indices].sum()))
-                for name, of in squares.items()
-                for place, indices in places.items()
-            }
             self._writer.scalars(TRAIN, step, details)
         return values
 
@@ -116,16 +108,42 @@ class Summaries:
     def _observe(self, squares: np.ndarray) -> None:
         self._squares = squares
 
-    def _places(self) -> dict[str, list[int]]:
-        """Returns which trainable variables belong to each sublayer, or to what else there is."""
-        names = {id(v): name for name, v in checkpoints.named_weights(self._model).items()}
-        places: dict[str, list[int]] = {}
-        for index, variable in enumerate(self._model.trainable_variables):
-            name = names[id(variable)]
-            sublayer = _SUBLAYER.match(name)
-            place = sublayer[1] if sublayer else name.partition("/")[0]
-            places.setdefault(place, []).append(index)
-        return places
+
+def norms(
+    model: keras.Model, gradients: np.ndarray | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns the global norms of a model, and those of its parts.
+
+    Args:
+        model: it.
+        gradients: float32 (trainable variables,), the squared norm of the gradient of each; None:
+            not known.
+
+    Returns:
+        {"weight_norm": that of all trainable weights, "gradient_norm"}, and
+        {"weight_norm/PART": ...}, of each sublayer and of what else there is.
+    """
+    squares = {} if gradients is None else {"gradient_norm": gradients}
+    squares["weight_norm"] = _squares_of(model.trainable_variables)
+    whole = {name: float(np.sqrt(of.sum())) for name, of in squares.items()}
+    parts = {
+        f"{name}/{place}": float(np.sqrt(of[indices].sum()))
+        for name, of in squares.items()
+        for place, indices in _places(model).items()
+    }
+    return whole, parts
+
+
+def _places(model: keras.Model) -> dict[str, list[int]]:
+    """Returns which trainable variables belong to each sublayer, or to what else there is."""
+    names = {id(v): name for name, v in checkpoints.named_weights(model).items()}
+    places: dict[str, list[int]] = {}
+    for index, variable in enumerate(model.trainable_variables):
+        name = names[id(variable)]
+        sublayer = _SUBLAYER.match(name)
+        place = sublayer[1] if sublayer else name.partition("/")[0]
+        places.setdefault(place, []).append(index)
+    return places
 
 
 def _squares_of(variables: list) -> np.ndarray:

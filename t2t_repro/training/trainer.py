@@ -295,7 +295,6 @@ def _not_finite(said: str, count: int, run: RunDirectory) -> str:
     newest = checkpoints.latest(run.checkpoints_dir)
     kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint yet"
     return (
-        f"Expected a finite loss and gradients. Received: {said}; {kept}. Lower "
-        "learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm; "
+        f"Expected a finite loss and gradients. Received: {said}; {kept}. {guards.WHAT_TO_DO}; "
         f"--max_nonfinite_steps={count} leaves the step out."
     )

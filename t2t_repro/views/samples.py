@@ -1,6 +1,6 @@
 """What a model in training makes of a few sentences of the dev split, for TensorBoard."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -10,6 +10,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig
+from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training.events import EventWriter
 from t2t_repro.training.experiment import evaluation_data
 from t2t_repro.training.summaries import Samples
@@ -29,21 +30,37 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
         problem, config: those of its run.
         split: where the sentences are from: the first of it.
     """
-    encoders = problem.feature_encoders(config.data_dir)
-    settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
-    translator = Translator(engine_of(model), encoders, settings, warn=lambda text: None)
-    sources: list[list[int]] = []
-    references: list[list[int]] = []
+    sides: dict[str, list[list[int]]] = {"inputs": [], "targets": []}
     for batch in evaluation_data(problem, split, config).take(COUNT).as_numpy_iterator():
-        for side, ids in (("inputs", sources), ("targets", references)):
+        for side, ids in sides.items():
             ids += [_real(row) for row in batch[side]]
-    sources, references = sources[:COUNT], references[:COUNT]
+    encoders = problem.feature_encoders(config.data_dir)
+    references = [_text(encoders["targets"], ids) for ids in sides["targets"][:COUNT]]
+    return of_sentences(model, encoders, sides["inputs"][:COUNT], references)
+
+
+def of_sentences(
+    model: keras.Model,
+    encoders: Mapping[str, TextEncoder],
+    sources: list[list[int]],
+    references: Sequence[str],
+) -> Samples:
+    """Returns what `make` does, of these sentences.
+
+    Args:
+        model: as in `make`.
+        encoders: of "inputs" and "targets".
+        sources: the ids of each sentence.
+        references: the text of each.
+    """
+    settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
+    translator = Translator(engine_of(model), dict(encoders), settings, warn=lambda text: None)
 
     def write(step: int, writer: EventWriter) -> None:
         written = [best for best, *_ in translator.translate_ids(sources)]
         rows = [
-            (_text(encoders["inputs"], source), _text(encoders["targets"], target), best.text)
-            for source, target, best in zip(sources, references, written, strict=True)
+            (_text(encoders["inputs"], source), reference, best.text)
+            for source, reference, best in zip(sources, references, written, strict=True)
         ]
         writer.text(KIND, step, "translations", _table(rows))
         if model.hparams.attention_chunk_size or not hasattr(model, "attention_weights"):

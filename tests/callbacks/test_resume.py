@@ -102,7 +102,10 @@ def fit(model, folder, form, stop=None, save_freq=3, ours_first=False):
 
 
 def state(model):
-    return [np.array(v) for v in (*model.variables, *model.optimizer.variables)]
+    return [
+        np.array(keras.ops.convert_to_numpy(v))
+        for v in (*model.variables, *model.optimizer.variables)
+    ]
 
 
 def assert_same(one, other):

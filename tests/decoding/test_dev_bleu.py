@@ -31,7 +31,7 @@ def data_dir(tmp_path_factory):
 def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
     hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
     model = model_for(Doubled(), hparams, data_dir)
-    bleu = dev_bleu.DevBleu(model, Doubled(), data_dir, "dev", 3)
+    bleu = dev_bleu.DevBleu(model, dev_bleu.DevSample(Doubled(), data_dir, "dev", 3))
     assert bleu.sample == "3 of 7 dev sentences, decoded greedily"
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in bleu.signature
     encoder = Doubled().feature_encoders(data_dir)["targets"]
@@ -44,7 +44,7 @@ def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
         written.append(" ".join(encoder.decode(decoded).splitlines()))
         references.append(encoder.decode(ids[:-1]))
     assert bleu.score() == sacrebleu.corpus_bleu(written, [references]).score == bleu.score()
-    every = dev_bleu.DevBleu(model, Doubled(), data_dir, "dev", 300)
+    every = dev_bleu.DevBleu(model, dev_bleu.DevSample(Doubled(), data_dir, "dev", 300))
     assert every.sample == "all 7 dev sentences, decoded greedily"
 
 
@@ -63,7 +63,7 @@ def make(tmp_path, data_dir):
         )
 
         def make_bleu(model, split):
-            return dev_bleu.DevBleu(model, Doubled(), data_dir, split, 5)
+            return dev_bleu.DevBleu(model, dev_bleu.DevSample(Doubled(), data_dir, split, 5))
 
         return TrainRequest(
             run=RunDirectory(tmp_path / name),

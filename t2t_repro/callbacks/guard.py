@@ -1,0 +1,67 @@
+"""The end of a `fit` that meets a loss or gradients that are not finite."""
+
+import math
+
+import keras
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.training.guards import WHAT_TO_DO
+
+
+class StopOnNonFinite(keras.callbacks.Callback):
+    """Ends the training with an error at an update whose loss or gradients are not finite.
+
+    The model has left it out already, and stands as before it. TerminateOnNaN does not see
+    gradients, and ends in silence.
+
+    Args:
+        max_nonfinite_steps: let so many pass, as t2t-trainer.
+    """
+
+    def __init__(self, max_nonfinite_steps: int = 0):
+        super().__init__()
+        if max_nonfinite_steps < 0:
+            raise UserError(f"Expected max_nonfinite_steps >= 0. Received: {max_nonfinite_steps}.")
+        self._most = max_nonfinite_steps
+        self._step = self._left_out = self._batch = self._epoch = 0
+
+    def on_train_begin(self, logs=None):
+        if not isinstance(self.model, GuardedModel):
+            raise UserError(
+                "Expected a t2t_repro.Transformer, whose step leaves such an update out. Received: "
+                f"a {type(self.model).__name__}. keras.callbacks.TerminateOnNaN ends its training."
+            )
+        self._step, self._left_out = self._made(), 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch, self._batch = epoch, 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        batches, self._batch = batch + 1 - self._batch, batch + 1
+        if not logs:  # ExactResume passes over what has been trained on
+            self._step = self._made()
+            return
+        before, self._step = self._step, self._made()
+        left_out = self._fault(logs, batches, self._step - before)
+        self._left_out += left_out
+        if left_out and self._left_out > self._most:
+            raise UserError(
+                "Expected a finite loss and gradients. Received: others at step "
+                f"{self._step + 1}, batch {batch + 1} of epoch {self._epoch + 1}; the update was "
+                f"left out. {WHAT_TO_DO}; max_nonfinite_steps={self._left_out} lets it pass."
+            )
+
+    def _made(self) -> int:
+        """Returns how many updates the optimizer has made."""
+        return int(np.asarray(self.model.optimizer.iterations))
+
+    def _fault(self, logs: dict, batches: int, made: int) -> int:
+        """Returns how many of so many batches were left out, of which so many updates were made."""
+        optimizer = self.model.optimizer
+        if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            return batches - made
+        # Which leaves out a step to halve its scale: no fault until that is 0.
+        loss, scale = float(logs["loss"]), float(np.asarray(optimizer.dynamic_scale))
+        return (batches - made) * (not math.isfinite(loss) or scale == 0.0)

@@ -1,0 +1,264 @@
+"""What fit's callbacks add: BLEU, samples, the best, norms, the guard; Keras's own beside them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import t2t_repro
+from t2t_repro import callbacks
+from t2t_repro.errors import UserError
+from t2t_repro.text.encoders import ByteTextEncoder
+from t2t_repro.training import checkpoints, distribution, optimizers
+
+HPARAMS = (
+    "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4,"
+    "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
+)
+DRAW = np.random.default_rng(3)
+BATCH = {
+    "inputs": DRAW.integers(2, 17, (8, 5)).astype("int32"),
+    "targets": DRAW.integers(2, 19, (8, 7)).astype("int32"),
+}
+TEXT = ["a dog", "a tree runs", "over the field"]
+
+
+def build(size=(17, 19), **compiled):
+    keras.utils.set_random_seed(5)
+    hparams = t2t_repro.get_hparams("transformer_base_v1", HPARAMS)
+    model = t2t_repro.Transformer.from_hparams(
+        hparams, inputs_vocab_size=size[0], targets_vocab_size=size[1]
+    )
+    compiled = {"run_eagerly": keras.backend.backend() == "tensorflow"} | compiled
+    model.compile(**{"optimizer": optimizers.from_hparams(hparams)} | compiled)
+    return model
+
+
+def fit(model, *callbacks, epochs=2, **keywords):
+    arguments = {"epochs": epochs, "batch_size": 4, "shuffle": False, "verbose": 0} | keywords
+    return model.fit(BATCH, callbacks=list(callbacks), **arguments)
+
+
+class Written:
+    """An EventWriter that keeps what it is given."""
+
+    def __init__(self, folder):
+        self.scalars_, self.texts = {}, []
+
+    def scalars(self, kind, step, values):
+        assert kind == "train"
+        self.scalars_[step] = values
+
+    def text(self, kind, step, name, markdown):
+        self.texts.append((kind, step, name, markdown))
+
+    def picture(self, kind, step, name, png):
+        assert png.startswith(b"\x89PNG")
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def writer(monkeypatch):
+    written = Written("")
+    monkeypatch.setattr("t2t_repro.callbacks.summaries.EventWriter", lambda folder: written)
+    return written
+
+
+def test_the_door_has_them():
+    assert t2t_repro.callbacks is callbacks
+    assert all(hasattr(callbacks, name) for name in callbacks.__all__)
+
+
+def test_the_norms_are_those_of_the_trainer(writer):
+    model, other = build(), build()
+    fit(model, callbacks.Summaries("logs", every=3), epochs=3)
+    assert list(writer.scalars_) == [3, 6] and writer.closed
+    step, seen = distribution.step_function(other), []
+    halves = [{side: ids[i : i + 4] for side, ids in BATCH.items()} for i in (0, 4)]
+    for half in distribution.batches(3 * halves):
+        step(half, seen.append)
+    found = writer.scalars_[6]
+    assert found["gradient_norm"] == pytest.approx(np.sqrt(seen[5].sum()), rel=1e-4)
+    assert writer.scalars_[3]["gradient_norm"] == pytest.approx(np.sqrt(seen[2].sum()), rel=1e-4)
+    squares = sum(float(np.square(weight).sum()) for weight in model.get_weights())
+    assert found["weight_norm"] == pytest.approx(squares**0.5, rel=1e-5)
+    assert found["learning_rate"] == pytest.approx(float(model.optimizer.learning_rate))
+    assert found["gradient_norm/encoder/layer_0/ffn"] < found["gradient_norm"]
+    assert set(fit(model).history) == {"loss"}  # nothing stays
+
+
+@pytest.mark.slow
+def test_asking_for_norms_changes_nothing(writer):
+    models = build(), build()
+    histories = [
+        fit(models[0], callbacks.Summaries("logs", every=1), validation_data=BATCH).history,
+        fit(models[1], validation_data=BATCH).history,
+    ]
+    assert histories[0] == histories[1]
+    for left, right in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def spoil(model, bad_step):
+    """Makes the loss of a step nan; of run_eagerly."""
+    train_loss = model.train_loss
+
+    def spoiled(*of):
+        loss = train_loss(*of)
+        return loss + (float("nan") if int(model.optimizer.iterations) == bad_step else 0.0)
+
+    model.train_loss = spoiled
+
+
+def test_the_guard_ends_the_training():
+    model = build()
+    spoil(model, 3)
+    message = "Received: others at step 4, batch 2 of epoch 2; .*max_nonfinite_steps=1 lets"
+    with pytest.raises(UserError, match=message):
+        fit(model, callbacks.StopOnNonFinite(), epochs=3)
+    assert int(model.optimizer.iterations) == 3
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    with pytest.raises(UserError, match="Received: others at step 4, batch 1 of epoch 2; .*=3 "):
+        fit(model, callbacks.StopOnNonFinite(2), epochs=3)
+    fit(build(), callbacks.StopOnNonFinite())
+
+
+def test_bleu_and_the_best_by_it(tmp_path, monkeypatch, capsys):
+    scores = iter((3.0, 9.0, 5.0))
+    monkeypatch.setattr("t2t_repro.callbacks.evaluation.DevBleu.score", lambda self: next(scores))
+    model = build((258, 258))
+    weights = []
+    note = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: weights.append((logs["val_bleu"], model.get_weights()))
+    )
+    bleu = callbacks.Bleu(callbacks.TextSample(TEXT, TEXT[::-1], ByteTextEncoder()))
+    kept = keras.callbacks.ModelCheckpoint(
+        str(tmp_path / "best.weights.h5"), "val_bleu", save_best_only=True,
+        save_weights_only=True, mode="max",
+    )  # fmt: skip
+    best = callbacks.BestCheckpoints(tmp_path, metric="bleu")
+    history = fit(model, bleu, note, kept, best, epochs=3).history
+    assert history["val_bleu"] == [3.0, 9.0, 5.0]
+    said = capsys.readouterr().out
+    assert re.search("val_bleu is sacreBLEU of 3 sentences, decoded greedily: .*tok:13a", said)
+    assert [score for score, _ in weights] == [3.0, 9.0, 5.0]
+    for load in (
+        lambda: checkpoints.load_weights(model, tmp_path / "best"),
+        lambda: model.load_weights(tmp_path / "best.weights.h5"),
+    ):
+        model.set_weights(weights[2][1])
+        load()
+        for left, right in zip(model.get_weights(), weights[1][1], strict=True):
+            np.testing.assert_array_equal(left, right)
+    assert [p.name for p in checkpoints.list_checkpoints(tmp_path / "best")] == ["ckpt-4"]
+    ranking = json.loads((tmp_path / "best" / "checkpoints" / "ranking.json").read_text())
+    assert ranking["metric"] == "bleu" and ranking["ranking"][0]["values"]["bleu"] == "9.0"
+
+
+@pytest.mark.slow
+def test_bleu_is_sacrebleu_of_what_is_decoded(monkeypatch):
+    import sacrebleu
+
+    model = build((258, 258))
+    sample = callbacks.TextSample(TEXT, TEXT[::-1], ByteTextEncoder())
+    seen = []
+    score = type(sample).score
+    monkeypatch.setattr(
+        type(sample), "score", lambda *of: seen.append(of[0].written(*of[1:])) or score(*of)
+    )
+    history = fit(model, callbacks.Bleu(sample, every=2), epochs=3).history
+    assert len(seen) == 2 == len(history["val_bleu"])  # after the second and the last
+    assert history["val_bleu"][-1] == sacrebleu.corpus_bleu(seen[-1], [TEXT[::-1]]).score
+
+
+@pytest.mark.slow
+def test_samples(writer):
+    sample = callbacks.TextSample(TEXT, TEXT[::-1], ByteTextEncoder())
+    fit(build((258, 258)), callbacks.Samples("logs", sample, every=2), epochs=3)
+    (first, second) = writer.texts
+    assert first[:3] == ("samples", 4, "translations") and second[1] == 6
+    assert "| a dog | over the field |" in first[3]
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: callbacks.StopOnNonFinite(-1), "max_nonfinite_steps >= 0. Received: -1"),
+        (lambda: callbacks.Summaries("logs", every=0), "every >= 1 step. Received: 0"),
+        (lambda: callbacks.Samples("logs", None, every=0), "every >= 1 epoch. Received: 0"),
+        (lambda: callbacks.TextSample(TEXT, TEXT[:2], None), "as many sentences. Received: 3 and"),
+        (lambda: callbacks.TextSample([], [], None), "as many sentences. Received: 0 and 0"),
+        (lambda: fit(build(), callbacks.BestCheckpoints("x")), "Expected fit to validate"),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+def test_bleu_counts_epochs_and_the_guard_wants_a_guarded_model():
+    sample = callbacks.TextSample(TEXT, TEXT, ByteTextEncoder())
+    with pytest.raises(UserError, match="every >= 1 epoch. Received: 0"):
+        callbacks.Bleu(sample, every=0)
+    own = keras.Sequential([keras.layers.Dense(3)])
+    own.compile("sgd", "mse")
+    with pytest.raises(UserError, match="Received: a Sequential. keras.callbacks.TerminateOnNaN"):
+        own.fit(np.ones((2, 5)), np.ones((2, 3)), callbacks=[callbacks.StopOnNonFinite()])
+
+
+@pytest.mark.slow
+def test_keras_own_callbacks(tmp_path):
+    own = keras.callbacks
+    model = build(optimizer=keras.optimizers.Adam(0.01), metrics=["accuracy"])
+    given = (
+        own.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True),
+        own.BackupAndRestore(str(tmp_path / "backup"), delete_checkpoint=False),
+        own.TensorBoard(str(tmp_path / "logs"), update_freq=1),
+        own.CSVLogger(str(tmp_path / "log.csv")),
+        own.TerminateOnNaN(),
+        own.LearningRateScheduler(lambda epoch, rate: rate * 0.5),
+        own.ReduceLROnPlateau("val_loss", patience=1, min_delta=100.0, factor=0.1),
+        own.EarlyStopping(patience=1, min_delta=100.0, restore_best_weights=True),
+        own.SwapEMAWeights(),
+    )
+    history = fit(model, *given[:-1], epochs=5, validation_data=BATCH).history
+    assert len(history["loss"]) == 2  # EarlyStopping
+    assert history["learning_rate"] == pytest.approx([0.005, 0.0025])
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.00025)  # ReduceLROnPlateau
+    best = keras.saving.load_model(tmp_path / "best.keras")
+    assert best.evaluate(BATCH, verbose=0)[0] == pytest.approx(min(history["val_loss"]), rel=1e-4)
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
+    assert list((tmp_path / "logs" / "train").glob("events*"))
+    again = build(optimizer=keras.optimizers.Adam(0.01), metrics=["accuracy"])
+    assert fit(again, given[1], epochs=3).epoch == [2]
+    spoil(again, int(again.optimizer.iterations))
+    assert len(fit(again, given[4], epochs=3).history["loss"]) == 1
+
+
+def test_a_schedule_of_the_hparams_is_not_set_by_a_callback():
+    rate = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5)
+    with pytest.raises(TypeError, match="LearningRateSchedule.*not settable"):
+        fit(build(), rate)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
+def test_under_jax():
+    environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    chosen = "norms or bleu or samples or keras_own"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__]
+        + ["-k", f"({chosen}) and not jax"],
+        env=os.environ | environment | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
