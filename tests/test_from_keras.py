@@ -27,37 +27,43 @@ def test_the_table_names_each_argument(method):
             assert f"`{argument}`" in row[0 if does == WORKS else 1]
 
 
-@pytest.mark.slow
-def test_the_program_runs(tmp_path):
+def run(folder, *names):
+    """Runs the page's scripts, each in a process of its own; returns what the last one printed."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
-    for name in ("train.py", "go_on.py"):
+    for name in names:
         done = subprocess.run(
             [sys.executable, "-c", script(name)],
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
             capture_output=True,
             text=True,
             timeout=500,
         )
         assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_program_runs(tmp_path):
+    said = run(tmp_path, "train.py", "go_on.py")
     assert (tmp_path / "served" / "saved_model.pb").is_file()
-    assert len((tmp_path / "log.csv").read_text().splitlines()) == 4
-    assert re.search(r"^\[.*\]$", done.stdout, re.MULTILINE)
+    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert len(rows) == 3 and "val_bleu" in header
+    assert (tmp_path / "best.keras").is_file()
+    assert re.search(r"^\[.*\]$", said, re.MULTILINE)
+    assert "it has ended" in run(tmp_path, "train.py")
+
+
+@pytest.mark.slow
+def test_the_program_of_ones_own_layers_runs(tmp_path):
+    said = run(tmp_path, "own.py", "own_go_on.py")
+    assert re.search(r"^\[[01] [01]\]$", said, re.MULTILINE)
+    assert (tmp_path / "own-served" / "saved_model.pb").is_file()
+    assert len((tmp_path / "own-log.csv").read_text().splitlines()) == 4
+    assert list((tmp_path / "own-logs").glob("events*"))
 
 
 @pytest.mark.slow
 def test_a_model_of_one_s_own_is_trained_saved_and_loaded_in_another_process(tmp_path):
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
-    said = []
-    for name in ("classifier.py", "classify.py"):
-        done = subprocess.run(
-            [sys.executable, "-c", script(name)],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=500,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        said.append(done.stdout)
+    said = [run(tmp_path, name) for name in ("classifier.py", "classify.py")]
     assert said[0].endswith(said[1]) and said[1].startswith("[[")

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -81,7 +82,7 @@ class ExactResume(FitCallback):
             )
         self._folder = RunDirectory(folder).checkpoints_dir
         self._save_freq = save_freq
-        self._saver = Saver(self._folder, keep)
+        self._saver = _saver_of(self._folder, keep)
         self._prepared = self._passing_over = False
         self._found: pathlib.Path | None = None
         self._others: dict[str, keras.callbacks.Callback] = {}
@@ -121,9 +122,11 @@ class ExactResume(FitCallback):
                 f"that {self._found} has seen. Received: {model.steps_per_execution}."
             )
         checkpoints.restore(model, self._found)
-        where = f"epoch {place.epoch + 1}, batch {place.batch}"
-        print(f"Continuing from {self._found} ({'it has ended' if place.ended else where}).")
-        model._initial_epoch = self.params["epochs"] if place.ended else place.epoch
+        epochs = self.params["epochs"]
+        done = place.ended or place.epoch >= epochs
+        where = "it has ended" if done else f"epoch {place.epoch + 1}, batch {place.batch}"
+        print(f"Continuing from {self._found} ({where}).")
+        model._initial_epoch = epochs if place.ended else place.epoch
         self._resuming = True
         if place.batch:
             self._train_function = model.train_function
@@ -235,6 +238,12 @@ class ExactResume(FitCallback):
                 ]
                 if held:
                     setattr(callback, name, held)
+
+
+@functools.cache
+def _saver_of(folder: pathlib.Path, keep: int) -> Saver:
+    """Returns the one of this process: a fit that was broken off may be writing there yet."""
+    return Saver(folder, keep)
 
 
 def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:

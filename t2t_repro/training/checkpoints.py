@@ -244,9 +244,8 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
         UserError: if there is no checkpoint, or it does not fit: every difference is listed.
     """
     path = find(path)
-    state = read_state_file(path).state
     assign(named_weights(model), read_arrays(path / WEIGHTS), path)
-    return state
+    return read_state(path)
 
 
 def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathlib.Path:

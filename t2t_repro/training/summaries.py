@@ -49,7 +49,7 @@ class Summaries:
         self._writer, self._evaluator = writer, evaluator
         self._samples, self._samples_every = samples, samples_every
         self._cells = self._tokens = 0
-        self._squares = np.zeros(0)
+        self._squares = np.zeros(len(model.trainable_variables))
 
     def counted(self) -> list[int]:
         """Returns the places and the tokens of the batches since the last report."""
