@@ -59,7 +59,7 @@ def model_of(path: str | os.PathLike) -> bytes:
 def _merges(lines: list[str], path: str | os.PathLike) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines, start=2):
         parts = line.rstrip(" \r").split(" ")
-        if len(parts) != 2 or not all(parts) or parts[0].endswith(_END):
+        if len(parts) != 2 or not all(parts) or parts[0].endswith(_END) or "\0" in line:
             raise UserError(
                 "Expected BPE codes, two symbols with a blank between on each line. Received: "
                 f"{line!r} on line {number} of {os.fspath(path)}. Write them by subword-nmt "

@@ -98,6 +98,7 @@ def test_a_sign_of_sentencepiece_in_the_codes_is_a_blank_as_in_any_text(tmp_path
         ("l o\n", "begin with the line '#version: 0.2'. Received: 'l o' in"),
         ("#version: 0.2\n", "a merge a line. Received: none in"),
         ("#version: 0.2\nl o\nlo w 17\n", "'lo w 17' on line 3 of .*codes. Write them by subw"),
+        ("#version: 0.2\nl o\0\n", r"'l o\\x00' on line 2 of"),
         ("#version: 0.2\nl\n", "'l' on line 2 of"),
         ("#version: 0.2\nl</w> o\n", "'l</w> o' on line 2 of"),
     ],
