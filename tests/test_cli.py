@@ -57,7 +57,7 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
         (["--eval_timeout_mins", "9"], "evaluation follows each checkpoint in the same process"),
         (["--ps_gpu=2"], "--ps_gpu is not supported: there are no parameter servers"),
-        (["--model", "lstm"], "--model is not supported: the only model is 'transformer'"),
+        (["--model", "lstm"], "--model is not supported: t2t-trainer takes it, and a run says"),
     ],
 )
 def test_bad_flags_say_how_to_mend(argv, message, capsys):

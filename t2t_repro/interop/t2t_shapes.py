@@ -11,6 +11,7 @@ from t2t_repro.errors import UserError
 Shapes = dict[str, tuple[int, ...]]
 VERSIONS = "1.4 to 1.15"  # of T2T: their Transformers' variables have the same names
 _MODALITY = re.compile(r"transformer/symbol_modality_(\d+)_(\d+)/(\w+)/weights_(\d+)")
+_AFTER = "layer_postprocess_sequence"
 _LAYER = re.compile(r"transformer/body/(encoder|decoder)/layer_(\d+)/")
 _ATTENTION = "transformer/body/{}/layer_0/self_attention/multihead_attention"
 _RELATIVE = "dot_product_attention_relative/relative_positions_keys/embeddings"
@@ -82,12 +83,16 @@ def _attention_facts(shapes: Shapes, scope: str) -> dict[str, Any]:
 
 
 def _norm_facts(shapes: Shapes, side: str) -> dict[str, Any]:
-    """Returns the sequences, where norms are before or after each sublayer, not both."""
+    """Returns where norms are, and gates of the residuals; and the norms' type, where they are."""
     scope = f"transformer/body/{side}/layer_0/ffn"
     norms = [name for name in shapes if name.startswith(scope) and "_norm" in name]
     before = any(name.startswith(f"{scope}/layer_prepostprocess/") for name in norms)
     after = any(name.startswith(f"{scope}/layer_postprocess/") for name in norms)
-    return {"norm_before": before, "norm_after": after}
+    gates = any(name.startswith(f"{scope}/layer_postprocess/zero_add") for name in shapes)
+    kinds = {"/batch_normalization": "batch", "/l2_norm": "l2", "/layer_norm": "layer"}
+    types = {kind for part, kind in kinds.items() for name in norms if part in name}
+    proven = {"norm_type": types.pop()} if types else {}
+    return {"norm_before": before, "norm_after": after, "gates": gates, **proven}
 
 
 def reconcile(
@@ -109,7 +114,7 @@ def reconcile(
             if nothing is known: what the variables say helps to choose.
     """
     found = facts(shapes)
-    before, after = found.pop("norm_before"), found.pop("norm_after")
+    before, after, gates = (found.pop(name) for name in ("norm_before", "norm_after", "gates"))
     if values is None:
         said = ", ".join(f"{name}={value!r}" for name, value in found.items())
         raise UserError(
@@ -126,17 +131,19 @@ def reconcile(
         if name in given and name != "symbol_modality_num_shards":
             wrong.append(f"{name}={there!r}, where the variables have {value!r}")
         changes[name] = value
-    for name, has in (("layer_preprocess_sequence", before), ("layer_postprocess_sequence", after)):
+    norm_type, add = (values | changes)["norm_type"], "z" if gates else "a"
+    places = (("layer_preprocess_sequence", before, False), (_AFTER, after, gates))
+    for name, has, gated in places:
         sequence = str(values[name])
-        if values["norm_type"] == "noam":  # it has no variables
-            continue
-        if ("n" in sequence.replace("none", "") and values["norm_type"] != "none") == has:
+        normalizes = "n" in sequence.replace("none", "") and norm_type != "none"
+        # A norm without variables may be anywhere.
+        if (normalizes == has or norm_type == "noam") and ("z" in sequence) == gated:
             continue
         if name in given or before == after:
-            number = "norms" if has else "no norms"
+            number = ("norms" if has else "no norms") + " and gates" * gated
             wrong.append(f"{name}={sequence!r}, where the variables have {number} there")
-        pre_norm = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
-        post_norm = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
+        pre_norm = {"layer_preprocess_sequence": "n", _AFTER: f"d{add}"}
+        post_norm = {"layer_preprocess_sequence": "none", _AFTER: f"d{add}n"}
         changes |= pre_norm if before else post_norm
     if wrong:
         raise UserError(
