@@ -101,7 +101,7 @@ class DecodeHParams:
     beam_size: beams; 1 is greedy search.
     alpha: exponent of the length penalty.
     extra_length: a translation has at most this many tokens more than its source.
-    batch_size: sentences in a batch. 0: as many short sentences as make a good batch, at most 64;
+    batch_size: sentences in a batch. 0: as many short sentences as make a good batch, at most 128;
         tensor2tensor's 32 under --t2t_exact.
     return_beams: write all beams, separated by tabs.
     write_beam_scores: with return_beams, write each beam's score behind it.

@@ -24,7 +24,7 @@ from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
-BATCH_SENTENCES, BATCH_TOKENS = 64, 4096
+BATCH_SENTENCES, BATCH_TOKENS = 128, 4096
 _T2T_SETTINGS = ("ns=", "dl=", "it=", "in=")  # lines that its interactive mode reads as settings
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 
