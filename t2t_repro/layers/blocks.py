@@ -22,6 +22,7 @@ class _Block(Layer):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         relu_dropout: float = 0.0,
+        norm_type: str = "layer",
         norm_epsilon: float = 1e-6,
         kernel_initializer="glorot_uniform",
         **kwargs,
@@ -34,12 +35,14 @@ class _Block(Layer):
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.relu_dropout = relu_dropout
+        self.norm_type = norm_type
         self.norm_epsilon = norm_epsilon
         self.kernel_initializer = initializers.get(kernel_initializer)
 
     def sublayer(self, layer: Layer, name: str) -> Sublayer:
         """Returns the layer with what happens before and after it."""
         shared = {
+            "norm_type": self.norm_type,
             "norm_epsilon": self.norm_epsilon,
             "dropout": self.dropout,
             "dtype": self.dtype_policy,
@@ -80,12 +83,13 @@ class EncoderLayer(_Block):
     Args:
         num_heads: N.
         filter_size: F, the inner width of the feed-forward sublayer.
-        preprocess: what happens to each sublayer's inputs, letters of "dn" or "none".
-        postprocess: what happens to its outputs, letters of "adn" or "none". Pre-norm is "n" and
+        preprocess: what happens to each sublayer's inputs, letters of "dn", or "none".
+        postprocess: what happens to its outputs, letters of "adnz", or "none". Pre-norm is "n" and
             "da", post-norm, as the paper has it, "none" and "dan".
         dropout: rate of "d".
         attention_dropout: rate on the weights.
         relu_dropout: rate inside the feed-forward sublayer.
+        norm_type: what "n" does: "layer", "group", "batch", "noam", "l2" or "none".
         norm_epsilon: what "n" adds to the variance.
         kernel_initializer: of each kernel.
 
@@ -147,7 +151,8 @@ class DecoderLayer(_Block):
 
     Args:
         num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout,
-            norm_epsilon, kernel_initializer: see EncoderLayer.
+            norm_type, norm_epsilon, kernel_initializer: see EncoderLayer. "group" lets a position
+            see those ahead of it.
 
     Example:
 

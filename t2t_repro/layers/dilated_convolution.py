@@ -43,6 +43,9 @@ class DilatedConvolution(Layer):
         shape, initializer = (self.width, input_shape[-1], self.filters), self.kernel_initializer
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.filters)
+
     def call(self, x):
         """Maps (B, T, D) to (B, T, F)."""
         length, far = ops.shape(x)[1], (self.width - 1) * self.dilation
@@ -95,6 +98,9 @@ class ConvolutionBlock(Layer):
     def build(self, input_shape):
         build_all(self.convolutions[:1], input_shape)
         build_all((*self.convolutions, *self.norms), (*input_shape[:-1], self.filters))
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.filters)
 
     def call(self, x, training=False):
         """Maps (B, T, D) to (B, T, F)."""

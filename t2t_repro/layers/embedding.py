@@ -80,7 +80,7 @@ class SymbolEmbedding(Layer):
         return ops.not_equal(ids, 0)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape, self.hidden_size)
+        return (*input_shape[:2], self.hidden_size)
 
     def transposed(self):
         """Returns the table as (D, V)."""
@@ -191,7 +191,7 @@ class TokenAndPositionEmbedding(Layer):
         return self.token_embedding.compute_mask(ids, previous_mask)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape, self.hidden_size)
+        return (*input_shape[:2], self.hidden_size)
 
 
 class TargetSpaceEmbedding(Layer):

@@ -41,6 +41,9 @@ class LSTM(Layer):
         )
         self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.units)
+
     def initial_state(self, batch, beams=1) -> State:
         """Returns the state of one who has read nothing."""
         zeros = ops.zeros((batch, beams, self.units), dtype=self.compute_dtype)
@@ -92,6 +95,9 @@ class LSTMStack(Layer):
             build_all([layer], input_shape)
             input_shape = (*input_shape[:-1], layer.units)
 
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.layers[-1].units)
+
     def call(self, x, real, states: Sequence[State] | None = None, training=False):
         """Reads (B, T, D); returns (outputs of the last, the last states of all): see `LSTM`."""
         last = []
@@ -132,6 +138,9 @@ class BidirectionalLSTM(Layer):
 
     def build(self, input_shape):
         build_all((self.forward, self.backward), input_shape)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], 2 * self.forward.layers[-1].units)
 
     def call(self, x, real, training=False):
         """Reads (B, T, D); returns outputs (B, T, 2 H) and states with both sides in each."""
@@ -243,6 +252,10 @@ class AttentionLSTM(Layer):
         rows = self.score.units + memory_shape[-1]
         initializer = self.score.kernel_initializer
         self.kernel = fused_kernel("kernel", initializer, rows, sizes, self.variable_dtype)
+
+    def compute_output_shape(self, input_shape, memory_shape=None):
+        width = self.score.num_heads * self.attention_size
+        return (*input_shape[:-1], width if self.output_attention else self.score.units)
 
     def initial_state(self, states: Sequence[State]) -> State:
         """Returns the state of one who begins with these of the LSTMs and has seen nothing."""

@@ -95,8 +95,7 @@ class Transformer(SequenceModel):
 
     def build(self, input_shape=None):
         parts = [getattr(self, name) for name in PARTS]
-        build_all(parts[:3], (None, None))  # the tables, of ids
-        build_all(parts[3:], (None, None, self.hparams.hidden_size))
+        build_all(parts, (None, None, self.hparams.hidden_size))
         *embeddings, encoder, decoder = parts
         of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
         for layer in (x for name in self.hparams.frozen for x in of[name]):

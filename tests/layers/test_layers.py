@@ -13,11 +13,21 @@ from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
 )
-from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
+from t2t_repro.layers.dilated_convolution import (
+    ConvolutionBlock,
+    DilatedConvolution,
+    ResidualConvolutions,
+)
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.layers.lstm import LSTM, LSTMStack
+from t2t_repro.layers.lstm import (
+    LSTM,
+    AttentionLSTM,
+    BidirectionalLSTM,
+    LSTMStack,
+    LuongScore,
+)
 from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
 from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
@@ -178,3 +188,27 @@ def test_layer_norm_is_float32_under_bfloat16():
     half.build(x.shape)
     centred = np.asarray(ops.cast(half.call(ops.convert_to_tensor(x)), "float32"))
     np.testing.assert_allclose(centred, exact, rtol=1e-2, atol=1e-2)
+
+
+def test_the_shapes_that_are_said_are_those_of_the_outputs():
+    x, real = np.ones((B, T, D), "float32"), np.ones((B, T), "bool")
+    memory = np.ones((B, S, 4), "float32")
+    stack = LSTMStack([LSTM(8), LSTM(6)])
+    sides = LSTMStack([LSTM(8), LSTM(6)]), LSTMStack([LSTM(9), LSTM(6)])
+    looking = AttentionLSTM(LSTMStack([LSTM(6)]), LuongScore(6, 2), 10)
+    looking.build(x.shape, memory.shape)
+    states = [{"c": np.zeros((B, 1, 6), "float32"), "h": np.zeros((B, 1, 6), "float32")}]
+    for layer, *arguments in (
+        (LSTM(8), real),
+        (stack, real),
+        (BidirectionalLSTM(*sides), real),
+        (DilatedConvolution(F),),
+        (ConvolutionBlock(F, (1, 2)),),
+        (EncoderSublayers(sublayer(SelfAttention(N)), sublayer(FeedForward(F))),),
+    ):
+        assert layer.compute_output_shape(x.shape) == outputs(layer(x, *arguments)).shape
+    found = looking(x, real, states=states, memory=memory).shape
+    assert looking.compute_output_shape(x.shape, memory.shape) == found
+    ids = np.ones((B, T), "int32")
+    embedding = SymbolEmbedding(11, D)
+    assert embedding.compute_output_shape(ids.shape) == embedding(ids).shape
