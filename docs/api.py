@@ -21,6 +21,7 @@ PUBLIC = (
     "t2t_repro",
     "t2t_repro.loaded_run",
     "t2t_repro.layers",
+    "t2t_repro.callbacks",
     "t2t_repro.data",
     "t2t_repro.data.batching",
     "t2t_repro.text",

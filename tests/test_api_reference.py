@@ -25,6 +25,7 @@ def test_it_is_made_without_a_warning(tmp_path):
         "t2t_repro": "Transformer",
         "t2t_repro/loaded_run": "LoadedRun.translate",
         "t2t_repro/layers": "EncoderLayer",
+        "t2t_repro/callbacks": "ExactResume",
         "t2t_repro/data": "text_dataset",
         "t2t_repro/training/losses": "padded_cross_entropy",
     }.items():
