@@ -236,6 +236,8 @@ def export_checkpoint(
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
+    if run.config.hparams.ema_decay:
+        rest = "no optimizer state, which is not that of the moving average"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
     say(
         f"If tensor2tensor lacks the set {config.hparams_set!r}, give it --hparams_set={_T2T_SET}: "
