@@ -18,6 +18,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
+from t2t_repro.hparam_rules import OPPONENTS
 from t2t_repro.run_directory import RunDirectory
 
 GRID_FILE = "compare.json"
@@ -136,6 +137,11 @@ class Grid:
                 leave out.
         """
         hparams = _with_named_schedule(registry.get_hparams(self.hparams_set, self.hparams))
+        if hparams.model in OPPONENTS:
+            raise UserError(
+                "Expected an hparams set of a Transformer, whose sublayers have sequences. "
+                f"Received: {self.hparams_set}, of model={hparams.model}. t2t-trainer trains it."
+            )
         if self.learning_rate_constant is not None:
             hparams = hparams.override(f"learning_rate_constant={self.learning_rate_constant}")
         factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]

@@ -125,6 +125,10 @@ def test_numbers_are_read_and_words_refused():
 @pytest.mark.parametrize(
     "changes, message",
     [
+        (
+            {"hparams_set": "lstm_attention"},
+            "of a Transformer.*: lstm_attention, of model=lstm_seq",
+        ),
         ({"sequences": ("none/dan", "n/dax")}, "letters of 'adnz'.*Received: 'dax'"),
         ({"sequences": ("none/dan", "na/da")}, "without 'a'.*Received: 'na'"),
         ({"depths": (2, 0)}, "--depths to be different numbers, each at least 1. Received: '2,0'"),

@@ -1,0 +1,47 @@
+"""The programs with a recurrent model and with ByteNet."""
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import decoder, exporter, trainer
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints
+
+PROBLEM = "algorithmic_reverse_binary40_test"
+BOTH = "lstm_seq2seq_attention_bidirectional_encoder"
+MODELS = {
+    BOTH: ("lstm_luong_attention_multi", "attention_layer_size=4"),
+    "byte_net": ("bytenet_base", "num_block_repeat=1"),
+}
+
+
+def run(program, *argv):
+    name = program.__name__.rpartition(".")[2]
+    cli.run(f"t2t-{name}", program.__doc__, program.define_flags, program.main, list(argv))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
+    hparams_set, changes = MODELS[model]
+    output_dir = f"--output_dir={tmp_path / 'run'}"
+    flags = [
+        *(f"--problem={PROBLEM}", f"--hparams_set={hparams_set}", f"--model={model}"),
+        f"--hparams=hidden_size=8,num_hidden_layers=1,batch_size=256,{changes}",
+        *(f"--data_dir={tmp_path / 'data'}", output_dir),
+    ]
+    run(trainer, *flags, "--generate_data", "--train_steps=2", "--schedule=train")
+    run(trainer, *flags, "--train_steps=3", "--eval_steps=1")
+    assert "Continuing from" in capsys.readouterr().out
+    assert RunDirectory(tmp_path / "run").config().hparams.model == model
+    assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-3"
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("0 1 1 0\n1 1\n")
+    files = [f"--decode_from_file={source}", f"--decode_to_file={target}"]
+    settings = "--decode_hparams=beam_size=2,extra_length=3"
+    run(decoder, output_dir, f"--model={model}", *files, settings)
+    assert len(target.read_text().splitlines()) == 2
+    with pytest.raises(SystemExit) as stop:
+        run(exporter, output_dir)
+    assert stop.value.code == 2
+    assert f"Expected a Transformer for an export. Received: {tmp_path}" in capsys.readouterr().err
