@@ -76,6 +76,7 @@ def test_the_door_has_them():
     assert all(hasattr(callbacks, name) for name in callbacks.__all__)
 
 
+@pytest.mark.slow
 def test_the_norms_are_those_of_the_trainer(writer):
     model, other = build(), build()
     fit(model, callbacks.Summaries("logs", every=3), epochs=3)
@@ -117,6 +118,7 @@ def spoil(model, bad_step):
     model.train_loss = spoiled
 
 
+@pytest.mark.slow
 def test_the_guard_ends_the_training():
     model = build()
     spoil(model, 3)
