@@ -18,7 +18,7 @@ from t2t_repro.training import distribution, learning_rate, losses, optimizers
 
 FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "opponents"
 CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
-QUICK = {"bahdanau", "bidirectional_bahdanau_multi"}
+QUICK = {"bahdanau", "bytenet"}
 FIELDS = {field.name for field in dataclasses.fields(HParams)}
 SIZE = 37
 
@@ -76,6 +76,7 @@ def test_outputs_logits_and_losses(case):
     np.testing.assert_allclose(total, case["smoothed_loss_sum"], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_twenty_steps_of_training(case):
     model = case.model(dropout=0.0, symbol_dropout=0.0)
     rate = learning_rate.schedule(model.hparams)
@@ -92,6 +93,7 @@ def test_twenty_steps_of_training(case):
         np.testing.assert_allclose(moved, change, rtol=5e-3, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.slow
 def test_greedy_and_beam_search(case):
     model = case.model("trained")
     ids, _ = decode(model, case["inputs"], beam_size=1, decode_length=8)
