@@ -121,5 +121,6 @@ def test_the_regularizers_on_jax():
 @pytest.mark.parametrize(
     "names", [("base",), pytest.param(("base_v1", "adafactor"), marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_the_golden_numbers_on_jax(names):
     run(PROGRAM.format(tests=str(pathlib.Path(__file__).parent), names=names))

@@ -84,16 +84,22 @@ def test_from_file(run, source, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "columns",
+    "dataset, columns",
     [
-        "return_alignments=True",
-        "return_beams=True",
-        "return_beams=True,write_beam_scores=True",
-        "return_beams=True,write_beam_scores=True,return_alignments=True",
-        "",
+        (False, "return_beams=True,write_beam_scores=True"),
+        *(
+            pytest.param(dataset, columns, marks=pytest.mark.slow)
+            for columns in (
+                "",
+                "return_alignments=True",
+                "return_beams=True",
+                "return_beams=True,write_beam_scores=True,return_alignments=True",
+            )
+            for dataset in (False, True)
+        ),
+        pytest.param(True, "return_beams=True,write_beam_scores=True", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("dataset", [False, True])
 def test_the_translations_alone_are_scored(run, source, tmp_path, capsys, dataset, columns):
     """Whatever else the file holds, its BLEU is that of the best translations."""
     if dataset and "alignments" in columns:
@@ -178,6 +184,7 @@ def test_every_option_of_a_file_together(run, source, tmp_path):
         assert all(0 <= i < source_words for i, _ in links)
 
 
+@pytest.mark.slow
 def test_models_in_chunks_align_as_whole_ones(run, source, tmp_path):
     chunked = RunDirectory(tmp_path / "chunked")
     RunDirectory(run).copy_description(chunked)
@@ -192,6 +199,7 @@ def test_models_in_chunks_align_as_whole_ones(run, source, tmp_path):
     assert "-" in alone and alone == both
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys):
     from t2t_repro.training import checkpoints
 
@@ -236,6 +244,7 @@ def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_p
     assert "Expected runs with the same vocabulary in --ensemble. Received: " in error
 
 
+@pytest.mark.slow
 def test_shards(run, source, tmp_path):
     shard = source.rename(tmp_path / "in.txt001")
     flags = ["--decode_shards=2", "--worker_id=1", "--decode_hparams=extra_length=0"]

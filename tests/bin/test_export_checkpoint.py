@@ -141,6 +141,7 @@ def test_what_is_missing_is_named(t2t_run, tmp_path, capsys):
         export_it(trained_run(tmp_path), tmp_path / "back")
 
 
+@pytest.mark.slow
 def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
     flags = [
         "--problem=algorithmic_reverse_binary40_test",

@@ -60,6 +60,7 @@ def decoded(run, tmp_path, *flags):
     return (tmp_path / "out").read_text().split("\n")[:-1]
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoint(run, tmp_path, capsys):
     program(exporter, f"--output_dir={run.path}", f"--problem={PROBLEM}", f"--hparams_set={SET}")
     path = run.path / "export" / "7"
@@ -123,6 +124,7 @@ def test_errors(run, capsys, flags, message):
         (["--quantize=float16"], "7-float16", "saved_model.pb"),
     ],
 )
+@pytest.mark.slow
 def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options, folder, file):
     problem, data = get_problem(PROBLEM), tmp_path / "data"
     data.mkdir()

@@ -208,6 +208,7 @@ def ask(address, text):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
     started = program()
     assert started.address.startswith("http://127.0.0.1:")

@@ -163,6 +163,7 @@ def test_the_embedded_default_runs_through(tmp_path, capsys, monkeypatch):
     assert RunDirectory(out).config().hparams_set == quickstart.HPARAMS_SET
 
 
+@pytest.mark.slow
 def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
     run(*flags, "--generate_data", "--schedule=train", "--random_seed=5")
     output_dir = f"--output_dir={tmp_path / 'run'}"
@@ -174,6 +175,7 @@ def test_the_run_alone_says_what_to_continue(flags, tmp_path, capsys):
     assert "hidden_size was 16, now 32" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_signal_saves_the_step_and_the_same_command_continues(
     flags, tmp_path, capsys, monkeypatch
 ):
@@ -282,6 +284,7 @@ def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
     assert "Expected --problem, --hparams_set, --data_dir and" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_batch_size_is_tried(flags, tmp_path, capsys):
     generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
     run(*flags, "--try_batch_size=300")

@@ -49,6 +49,7 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
         np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
     monkeypatch.setattr(decode, "STRETCH", 4)
@@ -113,6 +114,7 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
 
 
 @pytest.mark.parametrize("searches", [2, 9])
+@pytest.mark.slow
 def test_searches_that_share_a_batch_equal_one(base, searches):
     limits = (base.inputs != 0).sum(axis=1) + np.array([5, 9, 1, 7])
     sentences, search = Sentences(base.inputs, limits), Search(top_beams=3)
@@ -122,6 +124,7 @@ def test_searches_that_share_a_batch_equal_one(base, searches):
     np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_one_search_has_no_thread_of_its_own(base, monkeypatch):
     """The caller's strategy and device are known in his own alone."""
     monkeypatch.setattr(decode, "ThreadPoolExecutor", None)

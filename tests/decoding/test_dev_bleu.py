@@ -109,6 +109,7 @@ def test_a_run_has_it_and_is_the_same_without_and_after_a_stop(make, capsys, mon
                 np.testing.assert_array_equal(value, other[array], array)
 
 
+@pytest.mark.slow
 def test_best_and_early_stopping_go_by_it_in_a_run_that_had_it_not(make, capsys, monkeypatch):
     Experiment(make("run", steps=2, decoded=False)).run()
     scores = iter([7.5, 6.5, 5.5, 8.5])

@@ -59,6 +59,7 @@ def decoded(translator, source, folder, said=None, **options):
 
 
 @pytest.mark.parametrize(("batches", "done"), [(0, 0), (1, 0), (2, 3), (3, 6), (4, 6), (5, 9)])
+@pytest.mark.slow
 def test_a_file_goes_on_behind_its_last_window(
     translator, windows, source, tmp_path, batches, done
 ):
@@ -109,6 +110,7 @@ def test_remains_of_something_else_do_not_count(
     assert f"made with another {named}. Beginning anew." in said[0]
 
 
+@pytest.mark.slow
 def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
     translator, windows, source, tmp_path
 ):
@@ -145,6 +147,7 @@ def test_there_is_a_beginning_for_each_line(translator, source, tmp_path):
         decoded(translator(), source, tmp_path / "parts", prefixes=tmp_path / "begun")
 
 
+@pytest.mark.slow
 def test_the_repairs_of_trees_are_counted_on(translator, windows, source, tmp_path):
     whole = TreeReader()
     texts = decoded(translator(reader=whole), source, tmp_path / "whole")

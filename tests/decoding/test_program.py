@@ -18,6 +18,7 @@ print(json.dumps([searches, threads, share_cores(130, 34)]))
 @pytest.mark.parametrize(
     ("rows", "cores", "searches", "threads"), [(128, 2, 2, 1), (130, 16, 2, 8), (63, 4, 1, 4)]
 )
+@pytest.mark.slow
 def test_searches_leave_each_other_room(rows, cores, searches, threads):
     """In a process of its own: TensorFlow's threads are fixed by its first operation."""
     command = [sys.executable, "-c", _SHARE, str(rows), str(cores)]

@@ -10,6 +10,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import quality
 
 
+@pytest.mark.slow
 def test_the_quality_of_another_form(make_model, encoders):
     model = make_model()
     examples = [

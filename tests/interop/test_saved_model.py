@@ -100,6 +100,7 @@ def test_the_graph_equals_the_decoder(make_model, encoders, overrides, settings)
     check(translated(served, []), [], beam_size)
 
 
+@pytest.mark.slow
 def test_a_process_that_has_tensorflow_and_tensorflow_text_alone(small, tmp_path):
     model, encoders, path = small
     done = subprocess.run(

@@ -99,6 +99,7 @@ def test_long_ids_are_cut_as_the_decoder_cuts_them(signatures):
     assert not np.array_equal(part, unended)
 
 
+@pytest.mark.slow
 def test_each_text_of_a_request_has_its_own_alpha_and_extra_length(small, signatures):
     model, encoders, _ = small
     texts, alphas, extras = TEXTS[:7], [0.0, 0.6, 1.0, 2.0, 0.5, 4.0, 1.5], [4, 0, 1, 9, 30, 5, 12]
@@ -116,6 +117,7 @@ def test_each_text_of_a_request_has_its_own_alpha_and_extra_length(small, signat
         np.testing.assert_allclose(scores, [h.score for h in real], rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_one_alpha_does_for_all_and_what_was_exported_is_the_default(signatures):
     texts = tf.constant(TEXTS)
     one = signatures["translate"](
@@ -142,6 +144,7 @@ def test_what_a_request_may_not_ask_for(signatures, alpha, extra, message):
         )
 
 
+@pytest.mark.slow
 def test_scores_equal_the_scorer(small, signatures):
     model, encoders, _ = small
     pairs = [(a, b) for a in TEXTS[:7] for b in ("cab", "", "é d. d. d. d", " ab\n")]
@@ -227,6 +230,7 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     assert capsys.readouterr().out.count("tf.Tensor") == 6
 
 
+@pytest.mark.slow
 def test_every_call_by_curl_is_one_that_the_signatures_take(small, signatures):
     """The body of each, read as TensorFlow Serving reads it, by rows and by columns."""
     _, _, path = small

@@ -123,6 +123,7 @@ def test_missing_and_misshapen_slots_are_all_listed(t2t_run, golden_case):
     assert int(model.optimizer.iterations) == 0
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_if_nothing_had_happened(golden_case, dropout_off, tmp_path):
     case = golden_case("base_v1")
     hparams = dataclasses.replace(case.hparams, **dropout_off)

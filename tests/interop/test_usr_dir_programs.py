@@ -62,6 +62,7 @@ def package(tmp_path):
     return tmp_path / "usr"
 
 
+@pytest.mark.slow
 def test_datagen_trainer_and_decoder(package, tmp_path):
     (tmp_path / "pairs").write_text("eins\tsnie\n")
     shared = [f"--t2t_usr_dir={package}", f"--data_dir={tmp_path}/data"]

@@ -93,6 +93,7 @@ for name, changes in (("base_v1", {{}}), ("base", {{"attention_chunk_size": 3}})
 """
 
 
+@pytest.mark.slow
 def test_the_golden_numbers_without_kernels():
     program = PLAIN.format(tests=str(pathlib.Path(__file__).parents[1]))
     environment = os.environ | {"T2T_REPRO_PLAIN": "1"}

@@ -98,6 +98,7 @@ def packed():
 
 
 @pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
+@pytest.mark.slow
 def test_attention_in_chunks_equals_plain_attention_and_so_does_its_training(score, packed):
     changes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.0}
     plain = tiny(attention_score=score, **changes)

@@ -57,6 +57,7 @@ def order(model):
 
 
 @pytest.mark.parametrize("change", [feed_forward, positions, of_ones_own, order])
+@pytest.mark.slow
 def test_layers_that_were_assigned_are_saved(change, tmp_path):
     model = new()
     is_there = change(model)

@@ -130,7 +130,12 @@ def result_of(**environment: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    "overrides, packed", [("", False), (",activation_dtype=float16", False), ("", True)]
+    "overrides, packed",
+    [
+        ("", False),
+        pytest.param(",activation_dtype=float16", False, marks=pytest.mark.slow),
+        pytest.param("", True, marks=pytest.mark.slow),
+    ],
 )
 def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
     result = compare(overrides, packed)
@@ -138,6 +143,7 @@ def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
     assert result["same"] and result["fit"][0] != result["fit"][-1]
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
     assert spoil() == {"nan": True, "same": True, "goes_on": True}
 

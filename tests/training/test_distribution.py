@@ -193,11 +193,13 @@ def assert_same(one: dict, two: dict) -> None:
         np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_replicas_train_as_one(trained):
     assert_same(trained["one"], trained["two"])
     assert trained["str"] == "2 CPUs"
 
 
+@pytest.mark.slow
 def test_each_replica_drops_its_own_values(trained):
     assert len(trained["seeds"]) > 1
     for first, second in trained["seeds"]:

@@ -93,6 +93,7 @@ assert "tensorflow" not in sys.modules
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_it_says_what_the_data_are(make, capsys):
     request = make(steps=1)
     Experiment(request).train()
@@ -129,6 +130,7 @@ def rows_of(run):
     return [{n: v for n, v in row.items() if n not in times} for row in run.read_metrics()]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_over_is_not_evaluated_again(make, capsys):
     request = make(eval_steps=1)
     result = Experiment(request).run()
@@ -147,6 +149,7 @@ def test_a_run_that_is_over_is_not_evaluated_again(make, capsys):
 
 
 @pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.slow
 def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
     from t2t_repro.bin import evaluator
     from t2t_repro.runs import trained_run
@@ -159,6 +162,7 @@ def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
     assert request.run.read_metrics()[-1]["sample"] == found["sample"]
 
 
+@pytest.mark.slow
 def test_the_rows_after_a_resume_between_reports(make, tmp_path):
     request = make(steps=6)
     plan = dataclasses.replace(request.plan, log_step_count_steps=3)
@@ -192,6 +196,7 @@ def test_schedules(make):
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
+@pytest.mark.slow
 def test_a_stopped_run_ends_as_one_that_never_stopped(make, dtype):
     """After the checkpoint of step 3 dropout, data, slots and the scale of the loss go on."""
     options = {
@@ -231,6 +236,7 @@ def test_another_configuration_in_the_same_directory_is_refused(make):
         Experiment(make(overrides="hidden_size=24")).train()
 
 
+@pytest.mark.slow
 def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
     first = make(run="first")
     Experiment(first).train()
@@ -242,6 +248,7 @@ def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
         np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
 
 
+@pytest.mark.slow
 def test_a_warm_start_from_another_model_leaves_nothing_behind_and_in_part_a_table(make):
     first = make(run="first", steps=1)
     Experiment(first).train()

@@ -41,6 +41,7 @@ def arrays(model):
         ("decoder,encoder", ""),
     ],
 )
+@pytest.mark.slow
 def test_what_is_frozen_stays_bit_equal_and_all_else_learns(freeze, more):
     model = made(freeze, more)
     before, step = arrays(model), distribution.step_function(model)

@@ -56,6 +56,7 @@ def test_the_files_hold_packed_examples(data_dir):
     assert sorted(map(str, train)) == sorted(map(str, samples))
 
 
+@pytest.mark.slow
 def test_training_evaluation_and_decoding(data_dir):
     model = t2t_repro.Transformer.from_hparams(
         HPARAMS, inputs_vocab_size=258, targets_vocab_size=258

@@ -22,6 +22,7 @@ def test_sentences_are_copied_end_and_padding_included():
     assert set(ids[ids > 1]) == set(range(2, 2 + SYMBOLS))
 
 
+@pytest.mark.slow
 def test_a_model_learns_and_begins_anew():
     hparams = dataclasses.replace(
         registry.get_hparams("transformer_quickstart"),
