@@ -53,7 +53,10 @@ def test_a_signal_at_the_start(trained, tmp_path, program, gaps, signum):
     for gap in gaps:
         time.sleep(gap)
         process.send_signal(signum)
-    _, err = process.communicate(timeout=60)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     lines = [line for line in err.decode().splitlines() if line]
     if process.returncode == 0:  # it was done before, as t2t-show
         return
