@@ -102,9 +102,10 @@ class Attention(Layer):
         return ops.transpose(x, (0, 2, 1, 3))
 
     def build_score(self):
-        """Makes the score's variables."""
+        """Makes the score's variables, and says of which shape the weights are."""
         size = self.key_width // self.num_heads
         build_all((self.score,), (None, self.num_heads, None, size))
+        build_all((self.drop,), (None, self.num_heads, None, None))
 
     def softmax(self, logits, mask):
         """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""

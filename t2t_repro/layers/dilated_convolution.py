@@ -126,7 +126,7 @@ class ResidualConvolutions(Layer):
         self.drops = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in count]
 
     def build(self, input_shape):
-        build_all((*self.norms, *self.blocks), input_shape)
+        build_all((*self.norms, *self.blocks, *self.drops), input_shape)
 
     def call(self, x, training=False):
         """Maps (B, T, D) to (B, T, D)."""

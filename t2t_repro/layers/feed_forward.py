@@ -7,7 +7,7 @@ from keras import initializers, ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, build_all
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -61,6 +61,7 @@ class FeedForward(Layer):
         depth = input_shape[-1]
         self.intermediate_dense = self._dense("intermediate_dense", depth, self.filter_size, "relu")
         self.output_dense = self._dense("output_dense", self.filter_size, depth)
+        build_all([self.drop], (None, None, self.filter_size))
 
     def _dense(self, name: str, depth: int, units: int, activation: str | None = None) -> Dense:
         initializer = self.kernel_initializer.clone()

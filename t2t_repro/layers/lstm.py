@@ -91,8 +91,8 @@ class LSTMStack(Layer):
         ]
 
     def build(self, input_shape):
-        for layer in self.layers:
-            build_all([layer], input_shape)
+        for layer, drop in zip(self.layers, self.drops, strict=True):
+            build_all([drop, layer], input_shape)
             input_shape = (*input_shape[:-1], layer.units)
 
     def compute_output_shape(self, input_shape):

@@ -133,7 +133,7 @@ class PrePostProcess(Layer):
         ]
 
     def build(self, x_shape, previous_shape=None):
-        build_all((*self.norms, *self.gates), x_shape)
+        build_all((*self.norms, *self.gates, *self.drops), x_shape)
 
     def call(self, x, previous=None, training=False):
         """Returns `x` after every step.
