@@ -16,9 +16,9 @@ from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.layers.lstm import BahdanauScore, LSTMStack
-from t2t_repro.layers.norms import BatchNorm, NoamNorm
+from t2t_repro.layers.norms import BatchNorm, LayerNorm, NoamNorm
 from t2t_repro.layers.position import LearnedPositions
-from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
+from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models.bytenet import ByteNet

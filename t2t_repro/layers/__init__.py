@@ -13,7 +13,7 @@ _WHERE = {
     "DecoderLayer": "blocks",
     "EncoderLayer": "blocks",
     "FeedForward": "feed_forward",
-    "LayerNorm": "prepostprocess",
+    "LayerNorm": "norms",
     "LearnedPositions": "position",
     "LocalSelfAttention": "local_attention",
     "MultiHeadAttention": "multi_head_attention",

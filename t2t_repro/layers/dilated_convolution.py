@@ -7,7 +7,7 @@ from keras import initializers, ops
 
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import Layer, build_all
-from t2t_repro.layers.prepostprocess import LayerNorm
+from t2t_repro.layers.norms import LayerNorm
 
 
 class DilatedConvolution(Layer):

@@ -1,11 +1,9 @@
-"""tensor2tensor's other norms, as its layers/common_layers.py computes them, in float32.
-
-T2T computes "layer" by default, which is `LayerNorm` of layers/prepostprocess.py.
-"""
+"""tensor2tensor's norms, as its layers/common_layers.py computes them, in float32."""
 
 from keras import ops
 
 from t2t_repro.errors import UserError
+from t2t_repro.layers import kernels
 from t2t_repro.layers.layer import Layer
 
 _GROUPS = 8
@@ -35,6 +33,29 @@ class Norm(Layer):
     def normalized(self, x):
         """Returns float32 x (..., D) without scale and bias."""
         raise NotImplementedError
+
+
+class LayerNorm(Norm):
+    """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
+
+    As T2T's layers/common_layers.py, layer_norm: variables `scale` and `bias`, both (D,).
+
+    Args:
+        epsilon: added to the variance.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from t2t_repro.layers import LayerNorm
+    >>> print(np.round(LayerNorm()(np.array([[1.0, 2.0, 3.0]])), 2))
+    [[-1.22  0.    1.22]]
+    """
+
+    def call(self, x, training=False):
+        scale, bias = ops.cast(self.scale, "float32"), ops.cast(self.bias, "float32")
+        normalize = kernels.layer_norm if training else kernels.plain_layer_norm
+        y = normalize(ops.cast(x, "float32"), scale, bias, self.epsilon)
+        return ops.cast(y, self.compute_dtype)
 
 
 class L2Norm(Norm):
@@ -106,3 +127,13 @@ class NoamNorm(Layer):
         square = ops.sum(ops.square(x), axis=-1, keepdims=True)
         y = x * ops.rsqrt(ops.maximum(square, self.epsilon)) * x.shape[-1] ** 0.5
         return ops.cast(y, self.compute_dtype)
+
+
+NORMS: dict[str, type[Layer] | None] = {
+    "layer": LayerNorm,
+    "group": GroupNorm,
+    "batch": BatchNorm,
+    "noam": NoamNorm,
+    "l2": L2Norm,
+    "none": None,
+}

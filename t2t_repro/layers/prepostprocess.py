@@ -11,52 +11,9 @@ from keras import ops
 
 from t2t_repro import hparam_rules
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.layer import Layer, build_all
-from t2t_repro.layers.norms import BatchNorm, GroupNorm, L2Norm, NoamNorm
-
-
-class LayerNorm(Layer):
-    """Layer normalization over the last axis (Ba et al. 2016), computed in float32.
-
-    As T2T's layers/common_layers.py, layer_norm: variables `scale` and `bias`, both (D,).
-
-    Args:
-        epsilon: added to the variance.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from t2t_repro.layers import LayerNorm
-    >>> print(np.round(LayerNorm()(np.array([[1.0, 2.0, 3.0]])), 2))
-    [[-1.22  0.    1.22]]
-    """
-
-    def __init__(self, epsilon: float = 1e-6, **kwargs):
-        super().__init__(**kwargs)
-        self.epsilon = epsilon
-
-    def build(self, input_shape):
-        depth = input_shape[-1]
-        self.scale = self.add_weight(name="scale", shape=(depth,), initializer="ones")
-        self.bias = self.add_weight(name="bias", shape=(depth,), initializer="zeros")
-
-    def call(self, x, training=False):
-        scale, bias = ops.cast(self.scale, "float32"), ops.cast(self.bias, "float32")
-        normalize = kernels.layer_norm if training else kernels.plain_layer_norm
-        y = normalize(ops.cast(x, "float32"), scale, bias, self.epsilon)
-        return ops.cast(y, self.compute_dtype)
-
-
-NORMS: dict[str, type[Layer] | None] = {
-    "layer": LayerNorm,
-    "group": GroupNorm,
-    "batch": BatchNorm,
-    "noam": NoamNorm,
-    "l2": L2Norm,
-    "none": None,
-}
+from t2t_repro.layers.norms import NORMS
 
 
 class ZeroAdd(Layer):

@@ -10,11 +10,9 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
 from t2t_repro.layers.layer import build_all
 from t2t_repro.models.bytenet_cost import LENGTHS
-from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -74,12 +72,7 @@ class ByteNet(SequenceModel):
         Raises:
             UserError: if inputs or targets are missing, are not ids, or are packed.
         """
-        batch = as_batch(batch)
-        if "targets_segmentation" in batch:
-            raise UserError(
-                "Expected a sentence in each row. Received: packed examples, whose sentences a "
-                "convolution would mix. Take a problem without packed_length."
-            )
+        batch = self._unpacked(batch)
         inputs = self._symbol_dropout(batch["inputs"], training)
         targets = self._symbol_dropout(batch["targets"], training)
         outputs = self._outputs(self._encode(inputs, targets, training), targets, training)

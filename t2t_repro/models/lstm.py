@@ -11,7 +11,6 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 from t2t_repro.layers.feed_forward import Dense
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.lstm import (
@@ -22,7 +21,6 @@ from t2t_repro.layers.lstm import (
     LSTMStack,
     reverse,
 )
-from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -99,13 +97,7 @@ class LSTMModel(SequenceModel):
         Raises:
             UserError: if inputs or targets are missing, are not ids, or are packed.
         """
-        batch = as_batch(batch)
-        if "targets_segmentation" in batch:
-            raise UserError(
-                "Expected a sentence in each row. Received: packed examples, in which a recurrent "
-                "model would go on with the state of the sentence before. Take a problem without "
-                "packed_length."
-            )
+        batch = self._unpacked(batch)
         memory, states = self._encode(batch["inputs"], training)
         targets = batch["targets"]
         # The first decoder input is the zero vector, which id 0 embeds to.

@@ -114,6 +114,20 @@ class SequenceModel(Replacing, GuardedModel):
         """Returns the state with room for `more` steps: by default it needs none."""
         return state
 
+    def _unpacked(self, batch) -> dict:
+        """Returns the batch as a dict, for a model that would mix the sentences of a row.
+
+        Raises:
+            UserError: if inputs or targets are missing, are not ids, or are packed.
+        """
+        batch = as_batch(batch)
+        if "targets_segmentation" in batch:
+            raise UserError(
+                "Expected a sentence in each row. Received: packed examples, whose sentences a "
+                f"{type(self).__name__} would mix. Take a problem without packed_length."
+            )
+        return batch
+
     def layout(self):
         """Returns weights laid out as many steps read them best."""
         return self.softmax.transposed()

@@ -8,7 +8,7 @@ import pytest
 from t2t_repro import Transformer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.layers.prepostprocess import NORMS, LayerNorm
+from t2t_repro.layers.norms import NORMS, LayerNorm
 
 
 def test_export_gives_back_what_was_loaded(golden):

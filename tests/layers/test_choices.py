@@ -8,7 +8,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention_score import SCORES
 from t2t_repro.layers.initialization import INITIALIZERS
-from t2t_repro.layers.prepostprocess import NORMS
+from t2t_repro.layers.norms import NORMS
 
 
 @pytest.mark.parametrize(

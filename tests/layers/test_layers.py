@@ -29,8 +29,9 @@ from t2t_repro.layers.lstm import (
     LuongScore,
 )
 from t2t_repro.layers.mask import CAUSAL, Mask
+from t2t_repro.layers.norms import LayerNorm
 from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
-from t2t_repro.layers.prepostprocess import LayerNorm, PrePostProcess
+from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Stack, Sublayer
 
