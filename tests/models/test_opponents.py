@@ -125,6 +125,11 @@ def test_a_model_is_made_again_from_its_configuration(models):
         np.testing.assert_array_equal(again(batch), model(batch))
 
 
+def test_every_layer_is_built_with_the_model(models):
+    for model in models:
+        assert [layer.name for layer in model._flatten_layers() if not layer.built] == []
+
+
 def test_packed_examples_are_refused(models):
     ids = np.array([[3, 1, 3, 1]])
     batch = {"inputs": ids, "targets": ids, "targets_segmentation": np.array([[1, 1, 2, 2]])}

@@ -187,3 +187,8 @@ def test_the_summary_knows_every_shape():
     model.summary(print_fn=lines.append, expand_nested=True)
     summary = "".join(lines)
     assert "?" not in summary and summary.count("(None, None, 12)") == 12 + 4
+
+
+def test_every_layer_is_built_with_the_model():
+    """Else Keras, under JAX, calls the model on the first half of a pair, to build it."""
+    assert [layer.name for layer in tiny()._flatten_layers() if not layer.built] == []
