@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+from t2t_repro.data import example
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -70,6 +72,15 @@ def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
     assert sum(len(cuts) for _, cuts in dropping.values()) > 3 * len(plain)
     longest = max(len(cut) for _, cuts in plain.values() for cut in cuts)
     assert max(len(cut) for _, cuts in dropping.values() for cut in cuts) <= longest
+
+
+def test_each_batch_has_draws_of_its_own():
+    cut = SubwordDropout(Words(), DROPPING, "", seed=5, longest=99)
+    sides = {"inputs": [*ENCODER.encode("abcabc bca abc"), 1], "targets": [2, 1]}
+    records = np.array([example.serialize(sides)] * 7, object)
+    first, again, second = cut(records, 3), cut(records, 3), cut(records, 4)
+    assert list(first) == list(again) != list(second)
+    assert len(set(first)) > 1
 
 
 def test_it_goes_on_from_any_step_and_the_seed_decides(data_dir):
