@@ -15,6 +15,8 @@ from t2t_repro.problem import Split
 from t2t_repro.text.subword import SubwordTextEncoder
 from tests.data.record_files import read_examples
 
+# A folder that is there would be locked, and tests in other processes would wait for it.
+NO_RAW_TEXT = "/nonexistent"
 NOUNS = "dog cat house tree river stone bird cloud road field".split()
 TRAIN = [
     (f"the {a} is near the {b} of the {c}", f"der {a[::-1]}o bei dem {b[::-1]}o des {c[::-1]}o")
@@ -204,4 +206,4 @@ def test_samples_that_are_no_text_are_refused(tmp_path):
     problem = registry.get_problem("algorithmic_reverse_binary40")
     with pytest.raises(UserError, match="samples are pairs of text.*algorithmic_reverse_binary40"):
         run(tmp_path, DROP, problem)
-    assert not journal.journal_path(Job(problem, str(tmp_path), "")).exists()
+    assert not journal.journal_path(Job(problem, str(tmp_path), NO_RAW_TEXT)).exists()

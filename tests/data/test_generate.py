@@ -10,6 +10,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
 from tests.data.record_files import read_examples
 
+# A folder that is there would be locked, and tests in other processes would wait for it.
+NO_RAW_TEXT = "/nonexistent"
 TEXT = {
     Split.TRAIN: [f"train {number}" for number in range(30)],
     Split.EVAL: ["dev 0", "", "dev 2"],
@@ -43,7 +45,7 @@ def run(tmp_path, problem=None, **kwargs):
     """Generates; returns what was reported, and the examples of every file as text."""
     said = []
     problem = problem or Toy()
-    generate.generate_data(Job(problem, tmp_path, "", **kwargs), report=said.append)
+    generate.generate_data(Job(problem, tmp_path, NO_RAW_TEXT, **kwargs), report=said.append)
     encoder = problem.feature_encoders(str(tmp_path))["inputs"]
     read = {}
     for path in sorted(tmp_path.glob("toy-*")):
@@ -144,7 +146,7 @@ def test_progress_sees_every_stage_and_its_size(tmp_path):
         stages.append((description, len(samples), total, unit))
         return samples
 
-    generate.generate_data(Job(Toy(), tmp_path, ""), track=track)
+    generate.generate_data(Job(Toy(), tmp_path, NO_RAW_TEXT), track=track)
     assert stages == [
         ("vocabulary", 60, 60, "texts"),
         ("train", 30, 30, "samples"),
@@ -174,7 +176,7 @@ class PackedToy(Toy):
 def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     for folder, problem in ((plain, Toy()), (packed, PackedToy())):
-        generate.generate_data(Job(problem, folder, "", seed=8))
+        generate.generate_data(Job(problem, folder, NO_RAW_TEXT, seed=8))
     for name in FILES:
         samples = read_examples(plain / name)
         expected = list(packing.pack(samples, 31, 2))

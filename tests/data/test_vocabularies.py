@@ -11,6 +11,8 @@ from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
+# A folder that is there would be locked, and tests in other processes would wait for it.
+NO_RAW_TEXT = "/nonexistent"
 TRAIN, NAME = "toy-train-00000-of-00001", "vocab.toy.32768.subwords"
 
 
@@ -40,7 +42,7 @@ class Characters(Toy):
 def run(folder, problem=None, **what):
     """Generates; returns the summary and what was reported."""
     said = []
-    job = Job(problem or Toy(), folder, "", **what)
+    job = Job(problem or Toy(), folder, NO_RAW_TEXT, **what)
     return generate.generate_data(job, report=said.append), said
 
 
@@ -69,7 +71,7 @@ def test_the_size_is_a_flag_of_every_problem_of_subwords(tmp_path):
     assert Sharing.use_vocab_from_other_problem._asked_vocab_size == 0
     for problem in (Characters(), problems.Problem()):
         with pytest.raises(UserError, match="--vocab_size with a problem that builds subwords"):
-            Job(problem, tmp_path, "", vocab_size=300)
+            Job(problem, tmp_path, NO_RAW_TEXT, vocab_size=300)
 
 
 def test_a_vocabulary_of_another_size_is_refused_or_made_anew(tmp_path):
