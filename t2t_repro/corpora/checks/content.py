@@ -8,6 +8,10 @@ import numpy as np
 from t2t_repro.corpora.checks.block import Block
 
 _NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f' ]\d{3})*(?:[.,]\d+)?")
+_DATE = re.compile(r"\b(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})\b(?![.,]\d)")
+_CLOCK = re.compile(r"\b(\d{1,2})(?:: ?| ?h ?)(\d{2})(?!\d)")
+_AFTERNOON = re.compile(r"\b(1?\d)((?:\.\d{2})?) ?p\.? ?m\b", re.IGNORECASE)
+_ROUND = re.compile(r"(?<=\d)[.,]00(?!\d)")
 _LETTERS = re.compile(r"[^\W\d_]")
 _QUESTIONS = ("?", "\uff1f", "\u061f", "\u037e", ";")  # Greek asks with the last two
 _BEHIND = " \"'\u201c\u201d\u2019\u00bb\u00ab)"
@@ -34,8 +38,8 @@ def copied_sentence(block: Block) -> np.ndarray:
 def numbers_differ(block: Block) -> np.ndarray:
     """Returns bool (N,): both sides have numbers, and not the same ones.
 
-    1,000.5 and 1.000,5 and 1 000,5 are the same. Languages write small ones as words, so that one
-    that is missing says nothing.
+    1,000.5 and 1.000,5 and 1 000,5 are the same, 1.5.1993 and 1 May 1993, and 1.30 p.m. and 13:30.
+    Languages write small ones as words, so that one that is missing says nothing.
     """
     found = np.zeros(len(block), bool)
     digits = (side.sums((side.codes >= 48) & (side.codes <= 57)) for side in block.sides)
@@ -57,4 +61,7 @@ def question_differs(block: Block) -> np.ndarray:
 
 
 def _numbers(text: str) -> Counter[str]:
+    text = _CLOCK.sub(r"\1.\2", _DATE.sub(r"\1 / \2 / \3", text))
+    text = _AFTERNOON.sub(lambda time: f"{int(time[1]) % 12 + 12}{time[2]}", text)
+    text = _ROUND.sub("", text)
     return Counter(re.sub(r"\D", "", number).lstrip("0") for number in _NUMBER.findall(text))

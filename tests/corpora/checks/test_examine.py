@@ -84,6 +84,21 @@ def test_a_fault_is_found_where_it_is(name):
     assert left_out == (list(AT) if of.check.drop else [])
 
 
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("from 9 a.m. to 5.30 p.m.", "von 9.00 bis 17:30 Uhr"),
+        ("12 noon and 12 pm, on 1 May 1993", "um 12: 00 und 12 h 00 am 1.5.1993"),
+        ("50.00 euros, 1,000 of them", "50 Euro, 1.000 davon, und 2"),
+    ],
+)
+def test_times_dates_and_round_numbers_are_written_in_many_ways(source, target):
+    pairs = [(f"{PAIRS[0][0]} {source}", f"{PAIRS[0][1]} {target}")]
+    assert found(check(pairs), "numbers") == []
+    changed = [(pairs[0][0], pairs[0][1].translate(str.maketrans("15", "36")))]
+    assert found(check(changed), "numbers") == [0]
+
+
 def test_what_is_there_again():
     train = list(PAIRS)
     train[20], train[1200] = train[900], (train[1200][0], train[30][1])
