@@ -3,68 +3,74 @@
   t2t-check-data --source=train.en --target=train.de --dev_source=dev.en --dev_target=dev.de \
       --output_dir=checked
 
-checks files (UTF-8, plain or .gz, line by line parallel);
+checks files of one sentence a line, or one of both sides, as t2t-datagen --train_source takes
+them: plain or .gz, .tsv, .csv, .jsonl, .tmx, .xliff;
 
   t2t-check-data --problem=text2text_tmpdir --tmp_dir=my_text --output_dir=checked
 
-the text that a problem reads. It prints a line for each kind of fault. --output_dir gets a page
-with the first pairs of each and histograms, the same as JSON, and the list of the pairs that
-t2t-datagen --drop_bad_pairs leaves out. The exit code is 1 if there are errors: pairs with one
-side empty, or of train that are in dev or test too.
+the text that a problem reads. It prints a line for each kind of fault, with the numbers of the
+first pairs. --output_dir gets a page with the first pairs of each and histograms, the same as JSON,
+and the list of the pairs that t2t-datagen --drop_bad_pairs leaves out. The exit code is 1 if there
+are errors: pairs with one side empty, or of train that are in dev or test too.
 """
 
 import dataclasses
+import functools
 import os
 import sys
 
 from absl import flags
 
 from t2t_repro import cli, progress, registry
+from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
-from t2t_repro.requests import flag
+from t2t_repro.requests import flag, flags_of
 
-_SPLITS = {"train": "", "dev": "dev_", "test": "test_"}
+_RAW = {"source": "train_source", "target": "train_target"}  # the others have their names
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
     """What to check."""
 
-    source: str | None = flag(None, "The source side of the training pairs.")
+    source: str | None = flag(
+        None, "The source side of the training pairs, or files that hold both sides."
+    )
     target: str | None = flag(None, "Their target side.")
-    dev_source: str | None = flag(None, "The source side of the development pairs.")
+    dev_source: str | None = flag(None, "The source side of the development pairs, or both.")
     dev_target: str | None = flag(None, "Their target side.")
-    test_source: str | None = flag(None, "The source side of the test pairs.")
+    test_source: str | None = flag(None, "The source side of the test pairs, or both.")
     test_target: str | None = flag(None, "Their target side.")
+    source_language: str | None = flag(None, "The source's language in such a file, as en.")
+    target_language: str | None = flag(None, "The target's language in such a file, as de.")
+    columns: str | None = flag(None, "Which of its columns are source and target, as 1,2.")
     problem: str | None = flag(None, "The problem whose text to check, instead of files.")
     output_dir: str | None = flag(None, "The folder of the report; none given: print it only.")
 
-    def files(self) -> dict[str, tuple[str, str]]:
-        """Returns {split: the files of its two sides}.
+    def files(self) -> "Files":
+        """Returns which files to check; none: a problem's text.
 
         Raises:
-            UserError: if one of two is missing, or there is nothing to check.
+            UserError: if there is nothing to check, or flags contradict each other.
         """
-        given = {}
-        for split, start in _SPLITS.items():
-            pair = getattr(self, f"{start}source"), getattr(self, f"{start}target")
-            if any(pair) and not all(pair):
-                names = [f"--{start}source", f"--{start}target"]
-                raise UserError(
-                    f"Expected {' and '.join(names)}. Received: no "
-                    f"{names[pair[0] is not None]}. Name both files."
-                )
-            if all(pair):
-                given[split] = pair
-        if bool(self.problem) == bool(given) or (given and "train" not in given):
+        names = set(flags_of(type(self))) - {"problem", "output_dir"}
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if bool(self.problem) == bool(given) or (given and not self.source):
             received = "both" if self.problem and given else "neither"
             received = "no --source" if given and not self.problem else received
             raise UserError(
                 "Expected --source=FILE and --target=FILE, or --problem=NAME. Received: "
                 f"{received}."
             )
-        return given
+        return Files(**{_RAW.get(name, name): value for name, value in given.items()})
+
+
+class Files(RawText):
+    """The files to check, under this program's flags."""
+
+    def flag_of(self, split: str, side: str) -> str:
+        return f"--{side}" if split == "train" else super().flag_of(split, side)
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -79,19 +85,20 @@ def main(args: flags.FlagValues) -> None:
     files = request.files()
     if args["tmp_dir"].present:
         cli.check_needs(args, {"tmp_dir": "problem"})
+    corpora = files.corpora()
     from t2t_repro.corpora.checks import output
     from t2t_repro.corpora.checks.examine import examine
 
-    name = request.problem or os.path.basename(files["train"][0])
+    name = request.problem or os.path.basename(corpora[0].files[0][0])
     to = output.paths(request.output_dir or "", name)
     if request.output_dir:
-        inputs = {
-            f"--{_SPLITS[split]}{side}": path
-            for split, pair in files.items()
-            for side, path in zip(("source", "target"), pair, strict=True)
-        }
+        inputs = {path: path for corpus in corpora for path in corpus.paths()}
         check_outputs({f"the report's {path.name}": path for path in to}, inputs)
-    corpus = _corpus_of_problem(request.problem, args.tmp_dir) if request.problem else _read(files)
+    if request.problem:
+        corpus = _corpus_of_problem(request.problem, args.tmp_dir)
+    else:
+        splits = dict.fromkeys(corpus.split for corpus in corpora)
+        corpus = {split: functools.partial(files.pairs, split) for split in splits}
     report = examine(corpus, progress.track)
     print("\n".join(report.lines()))
     if request.output_dir:
@@ -110,17 +117,6 @@ def _corpus_of_problem(name: str, tmp_dir: str):
     job = Job(registry.get_problem(name), "", tmp_dir)
     job.problem.prepare_raw_files(job.tmp_dir, {})
     return corpus_of(job)
-
-
-def _read(files: dict[str, tuple[str, str]]):
-    import functools
-
-    from t2t_repro.text import raw
-
-    def pairs(source: str, target: str):
-        return ((s["inputs"], s["targets"]) for s in raw.parallel_lines(source, target))
-
-    return {split: functools.partial(pairs, *pair) for split, pair in files.items()}
 
 
 console = cli.program(__name__, "t2t-check-data", __doc__, define_flags, main)

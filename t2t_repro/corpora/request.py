@@ -20,6 +20,9 @@ SPLITS = ("train", "dev", "test")
 _FILES = (
     "files of one sentence a line, or .tsv, .csv, .jsonl, .tmx or .xliff, which hold both sides"
 )
+_TABLES = {"tsv", "csv", "json"}
+# For which kinds of files a flag tells the sides apart.
+_TOLD_APART = {"columns": _TABLES, "source_language": {*_TABLES, "tmx", "xliff"}}
 _LANGUAGE = 'language of TMX, or of a JSON line\'s "translation", such as {} or {}-{}.'
 
 
@@ -104,9 +107,8 @@ class RawText:
         for split in SPLITS:
             source, target = (getattr(self, f"{split}_{side}") for side in ("source", "target"))
             if target and not source:
-                raise UserError(
-                    f"Expected --{split}_source with --{split}_target. Received: the target alone."
-                )
+                source, target = (self.flag_of(split, side) for side in ("source", "target"))
+                raise UserError(f"Expected {source} with {target}. Received: the target alone.")
         for split in ("dev", "test"):
             size = getattr(self, f"{split}_size")
             if size is not None and getattr(self, f"{split}_source"):
@@ -126,6 +128,10 @@ class RawText:
 
     def __bool__(self) -> bool:
         return self.train_source is not None
+
+    def flag_of(self, split: str, side: str) -> str:
+        """Returns the flag that names the files of a side, for messages."""
+        return f"--{split}_{side}"
 
     def sides(self) -> Sides:
         """Returns how the sides of a file that holds both are told apart.
@@ -156,9 +162,17 @@ class RawText:
         """Returns the corpora of all splits, in the order of the flags.
 
         Raises:
-            UserError: on files that are not there, have no partner, or are named twice.
+            UserError: on files that are not there, have no partner, or are named twice, and on a
+                flag that none of them needs.
         """
         found = [corpus for split in SPLITS for corpus in self._of_split(split)]
+        kinds = {kind_of(*files) for corpus in found for files in corpus.files}
+        for name in ("columns", "source_language"):
+            if getattr(self, name) is not None and not kinds & _TOLD_APART[name]:
+                raise UserError(
+                    f"Expected --{name} with files that hold both sides. Received: "
+                    f"{', '.join(sorted(kinds))} alone, where it has no effect. Leave it out."
+                )
         names: dict[str, str] = {}
         for path in itertools.chain.from_iterable(corpus.paths() for corpus in found):
             check_readable(path)
@@ -190,16 +204,15 @@ class RawText:
             return
         sources = [item.strip() for item in sources.split(",")]
         targets = [item.strip() for item in targets.split(",")] if targets else [""] * len(sources)
+        flags = self.flag_of(split, "source"), self.flag_of(split, "target")
         if len(sources) != len(targets):
             raise UserError(
-                f"Expected as many files in --{split}_source as in --{split}_target. Received: "
-                f"{len(sources)} and {len(targets)}."
+                f"Expected as many files in {flags[0]} as in {flags[1]}. Received: {len(sources)} "
+                f"and {len(targets)}."
             )
         weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
         for source, target, weight in zip(sources, targets, weights, strict=True):
-            files = _files(f"--{split}_source", source, f"--{split}_target", target)
-            for path, other in files:
-                kind_of(path, other)
+            files = _files(flags[0], source, flags[1], target)
             yield Corpus(split, source, tuple(files), weight)
 
     def _weights(self, count: int) -> list[float]:

@@ -44,6 +44,19 @@ def test_files_are_checked(text, capsys):
     ]
 
 
+def test_files_of_both_sides_are_checked(text, capsys):
+    (text / "some.tsv").write_text("a house\tein Haus\nb\t\n")
+    (text / "more.tsv").write_text("x\tde\ten\n1\tein Haus\ta house\n")
+    with pytest.raises(SystemExit) as stop:
+        run(f"--source={text}/some.tsv", f"--dev_source={text}/some.tsv.gz")
+    assert stop.value.code == 2 and "--dev_source to be files" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        run(f"--source={text}/some.tsv")
+    assert stop.value.code == 1 and "one side is empty: train 2" in capsys.readouterr().out
+    run(f"--source={text}/more.tsv", "--columns=en,de")
+    assert "Checked 1 train pairs" in capsys.readouterr().out
+
+
 def test_a_problem_s_text_is_checked(text, capsys):
     run("--problem=text2text_tmpdir", f"--tmp_dir={text}", f"--output_dir={text}/out")
     assert "Checked 60 train and 9 dev pairs" in capsys.readouterr().out
@@ -57,10 +70,14 @@ def test_a_problem_s_text_is_checked(text, capsys):
         ([], "Expected --source=FILE and --target=FILE, or --problem=NAME. Received: neither"),
         (["--source=a", "--target=b", "--problem=c"], "Received: both"),
         (["--dev_source=a", "--dev_target=b"], "Received: no --source"),
-        (["--source=a"], "Expected --source and --target. Received: no --target."),
-        (["--source=a", "--target=b", "--dev_target=c"], "Received: no --dev_source."),
+        (["--columns=1,2"], "Received: no --source"),
+        (["--source=a"], "Expected --source to be files. Received: a, which is not there."),
+        (["--source=a,b", "--target=c"], "as many files in --source as in --target. Received: 2 "),
+        (["--source=a", "--target=b", "--dev_target=c"], "Expected --dev_source with --dev_target"),
+        (["--source=.", "--target=b"], "Received: ., which is a folder. Name its files."),
+        ([f"--source={__file__}", f"--target={json.__file__}", "--columns=1,2"], "has no effect"),
         (["--source=a", "--target=b", "--tmp_dir=c"], "--tmp_dir has no effect without --problem"),
-        (["--source=/nowhere/a", "--target=b"], "No such file or directory: '/nowhere/a'"),
+        (["--source=/nowhere/a", "--target=b"], "Received: /nowhere/a, which is not there"),
         (["--problem=text2text_tmpdri"], "Did you mean 'text2text_tmpdir'"),
         (["--problem=algorithmic_reverse_binary40"], "samples are pairs of text"),
     ],

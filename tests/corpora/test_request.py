@@ -75,6 +75,10 @@ def test_flags_that_contradict_each_other_are_refused(flags, message):
         ({"train_source": "c.tsv", "train_weights": "1,2"}, "to be 1 numbers above 0"),
         ({"train_source": "c.tsv", "train_weights": "nan"}, "Received: 'nan'"),
         ({"train_source": "c.tsv", "train_weights": "two"}, "Received: 'two'"),
+        ({"train_source": "a.en", "train_target": "a.de", "columns": "1,2"},
+         "--columns with files that hold both sides. Received: lines alone"),
+        ({"train_source": "a.en", "train_target": "a.de", "source_language": "en",
+          "target_language": "de"}, "Expected --source_language with files that hold both"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_fit_are_named(folder, flags, message):

@@ -26,8 +26,10 @@ def slipped(block: Block, lexicon: Lexicon) -> np.ndarray:
     suspect = _around(beside < _LOW)
     if not suspect.any():
         return found
-    offsets = [sign * n for n in range(1, FARTHEST + 1) for sign in (1, -1)]
-    seen = np.stack([np.zeros(len(block)), *(fits(n) - beside for n in offsets)], axis=1)
+    offsets = np.array([0, *(sign * n for n in range(1, FARTHEST + 1) for sign in (1, -1))])
+    seen = np.stack([fits(n) - beside for n in offsets], axis=1)
+    place = np.arange(len(block))[:, None] + offsets
+    seen[(place < 0) | (place >= len(block))] = 0  # what is not seen speaks for nothing
     seen = np.clip(_WEIGHT * seen, -_MOST, _MOST)
     edges = np.flatnonzero(np.diff(np.r_[False, suspect, False]))
     for start, end in edges.reshape(-1, 2):

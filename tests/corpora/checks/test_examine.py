@@ -125,6 +125,11 @@ def test_a_stretch_that_slipped_is_found(offset):
     assert set(hits) <= set(slipped) and len(hits) >= 18
 
 
+def test_nothing_slips_where_all_lines_are_alike():
+    train = [(f"house number {i} of the street", f"Haus Nummer {i} der Straße") for i in range(90)]
+    assert found(check(train), "slipped") == []
+
+
 def test_targets_that_belong_to_no_source_near_are_unrelated():
     train = [*clean(2600, seed=8)]
     for i in AT:
