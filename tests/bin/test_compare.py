@@ -76,6 +76,13 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
         ("--hparams=learning_rate_warmup_steps=3", "--warmup sets it"),
         ("--problem=translate_ende_wmt32k_packed", "which packs them"),
+        (
+            "--hparams_sets=transformer_base_v1,transformer_base_v2",
+            "or --hparams_set. Received: both",
+        ),
+        ("--decode_hparams=batch_size=3", "Unknown decode hparam of t2t-compare. Rec"),
+        ("--decode_hparams=beam_size=0", "beam_size to be at least 1"),
+        ("--worker_gpu=0", "worker_gpu"),
         ("--data_dir=/nothing", "Expected the files of .* Make them: t2t-datagen --problem="),
     ],
 )
@@ -94,9 +101,19 @@ def test_what_is_not_given_is_the_sets_own(flags):
     base = registry.get_hparams("transformer_test")
     assert plan.depths == (base.num_hidden_layers,) == (2,)
     assert plan.warmups == (base.learning_rate_warmup_steps,) == (8000,)
-    assert plan.sequences == ("none/dan", "n/da") and plan.seeds == 3
+    assert plan.names == ("none/dan", "n/da") and plan.seeds == 3
     assert plan.bleu_sentences == 0
     assert plan_of([*given, "--problem=translate_ende_multi30k"]).bleu_sentences == 200
+
+
+def test_sets_are_compared_as_they_are(flags):
+    given = [flag for flag in flags if flag.startswith(("--problem", "--data", "--output"))]
+    request = request_of([*given, "--hparams_sets=transformer_base_v1,transformer_base_v2"])
+    assert request.grid.names == ("transformer_base_v1", "transformer_base_v2")
+    assert request.grid.settings() == [(None, None)] and request.worker_gpu is None
+    assert request_of([*flags, "--worker_gpu=2"]).worker_gpu == 2
+    with pytest.raises(UserError, match="--hparams_sets or --sequences. Received: both"):
+        request_of([*given, "--hparams_sets=transformer_base_v1", "--sequences=n/da,none/dan"])
 
 
 @pytest.fixture
@@ -105,12 +122,13 @@ def cells(monkeypatch):
     ran, reasons = [], {}
 
     def run_cell(request, cell, *_):
-        ran.append(cell.name)
-        if cell.name not in reasons:
-            file = grid.run_of(request.output_dir, cell).path / grid.RESULT_FILE
+        name = request.grid.folder(cell)
+        ran.append(name)
+        if name not in reasons:
+            file = grid.run_of(request.output_dir, request.grid, cell).path / grid.RESULT_FILE
             file.parent.mkdir(parents=True)
             file.write_text("{}")
-        return reasons.get(cell.name, "")
+        return reasons.get(name, "")
 
     monkeypatch.setattr(runner, "_run_cell", run_cell)
     monkeypatch.setattr(runner, "_ending", lambda request, cell: "dev loss 3.000, learned")
@@ -122,7 +140,7 @@ def test_finished_cells_are_not_run_again(flags, capsys, cells):
     request = request_of(flags)
     plan = request.grid
     assert runner.run_cells(request) == {}
-    assert ran == [cell.name for cell in plan.cells()] and len(ran) == 4
+    assert ran == [plan.folder(cell) for cell in plan.cells()] and len(ran) == 4
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith(
         "[1/4] depth 1, warm-up 0, none/dan, seed 0: dev loss 3.000, learned |"
@@ -130,7 +148,7 @@ def test_finished_cells_are_not_run_again(flags, capsys, cells):
     assert out[0].endswith(" left") and not out[3].endswith(" left")
     longer = request_of([*flags, "--seeds=3"])
     runner.run_cells(longer)
-    assert ran[4:] == [cell.name for cell in longer.grid.cells() if cell.seed == 2]
+    assert ran[4:] == [longer.grid.folder(cell) for cell in longer.grid.cells() if cell.seed == 2]
     assert "4 of 6 cells are finished already." in capsys.readouterr().out
 
 
@@ -139,10 +157,10 @@ def test_a_cell_that_does_not_end_is_reported_and_the_others_go_on(flags, tmp_pa
     request = request_of(flags)
     plan = request.grid
     third = plan.cells()[2]
-    reasons[third.name] = "killed, as the system does where there is no memory."
-    assert runner.run_cells(request) == {third: reasons[third.name]}
+    reasons[plan.folder(third)] = "killed, as the system does where there is no memory."
+    assert runner.run_cells(request) == {third: reasons[plan.folder(third)]}
     assert len(ran) == 4
-    reasons[plan.cells()[0].name] = "Expected data."
+    reasons[plan.folder(plan.cells()[0])] = "Expected data."
     with pytest.raises(UserError, match="Expected data."):
         runner.run_cells(dataclasses.replace(request, output_dir=tmp_path / "another"))
     assert len(ran) == 5
@@ -164,7 +182,7 @@ def test_killed_in_the_middle_it_finishes_the_same_table(flags, tmp_path, capsys
     subprocess.run([*command, f"--output_dir={whole}"], check=True, timeout=900)
     output_dir = tmp_path / "comparison"
     plan = plan_of(flags)
-    second = grid.run_of(output_dir, plan.cells()[1])
+    second = grid.run_of(output_dir, plan, plan.cells()[1])
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 600
     while not list(second.checkpoints_dir.glob("ckpt-?0")) and time.monotonic() < until:

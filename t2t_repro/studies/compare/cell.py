@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import json
 import pathlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,15 +13,16 @@ import numpy as np
 from t2t_repro import __version__, registry
 from t2t_repro.data import pipeline
 from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.dev_bleu import DevSample
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
-from t2t_repro.text.encoders import EOS_ID, PAD_ID
+from t2t_repro.text.encoders import PAD_ID
 from t2t_repro.training import checkpoints, distribution, experiment, guards
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.request import Plan, TrainRequest
@@ -32,10 +32,15 @@ _MEASURED = 2  # batches whose gradients are measured
 _FINGERPRINT = 16  # batches whose ids are hashed
 _SCORED = 4096  # tokens to a batch of the dev split at the end, if not more
 _COUNTED = 200  # batches whose words are counted
-_EXTRA_LENGTH = 20  # tokens that a translation may be longer than its source
 
 
-def run(grid: Grid, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]) -> None:
+def run(
+    grid: Grid,
+    cell: Cell,
+    output_dir: pathlib.Path,
+    command: Sequence[str],
+    worker_gpu: int | None = None,
+) -> None:
     """Trains a cell from where it stands, measures it, and writes RESULT_FILE last.
 
     A loss or gradient that is not finite ends the training and is part of the result.
@@ -45,14 +50,15 @@ def run(grid: Grid, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
         cell: which of its cells.
         output_dir: the comparison's folder.
         command: the command line, kept in the run directory.
+        worker_gpu: on how many devices to train; None: as t2t-trainer finds them.
 
     Raises:
         UserError: as t2t-trainer.
     """
     problem = registry.get_problem(grid.problem)
-    directory = run_of(output_dir, cell)
+    directory = run_of(output_dir, grid, cell)
     config = RunConfig(
-        hparams_set=grid.hparams_set,
+        hparams_set=grid.variant(cell.variant).hparams_set,
         hparams=grid.hparams_of(cell),
         problem=grid.problem,
         data_dir=grid.data_dir,
@@ -70,6 +76,7 @@ def run(grid: Grid, cell: Cell, output_dir: pathlib.Path, command: Sequence[str]
             log_step_count_steps=max(1, grid.train_steps // _REPORTS),
         ),
         eval_steps=grid.eval_steps,
+        worker_gpu=worker_gpu,
         command=command,
     )
     stopped_at = None
@@ -95,18 +102,22 @@ def _step_not_made(directory: RunDirectory) -> int:
 
 
 def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any]:
-    """Measures the initial model and its checkpoints; returns what `run` writes."""
+    """Measures the initial model and its checkpoints; returns what `run` writes.
+
+    Gradients and activations by layers are those of a Transformer.
+    """
     config, problem, directory = request.config, request.problem, request.run
     print("Measuring gradients and activations ...", flush=True)
     model = experiment.build_model(config, problem)  # as it was before the first step
     batches = _first_batches(config, problem, max(_COUNTED, _FINGERPRINT))
     gradients = norms.GradientNorms(model)
+    layered = isinstance(model, Transformer)
     measured: dict[str, dict[str, dict[str, float]]] = {"gradients": {}, "activations": {}}
     losses = []
     for step, path in _points(directory):
         if path is not None:
             checkpoints.load_weights(model, path)
-        scales = norms.activation_scales(model, batches[0])
+        scales = norms.activation_scales(model, batches[0]) if layered else {}
         if not np.isfinite(list(scales.values())).all():
             break
         try:
@@ -114,8 +125,9 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
         except distribution.NotFinite:
             break
         losses.append(loss)
-        measured["gradients"][str(step)] = of_places
-        measured["activations"][str(step)] = scales
+        if layered:
+            measured["gradients"][str(step)] = of_places
+            measured["activations"][str(step)] = scales
     result: dict[str, Any] = {
         "parameters": model.count_params(),
         "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
@@ -129,7 +141,7 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
     if finished and checkpoints.list_checkpoints(directory.path):
         print("Scoring the dev split ...", flush=True)
         checkpoints.load_weights(model, directory.path)
-        result["sentences"] = _score_sentences(model, config, problem)
+        result["sentences"] = _score_sentences(model, grid, config, problem)
         result["unigram_loss"] = _unigram_loss(model, batches, config, problem)
         if grid.bleu_sentences:
             print("Decoding the dev split ...", flush=True)
@@ -167,11 +179,24 @@ def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _score_sentences(model, config: RunConfig, problem: Problem) -> dict[str, list[float]]:
-    """Returns of each dev sentence: its cross entropy, its tokens, and how many are predicted."""
+def _score_sentences(
+    model, grid: Grid, config: RunConfig, problem: Problem
+) -> dict[str, list[float]]:
+    """Returns of each dev sentence: its cross entropy, its tokens, and how many are predicted.
+
+    The sentences have one order in all cells, whatever their sets say of batches.
+    """
     sentences: dict[str, list[float]] = {"loss": [], "tokens": [], "right": []}
-    tokens = max(config.hparams.batch_size, _SCORED)
-    large = dataclasses.replace(config.hparams, batch_size=tokens, use_fixed_batch_size=False)
+    compared = [grid.hparams_of(cell) for cell in grid.cells()]
+    tokens = max(_SCORED, *(hparams.batch_size for hparams in compared))
+    large = dataclasses.replace(
+        config.hparams,
+        batch_size=tokens,
+        use_fixed_batch_size=False,
+        min_length_bucket=compared[0].min_length_bucket,
+        length_bucket_step=compared[0].length_bucket_step,
+        eval_drop_long_sequences=False,
+    )
     config = dataclasses.replace(config, hparams=large)
     dataset = experiment.evaluation_data(problem, Split.EVAL, config)
     for statistics, labels in Evaluator(model).statistics(dataset):
@@ -203,18 +228,8 @@ def _unigram_loss(
 
 
 def _translate(model, grid: Grid, problem: Problem) -> dict[str, list[str]]:
-    """Returns greedy translations of the first dev sentences, and their references."""
-    examples = itertools.islice(
-        pipeline.read_split(problem, Split.EVAL, grid.data_dir), grid.bleu_sentences
-    )
-    sides = [(example["inputs"], example["targets"]) for example in examples]
-    encoders = problem.feature_encoders(grid.data_dir)
-    settings = DecodeHParams(beam_size=1, extra_length=_EXTRA_LENGTH)
-    translated = Translator(ModelEngine(model), encoders, settings).translate_ids(
-        [source for source, _ in sides]
-    )
-    references = [
-        encoders["targets"].decode([i for i in target if i != EOS_ID]) for _, target in sides
-    ]
-    texts = [re.sub(r"\s+", " ", hypotheses[0].text) for hypotheses in translated]
-    return {"hypotheses": texts, "references": references}
+    """Returns translations of dev sentences spread over the split, and their references."""
+    sample = DevSample(problem, grid.data_dir, count=grid.bleu_sentences)
+    settings = DecodeHParams.of(problem, grid.decode_hparams)
+    written = sample.written(ModelEngine(model), settings)
+    return {"hypotheses": written, "references": sample.references}

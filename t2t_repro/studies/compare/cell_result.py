@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, run_of
+from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 
 _TENTH = 10
 
@@ -125,13 +125,13 @@ class CellResult:
         return None
 
 
-def load(output_dir: pathlib.Path, cell: Cell) -> CellResult:
+def load(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> CellResult:
     """Returns the result of a finished cell.
 
     Raises:
         UserError: if its file cannot be read.
     """
-    run = run_of(output_dir, cell)
+    run = run_of(output_dir, grid, cell)
     path = run.path / RESULT_FILE
     rows = run.read_metrics()
 

@@ -1,16 +1,15 @@
-"""What t2t-compare compares: a grid of runs that differ in depth, warm-up, sequences and seed.
+"""The grid of t2t-compare: runs that differ in depth, warm-up, seed, and in what is compared.
 
-Between two cells of one depth, warm-up and seed nothing differs but the two sequence strings: the
-initial kernels, the batches and their order, the dropout's seeds and the learning rate are the
-same.
+Where sequences are compared, nothing else differs between two cells of one depth, warm-up and
+seed: the initial kernels, the batches and their order, the dropout's seeds and the learning rate
+are the same. Where sets are compared, all that the sets say differs.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
-import re
-from collections.abc import Iterable
 from typing import Any
 
 from t2t_repro import registry, schema
@@ -20,48 +19,39 @@ from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
 from t2t_repro.hparam_rules import OPPONENTS
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.studies.compare.variants import Variant
 
 GRID_FILE = "compare.json"
 CELLS = "cells"  # the folder of the runs
 RESULT_FILE = "compare-cell.json"  # in a run directory; written last
 WARMUP = "linear_warmup"
 NAMED_SCHEDULE = "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"
-# What the grid sets itself, and the flag that says so.
-_SET_HERE = {
-    "num_hidden_layers": "depths",
-    "num_encoder_layers": "depths",
-    "num_decoder_layers": "depths",
-    "learning_rate_warmup_steps": "warmup",
-    "layer_preprocess_sequence": "sequences",
-    "layer_postprocess_sequence": "sequences",
-    "train_steps": "train_steps",
-}
+_AXES = ("depths", "warmups", "seeds", "variants", "data_dir")  # may change as it goes on
+_FLAGS = {"warmups": "warmup"}  # of fields that are not called as their flag
+_DEPTHS = ("num_hidden_layers", "num_encoder_layers", "num_decoder_layers")
+_WARMUPS = ("learning_rate_warmup_steps",)
+_SEQUENCES = ("layer_preprocess_sequence", "layer_postprocess_sequence")
 
 
-@dataclasses.dataclass(frozen=True, order=True)
+@dataclasses.dataclass(frozen=True)
 class Cell:
     """One run of the grid.
 
     Attributes:
-        depth: layers of the encoder, and as many of the decoder.
-        warmup: steps; 0: none (`Grid.hparams_of` says what that means).
-        sequences: pre- and postprocessing, such as "none/dan".
+        depth: layers of the encoder, and as many of the decoder; None: as the set has them.
+        warmup: steps; 0: none (`Grid.hparams_of` says what that means); None: the set's.
+        variant: what is compared, by its name, such as "none/dan".
         seed: of weights, dropout and the order of the data.
     """
 
-    depth: int
-    warmup: int
-    sequences: str
+    depth: int | None
+    warmup: int | None
+    variant: str
     seed: int
 
-    @property
-    def name(self) -> str:
-        """The folder's name: "depth-6_warmup-0_none-dan_seed-1"."""
-        sequences = self.sequences.replace("/", "-")
-        return f"depth-{self.depth}_warmup-{self.warmup}_{sequences}_seed-{self.seed}"
-
     def __str__(self) -> str:
-        return f"depth {self.depth}, warm-up {self.warmup:,}, {self.sequences}, seed {self.seed}"
+        setting = setting_in_words(self.depth, self.warmup)
+        return ", ".join([*([setting] if setting else []), self.variant, f"seed {self.seed}"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,62 +59,97 @@ class Grid:
     """A whole comparison.
 
     Attributes:
-        problem, data_dir, hparams_set, hparams: as t2t-trainer's flags; the hparams are changes.
-        depths, warmups, sequences: the axes of the grid.
+        problem, data_dir: as t2t-trainer's flags.
+        variants: what is compared.
+        hparams: changes of all their sets, as t2t-trainer's flag.
+        depths, warmups: the axes of the grid; None: as each set has it.
         seeds: how many runs of each: the seeds are 0, 1, ...
         train_steps: of each run.
         learning_rate_constant: instead of the set's own; None: that.
         evaluations: how often each run is evaluated, and a checkpoint of it measured.
         eval_steps: at most this many batches for an evaluation on the way; 0: all.
         bleu_sentences: how many sentences of the dev split are decoded at the end; 0: none.
+        decode_hparams: how, as t2t-decoder's flag.
     """
 
     problem: str
     data_dir: str
-    hparams_set: str
+    variants: tuple[Variant, ...]
     hparams: str = ""
-    depths: tuple[int, ...]
-    warmups: tuple[int, ...]
-    sequences: tuple[str, ...]
+    depths: tuple[int | None, ...] = (None,)
+    warmups: tuple[int | None, ...] = (None,)
     seeds: int
     train_steps: int
     learning_rate_constant: float | None = None
     evaluations: int = 8
     eval_steps: int = 20
     bleu_sentences: int = 0
+    decode_hparams: str = ""
 
     def __post_init__(self):
         for name, least in (("depths", 1), ("warmups", 0)):
-            values = getattr(self, name)
-            if not values or min(values) < least or len(set(values)) < len(values):
-                flag = "warmup" if name == "warmups" else name
+            values = [value for value in getattr(self, name) if value is not None]
+            given = bool(values) or not getattr(self, name)
+            if given and (not values or min(values) < least or len(set(values)) < len(values)):
                 raise UserError(
-                    f"Expected --{flag} to be different numbers, each at least {least}. Received: "
-                    f"{','.join(map(str, values))!r}."
+                    f"Expected --{_FLAGS.get(name, name)} to be different numbers, each at least "
+                    f"{least}. Received: {','.join(map(str, values))!r}."
                 )
-        for name in sorted(parse_overrides(self.hparams).keys() & _SET_HERE.keys()):
-            raise UserError(
-                f"Expected --hparams without {name}. Received: {self.hparams!r}. "
-                f"--{_SET_HERE[name]} sets it."
-            )
-        for cell in self.cells():
-            self.hparams_of(cell)
+        for variant in self.variants:
+            self._check_changes(variant)
+        for depth, warmup in self.settings():
+            for name in self.names:
+                self.hparams_of(Cell(depth, warmup, name, 0))
+
+    def _check_changes(self, variant: Variant) -> None:
+        """Refuses a change of what the grid sets itself."""
+        flags = {"train_steps": "train_steps"}
+        flags |= dict.fromkeys(_DEPTHS, "depths") if self.depths != (None,) else {}
+        flags |= dict.fromkeys(_WARMUPS, "warmup") if self.warmups != (None,) else {}
+        flags |= dict.fromkeys(_SEQUENCES, "sequences") if variant.sequences else {}
+        for changes in (self.hparams, variant.hparams):
+            for name in sorted(parse_overrides(changes).keys() & flags.keys()):
+                raise UserError(
+                    f"Expected --hparams without {name}. Received: {changes!r}. "
+                    f"--{flags[name]} sets it."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is compared."""
+        return tuple(variant.name for variant in self.variants)
+
+    @property
+    def of_sequences(self) -> bool:
+        """Whether sequences are compared, and nothing else differs."""
+        return all(variant.sequences for variant in self.variants)
+
+    def variant(self, name: str) -> Variant:
+        """Returns one of them by its name."""
+        return self.variants[self.names.index(name)]
+
+    def folder(self, cell: Cell) -> str:
+        """Returns the name of a cell's folder: "depth-6_warmup-0_none-dan_seed-1"."""
+        axes = {"depth": cell.depth, "warmup": cell.warmup}
+        setting = [f"{name}-{value}" for name, value in axes.items() if value is not None]
+        return "_".join([*setting, self.variant(cell.variant).folder, f"seed-{cell.seed}"])
 
     def cells(self) -> list[Cell]:
         """Returns all runs: the shallow ones first, seed after seed, so that each seed is whole."""
         return [
-            Cell(depth, warmup, sequences, seed)
-            for depth, warmup, seed, sequences in itertools.product(
-                self.depths, self.warmups, range(self.seeds), self.sequences
+            Cell(depth, warmup, name, seed)
+            for depth, warmup, seed, name in itertools.product(
+                self.depths, self.warmups, range(self.seeds), self.names
             )
         ]
 
     def hparams_of(self, cell: Cell) -> HParams:
         """Returns the configuration of a cell.
 
-        T2T's legacy "noam" schedule becomes the product of named factors that T2T's own later sets
-        have in its place, so that `learning_rate_constant` means the same in all sets (it differs
-        from "noam" in that it counts from step, not from step + 1).
+        Where sequences are compared, or a warm-up of 0 or a constant is asked for, T2T's legacy
+        "noam" schedule becomes the product of named factors that T2T's own later sets have in its
+        place, so that `learning_rate_constant` means the same in all sets (it differs from "noam"
+        in that it counts from step, not from step + 1).
 
         A warm-up of 0 leaves the factor "linear_warmup" out and nothing else: the rate begins at
         the peak that the set's own warm-up would have led to, stays there as long as that, and
@@ -133,71 +158,62 @@ class Grid:
         which sets the length of the rise and with it the peak.
 
         Raises:
-            UserError: if the flags do not make a configuration, or its schedule has no warm-up to
-                leave out.
+            UserError: if the flags do not make a configuration, or its schedule has no warm-up.
         """
-        hparams = _with_named_schedule(registry.get_hparams(self.hparams_set, self.hparams))
-        if hparams.model in OPPONENTS:
-            raise UserError(
-                "Expected an hparams set of a Transformer, whose sublayers have sequences. "
-                f"Received: {self.hparams_set}, of model={hparams.model}. t2t-trainer trains it."
-            )
-        if self.learning_rate_constant is not None:
-            hparams = hparams.override(f"learning_rate_constant={self.learning_rate_constant}")
-        factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]
-        if WARMUP not in factors:
-            raise UserError(
-                f"Expected an hparams set whose learning_rate_schedule has the factor {WARMUP}, or "
-                f"T2T's noam. Received: {hparams.learning_rate_schedule!r} of {self.hparams_set}. "
-                f'Add --hparams="learning_rate_schedule={NAMED_SCHEDULE}".'
-            )
-        if cell.warmup:
-            hparams = dataclasses.replace(hparams, learning_rate_warmup_steps=cell.warmup)
-        else:
-            kept = "*".join(name for name in factors if name != WARMUP)
-            hparams = dataclasses.replace(hparams, learning_rate_schedule=kept)
-        before, after = cell.sequences.split("/")
-        return dataclasses.replace(
-            hparams,
-            num_hidden_layers=cell.depth,
-            num_encoder_layers=0,
-            num_decoder_layers=0,
-            layer_preprocess_sequence=before,
-            layer_postprocess_sequence=after,
-            train_steps=self.train_steps,
-        )
+        return _hparams_of(self, dataclasses.replace(cell, seed=0))
 
-    def settings(self) -> list[tuple[int, int]]:
+    def settings(self) -> list[tuple[int | None, int | None]]:
         """Returns each (depth, warm-up)."""
         return list(itertools.product(self.depths, self.warmups))
 
 
-def in_words(sequences: str) -> str:
-    """Returns such as "post-norm (none/dan)": where the norm stands, and the pair."""
-    before, after = ("n" in part.removeprefix("none") for part in sequences.split("/"))
-    names = {(False, True): "post-norm", (True, False): "pre-norm"}
-    return f"{names[before, after]} ({sequences})" if before != after else sequences
-
-
-def parse_sequences(text: str) -> tuple[str, ...]:
-    """Reads "none/dan,n/da": pairs of layer_preprocess_sequence/layer_postprocess_sequence.
-
-    Raises:
-        UserError: if there are not two different pairs. (`Grid` refuses wrong letters.)
-    """
-    pairs = tuple(piece.strip() for piece in text.split(",") if piece.strip())
-    for pair in pairs:
-        if not re.fullmatch(r"[^/]+/[^/]+", pair):
-            raise UserError(
-                f"Expected each of --sequences to be PREPROCESS/POSTPROCESS, such as none/dan or "
-                f"n/da. Received: {pair!r}."
-            )
-    if len(set(pairs)) < max(2, len(pairs)):
+@functools.lru_cache(maxsize=1024)
+def _hparams_of(grid: Grid, cell: Cell) -> HParams:
+    variant = grid.variant(cell.variant)
+    hparams = registry.get_hparams(variant.hparams_set, grid.hparams).override(variant.hparams)
+    if variant.sequences and hparams.model in OPPONENTS:
         raise UserError(
-            "Expected --sequences to be at least two different pairs with commas between, such as "
-            f"none/dan,n/da. Received: {text!r}."
+            "Expected an hparams set of a Transformer, whose sublayers have sequences. Received: "
+            f"{variant.hparams_set}, of model={hparams.model}. Compare it by --hparams_sets."
         )
-    return pairs
+    if variant.sequences or cell.warmup == 0 or grid.learning_rate_constant is not None:
+        hparams = _with_named_schedule(hparams)
+    if grid.learning_rate_constant is not None:
+        hparams = hparams.override(f"learning_rate_constant={grid.learning_rate_constant}")
+    if variant.sequences or cell.warmup is not None:
+        hparams = _warmed_up(hparams, cell.warmup, variant)
+    if cell.depth is not None:
+        hparams = dataclasses.replace(
+            hparams, num_hidden_layers=cell.depth, num_encoder_layers=0, num_decoder_layers=0
+        )
+    if variant.sequences:
+        before, after = variant.sequences.split("/")
+        hparams = dataclasses.replace(
+            hparams, layer_preprocess_sequence=before, layer_postprocess_sequence=after
+        )
+    return dataclasses.replace(hparams, train_steps=grid.train_steps)
+
+
+def _warmed_up(hparams: HParams, warmup: int | None, variant: Variant) -> HParams:
+    """Returns hparams with a warm-up of so many steps."""
+    factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]
+    legacy = not variant.sequences and warmup and "legacy" in factors
+    if WARMUP not in factors and not legacy:
+        raise UserError(
+            f"Expected an hparams set whose learning_rate_schedule has the factor {WARMUP}, or "
+            f"T2T's noam. Received: {hparams.learning_rate_schedule!r} of {variant.hparams_set}. "
+            f'Add --hparams="learning_rate_schedule={NAMED_SCHEDULE}".'
+        )
+    if warmup:
+        return dataclasses.replace(hparams, learning_rate_warmup_steps=warmup)
+    kept = "*".join(name for name in factors if name != WARMUP or warmup is None)
+    return dataclasses.replace(hparams, learning_rate_schedule=kept)
+
+
+def setting_in_words(depth: int | None, warmup: int | None) -> str:
+    """Returns "depth 6, warm-up 4,000", without what each set has as its own."""
+    parts = [f"depth {depth}"] if depth is not None else []
+    return ", ".join(parts + ([f"warm-up {warmup:,}"] if warmup is not None else []))
 
 
 def parse_numbers(flag: str, text: str) -> tuple[int, ...]:
@@ -229,9 +245,9 @@ def _with_named_schedule(hparams: HParams) -> HParams:
     )
 
 
-def run_of(output_dir: pathlib.Path, cell: Cell) -> RunDirectory:
+def run_of(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> RunDirectory:
     """Returns the run directory of a cell."""
-    return RunDirectory(output_dir / CELLS / cell.name)
+    return RunDirectory(output_dir / CELLS / grid.folder(cell))
 
 
 def begin(grid: Grid, output_dir: pathlib.Path) -> None:
@@ -244,27 +260,27 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
     """
     file = output_dir / GRID_FILE
     if file.exists():
-        old, new = _fixed(_read(file)), _fixed(dataclasses.asdict(grid))
-        names = {"warmups": "warmup"}
+        old, new = _read(file), _fixed(dataclasses.asdict(grid))
         differs = [
-            f"--{names.get(name, name)} was {old.get(name)!r}, now {value!r}"
+            f"--{_FLAGS.get(name, name)} was {old.get(name)!r}, now {value!r}"
             for name, value in new.items()
-            if old.get(name) != value
+            if name in old and old[name] != value or name not in old and " of " not in name
         ]
         if differs:
             raise UserError(
                 f"{output_dir} holds another comparison: {'; '.join(differs)}. Give the same flags "
-                "to continue it (but for --depths, --warmup, --sequences and --seeds), or another "
-                "--output_dir."
+                "to continue it (but for --depths, --warmup, --sequences, --hparams_sets and "
+                "--seeds), or another --output_dir."
             )
     text = json.dumps(dataclasses.asdict(grid), indent=1) + "\n"
     write_text_atomic(file, text)
 
 
 def _read(file: pathlib.Path) -> dict[str, Any]:
+    """Returns `_fixed` of what the file holds."""
     try:
-        return schema.read(file, dict[str, Any])
-    except ValueError as error:
+        return _fixed(schema.read(file, dict[str, Any]))
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"Expected {file} as t2t-compare wrote it. Received: {error}. Give another "
             "--output_dir, or remove the file if the runs beside it are of the same flags."
@@ -272,6 +288,9 @@ def _read(file: pathlib.Path) -> dict[str, Any]:
 
 
 def _fixed(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns what may not change when a comparison goes on."""
-    axes: Iterable[str] = ("depths", "warmups", "sequences", "seeds", "data_dir")
-    return {name: value for name, value in values.items() if name not in axes}
+    """Returns what may not change when a comparison goes on: also what each variant is."""
+    fixed = {name: value for name, value in values.items() if name not in _AXES}
+    for variant in values.get("variants", ()):
+        for name in ("hparams_set", "hparams"):
+            fixed[f"{name} of {variant['name']}"] = variant[name]
+    return fixed

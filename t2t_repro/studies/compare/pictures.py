@@ -1,4 +1,4 @@
-"""The pictures of t2t-compare. A colour is a pair of sequences."""
+"""The pictures of t2t-compare. A colour is a variant."""
 
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t_repro.studies.compare import norms
 from t2t_repro.studies.compare.cell_result import CellResult, Curve, Places
-from t2t_repro.studies.compare.grid import Cell, Grid, in_words
+from t2t_repro.studies.compare.grid import Cell, Grid, setting_in_words
 from t2t_repro.studies.compare.results import Results
 from t2t_repro.views import pictures
 
@@ -97,9 +97,16 @@ def by_step(curves: Iterable[Curve]) -> dict[int, list[float]]:
     return dict(sorted(at.items()))
 
 
-def _style(grid: Grid, sequences: str) -> dict[str, Any]:
-    color = pictures.COLORS[grid.sequences.index(sequences) % len(pictures.COLORS)]
-    return {"color": color, "label": in_words(sequences)}
+def style(grid: Grid, name: str) -> dict[str, Any]:
+    """Returns colour and label of a variant."""
+    color = pictures.COLORS[grid.names.index(name) % len(pictures.COLORS)]
+    return {"color": color, "label": grid.variant(name).described}
+
+
+def _layers(grid: Grid, depth: int | None, name: str) -> dict[str, int]:
+    """Returns how many layers each stack has."""
+    hparams = grid.hparams_of(Cell(depth, grid.warmups[0], name, 0))
+    return {"encoder": hparams.encoder_layers, "decoder": hparams.decoder_layers}
 
 
 def _panels(rows: Sequence, columns: Sequence, title: str, width=3.6, height=2.8):
@@ -113,17 +120,17 @@ def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], 
     figure, axes = _panels(grid.warmups, grid.depths, title)
     for (i, j), each in np.ndenumerate(axes):
         setting = {"depth": grid.depths[j], "warmup": grid.warmups[i]}
-        each.set(title=f"depth {grid.depths[j]}, warm-up {grid.warmups[i]:,}")
+        each.set(title=setting_in_words(grid.depths[j], grid.warmups[i]))
         each.set(xlabel="step", ylabel="loss, nats")
-        for name in grid.sequences:
-            cells = results.of(**setting, sequences=name)
-            style = _style(grid, name)
+        for name in grid.names:
+            cells = results.of(**setting, variant=name)
+            own_style = style(grid, name)
             if of_each := by_step(map(curve, cells)):
                 values = list(of_each.values())
-                pictures.band(each, list(of_each), values, marker=marker, markersize=3, **style)
+                pictures.band(each, list(of_each), values, marker=marker, markersize=3, **own_style)
             for result in cells:
                 if result.stopped_at is not None and (own := curve(result)):
-                    each.plot(*own[-1], color=style["color"], marker="x", markersize=8)
+                    each.plot(*own[-1], color=own_style["color"], marker="x", markersize=8)
         here = results.of(**setting)
         known = [r.unigram_loss if marker else r.initial_loss for r in here]
         if levels := [level for level in known if level is not None]:
@@ -160,29 +167,30 @@ def _final(results: Results):
     ends = {c: r.dev_loss for c, r in results.by_cell.items() if r.dev_loss is not None}
     for each, depth in zip(axes, grid.depths, strict=True):
         against_warmup(each, grid, depth, ends)
-        each.set(title=f"depth {depth}", ylabel="loss of a dev token, nats")
+        each.set(title=setting_in_words(depth, None), ylabel="loss of a dev token, nats")
     _share_scale(axes)
     return figure
 
 
-def against_warmup(axes: Any, grid: Grid, depth: int, values: Mapping[Cell, float]) -> None:
+def against_warmup(axes: Any, grid: Grid, depth: int | None, values: Mapping[Cell, float]) -> None:
     """Draws values against the warm-up: each seed a mark, a line through their means.
 
     Where a seed has no value, there is a cross at the bottom.
     """
     places = range(len(grid.warmups))  # 0 has no place on a logarithmic axis
-    for name in grid.sequences:
-        style, means = _style(grid, name), []
+    for name in grid.names:
+        own_style, means = style(grid, name), []
         for place, warmup in zip(places, grid.warmups, strict=True):
             cells = [Cell(depth, warmup, name, seed) for seed in range(grid.seeds)]
             ends = [values[cell] for cell in cells if cell in values]
             means.append(np.mean(ends) if ends else np.nan)
-            axes.plot([place] * len(ends), ends, "o", color=style["color"], markersize=4)
+            axes.plot([place] * len(ends), ends, "o", color=own_style["color"], markersize=4)
             if len(ends) < len(cells):
                 bottom = axes.get_xaxis_transform()
-                axes.text(place, 0.01, "x", color=style["color"], ha="center", transform=bottom)
-        axes.plot(places, means, **style)
-    axes.set_xticks(places, [f"{warmup:,}" for warmup in grid.warmups])
+                axes.text(place, 0.01, "x", color=own_style["color"], ha="center", transform=bottom)
+        axes.plot(places, means, **own_style)
+    named = [f"{warmup:,}" if warmup is not None else "the set's" for warmup in grid.warmups]
+    axes.set_xticks(places, named)
     axes.set_xlabel("warm-up, steps")
     axes.legend(fontsize=8)
 
@@ -199,17 +207,19 @@ def _by_sublayer(results: Results, kind: str):
     figure, axes = _panels(_STACKS, grid.depths, f"{title} before the first step")
     for (i, j), each in np.ndenumerate(axes):
         stack, depth = _STACKS[i], grid.depths[j]
-        each.set(title=f"{stack}, depth {depth}", xlabel="layer", ylabel=what)
-        for name in grid.sequences:
-            at_first = [getattr(r, kind).get(0) for r in results.of(depth=depth, sequences=name)]
+        each.set(xlabel="layer", ylabel=what)
+        each.set_title(", ".join(filter(None, [stack, setting_in_words(depth, None)])))
+        for name in grid.names:
+            layers = range(_layers(grid, depth, name)[stack])
+            at_first = [getattr(r, kind).get(0) for r in results.of(depth=depth, variant=name)]
             values = _mean([places for places in at_first if places])
             for sublayer, marker in _MARKERS.items():
-                mine = [values.get(f"{stack}/layer_{i}/{sublayer}") for i in range(depth)]
+                mine = [values.get(f"{stack}/layer_{i}/{sublayer}") for i in layers]
                 if None not in mine:
-                    style = _style(grid, name)
-                    style["label"] += f" {sublayer}"
-                    each.plot(range(depth), mine, marker=marker, markersize=4, lw=1, **style)
-        each.set_xticks(range(0, depth, max(1, depth // 6)))
+                    own_style = style(grid, name)
+                    own_style["label"] += f" {sublayer}"
+                    each.plot(layers, mine, marker=marker, markersize=4, lw=1, **own_style)
+        each.set_xticks(_ticks(max(_layers(grid, depth, name)[stack] for name in grid.names), 6))
     if not any(each.lines for each in axes.flat):
         return None
     _share_scale(axes.flat, logarithmic=kind == "gradients")
@@ -217,17 +227,22 @@ def _by_sublayer(results: Results, kind: str):
     return figure
 
 
-def last_gradients(results: Results, stack: str, name: str) -> list[tuple[int, float]]:
+def _ticks(layers: int, count: int) -> range:
+    return range(0, layers, max(1, layers // count))
+
+
+def last_gradients(results: Results, stack: str, name: str) -> list[tuple[int | None, float]]:
     """Returns (depth, gradient norm of a stack's last feed-forward sublayer before the first step).
 
     The mean over all cells of the depth.
     """
     points = []
     for depth in results.grid.depths:
-        cells = results.of(depth=depth, sequences=name)
+        cells = results.of(depth=depth, variant=name)
         if mean := _mean([r.gradients[0] for r in cells if r.gradients]):
-            points.append((depth, mean[f"{stack}/layer_{depth - 1}/ffn"]))
-    return sorted(points)
+            last = _layers(results.grid, depth, name)[stack] - 1
+            points.append((depth, mean[f"{stack}/layer_{last}/ffn"]))
+    return sorted(points, key=lambda point: point[0] or 0)
 
 
 def _by_depth(results: Results):
@@ -237,15 +252,15 @@ def _by_depth(results: Results):
     title = "Gradient norm of the last layer before the first step"
     figure, axes = pictures.figure(2, title=title, width=4.0, height=3.0)
     for stack, each in zip(_STACKS, axes, strict=True):
-        for name in grid.sequences:
+        for name in grid.names:
             if points := last_gradients(results, stack, name):
                 depths, values = np.array(points).T
-                style = _style(grid, name)
-                each.plot(depths, values, marker="o", **style)
+                own_style = style(grid, name)
+                each.plot(depths, values, marker="o", **own_style)
                 expected = values[0] * np.sqrt(depths[0] / depths)
-                each.plot(depths, expected, "--", color=style["color"], linewidth=0.8)
+                each.plot(depths, expected, "--", color=own_style["color"], linewidth=0.8)
         each.set(xscale="log", title=stack, xlabel="depth, layers", ylabel="gradient norm")
-        pictures.ticks(each, sorted(grid.depths))
+        pictures.ticks(each, sorted(filter(None, grid.depths)))
         each.legend(fontsize=8)
     _share_scale(axes, logarithmic=True)
     return figure
@@ -254,30 +269,35 @@ def _by_depth(results: Results):
 def _in_training(results: Results, kind: str):
     """Draws a row a warm-up, a column a measured step, for the deepest model."""
     grid, (title, what) = results.grid, _MEASURED[kind]
-    depth = max(grid.depths)
+    depth = max(grid.depths, key=lambda depth: depth or 0)
     steps = sorted({step for r in results.of(depth=depth) for step in getattr(r, kind)})
     if not steps:
         return None
-    title += f" of {depth} + {depth} layers in training"
+    of_each = {name: _layers(grid, depth, name) for name in grid.names}
+    most = {stack: max(layers[stack] for layers in of_each.values()) for stack in _STACKS}
+    title += f" of {most['encoder']} + {most['decoder']} layers in training"
     figure, axes = _panels(grid.warmups, steps, title, width=3.2, height=2.6)
     for (i, j), each in np.ndenumerate(axes):
         warmup, step = grid.warmups[i], steps[j]
-        each.set(title=f"warm-up {warmup:,}, step {step:,}", ylabel=what)
+        at = [setting_in_words(None, warmup), f"step {step:,}"]
+        each.set(title=", ".join(filter(None, at)), ylabel=what)
         each.set_xlabel("encoder's, then decoder's layers")
-        for name in grid.sequences:
-            cells = results.of(depth=depth, warmup=warmup, sequences=name)
+        for name in grid.names:
+            cells = results.of(depth=depth, warmup=warmup, variant=name)
             values = _mean([getattr(r, kind)[step] for r in cells if step in getattr(r, kind)])
             if kind == "gradients":
                 layers = norms.by_layer(values)
             else:  # behind the last sublayer
                 layers = {place.rpartition("/")[0]: v for place, v in values.items()}
-            places = [f"{stack}/layer_{i}" for stack in _STACKS for i in range(depth)]
-            if line := [layers[place] for place in places if place in layers]:
-                style = _style(grid, name)
-                each.plot(range(len(line)), line, marker="o", markersize=3, lw=1, **style)
-        each.axvline(depth - 0.5, color="#888888", linestyle=":", linewidth=1)
-        named = range(0, depth, max(1, depth // 3))  # in both stacks from 0
-        each.set_xticks([*named, *(depth + layer for layer in named)], [*named, *named])
+            places = {f"encoder/layer_{i}": i for i in range(most["encoder"])}
+            places |= {f"decoder/layer_{i}": len(places) + i for i in range(most["decoder"])}
+            if line := {x: layers[place] for place, x in places.items() if place in layers}:
+                x, y = list(line), list(line.values())
+                each.plot(x, y, marker="o", markersize=3, lw=1, **style(grid, name))
+        each.axvline(most["encoder"] - 0.5, color="#888888", linestyle=":", linewidth=1)
+        named = [_ticks(most[stack], 3) for stack in _STACKS]  # in both stacks from 0
+        shifted = [most["encoder"] + layer for layer in named[1]]
+        each.set_xticks([*named[0], *shifted], [*named[0], *named[1]])
     for row in axes:
         _share_scale(row, logarithmic=kind == "gradients")
     axes[0, 0].legend(fontsize=8)

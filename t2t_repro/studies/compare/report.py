@@ -1,4 +1,4 @@
-"""The report of t2t-compare: tables, pictures and two sentences, as HTML, Markdown and CSV."""
+"""The report of t2t-compare: tables, pictures and sentences, as HTML, Markdown and CSV."""
 
 import dataclasses
 import html
@@ -9,28 +9,21 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.files import write_csv, write_text_atomic
+from t2t_repro.studies.compare import differing, verdict
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.results import RESAMPLES, Bleu, Difference, Results, load
+from t2t_repro.studies.compare.variants import against
 from t2t_repro.studies.power_law import exponent
 from t2t_repro.studies.tables import Table, columns
-from t2t_repro.training import learning_rate
 from t2t_repro.views import pictures
 
-_TITLE = "Post-norm against pre-norm"
 _ENDS = (  # of a cell in results.csv, before and behind its BLEU
     *("status", "diverged_at", "initial_loss", "last_train_loss", "dev_loss", "unigram_loss"),
     "accuracy",
 )
 _ABOUT = ("tokens_per_second", "parameters", "fingerprint")
-_CAVEAT = (
-    "Only layer_preprocess_sequence and layer_postprocess_sequence differ between the cells of one "
-    "depth, warm-up and seed: initial kernels, batches and their order, dropout seeds and learning "
-    "rates are the same. tensor2tensor's own transformer_base_v1 (post-norm) and _v2 (pre-norm) "
-    "differ in the dropout of attention and feed-forward, in the warm-up and in the learning rate "
-    "as well, so that a comparison of those two sets is not one of post-norm and pre-norm."
-)
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto }
@@ -44,7 +37,7 @@ pre { background: #f5f5f5; padding: .6rem; white-space: pre-wrap }
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was written, and its two sentences."""
+    """What was written, and its sentences."""
 
     summary: list[str]
     html: pathlib.Path
@@ -64,51 +57,35 @@ def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
         UserError: as `results.load`.
     """
     results = load(grid, output_dir)
-    bleus = results.bleus()
+    bleus, answers = results.bleus(), verdict.verdicts(results)
     report = Report(
-        results.summary(),
+        [*(each.sentence(grid.train_steps) for each in answers), *results.summary()],
         *(output_dir / name for name in ("report.html", "report.md", "results.csv")),
     )
+    title = against(grid.variants)
     tables = [
+        verdict.table(answers),
+        differing.table(grid),
         _settings_table(results, bleus),
         _differences_table(results.differences),
         _failures_table(results),
         _gradients_table(results),
     ]
     captions = comparison_pictures.draw(results, output_dir)
+    sets = " and ".join(dict.fromkeys(variant.hparams_set for variant in grid.variants))
     about = [
-        f"{len(results.by_cell)} of {len(grid.cells())} cells: {grid.problem}, {grid.hparams_set}"
+        f"{len(results.by_cell)} of {len(grid.cells())} cells: {grid.problem}, {sets}"
         + (f" with {grid.hparams}" if grid.hparams else "")
         + f", {grid.train_steps:,} steps, seeds 0 to {grid.seeds - 1}.",
-        _CAVEAT,
-        _rates(grid),
+        differing.caveat(grid),
+        differing.rates(grid),
     ]
     _write_csvs(output_dir, results, bleus)
     summary = " ".join(report.summary)
-    write_text_atomic(report.markdown, _markdown(summary, about, command, tables, captions))
-    page = _html(summary, about, command, tables, captions, output_dir)
+    write_text_atomic(report.markdown, _markdown(title, summary, about, command, tables, captions))
+    page = _html(title, summary, about, command, tables, captions, output_dir)
     write_text_atomic(report.html, page)
     return report
-
-
-def _rates(grid: Grid) -> str:
-    """Returns a sentence about the learning rates of each warm-up."""
-    parts = []
-    for warmup in grid.warmups:
-        hparams = grid.hparams_of(Cell(grid.depths[0], warmup, grid.sequences[0], 0))
-        rates = learning_rate.schedule(hparams)
-        peak = min(hparams.learning_rate_warmup_steps, grid.train_steps - 1)
-        first, highest, last = (float(rates(step)) for step in (1, peak, grid.train_steps - 1))
-        schedule = hparams.learning_rate_schedule
-        parts.append(
-            f"warm-up {warmup:,}: {first:.2e} at the second step, {highest:.2e} at its highest, "
-            f"{last:.2e} at the last ({schedule})"
-        )
-    return (
-        f"Learning rate with {'; with '.join(parts)}. A warm-up of 0 leaves the rise out and keeps "
-        "the rest: the rate begins at the peak of the set's own warm-up, stays there as long, and "
-        "falls then."
-    )
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
@@ -124,8 +101,8 @@ def _settings_table(results: Results, bleus: Mapping[Cell, Bleu]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for depth, warmup in results.grid.settings():
         target = results.target_loss(depth, warmup)
-        for name in results.grid.sequences:
-            cells = results.of(depth=depth, warmup=warmup, sequences=name)
+        for name in results.grid.names:
+            cells = results.of(depth=depth, warmup=warmup, variant=name)
             if not cells:
                 continue
             losses = _known(r.dev_loss for r in cells)
@@ -147,7 +124,7 @@ def _settings_table(results: Results, bleus: Mapping[Cell, Bleu]) -> Table:
         "settings",
         "Results",
         columns(
-            "depth | warm-up :, | sequences | runs | diverged | dev loss :.3f | over seeds | "
+            "depth | warm-up :, | of | runs | diverged | dev loss :.3f | over seeds | "
             "accuracy :.4f | BLEU | a loss of :.3f | in steps :,.0f | target tokens/s :,.0f | "
             "parameters :,"
         ),
@@ -155,7 +132,7 @@ def _settings_table(results: Results, bleus: Mapping[Cell, Bleu]) -> Table:
         (
             "Dev loss (nats) and accuracy are of the tokens of the whole dev split at the end, "
             "each given those before it. BLEU: each seed's, with half of its 95 % interval and p "
-            "against the first sequences, by sacrebleu's paired bootstrap"
+            "against the first variant, by sacrebleu's paired bootstrap"
             + (f" ({next(iter(bleus.values())).signature})" if bleus else "; none was asked for")
             + ". The loss to reach is the highest end of a dev curve of the setting that did not "
             "diverge; the steps to it are read off the curves, on lines between their points. "
@@ -188,7 +165,7 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
 def _failures_table(results: Results) -> Table:
     rows = [
         (
-            *(r.cell.depth, r.cell.warmup, r.cell.sequences, r.cell.seed),
+            *(r.cell.depth, r.cell.warmup, r.cell.variant, r.cell.seed),
             *(r.status, r.diverged_at, r.initial_loss, r.last_train_loss),
             *(r.dev_loss, r.unigram_loss),
         )
@@ -199,7 +176,7 @@ def _failures_table(results: Results) -> Table:
         "failures",
         "Cells that diverged, or ended no better than word frequencies",
         columns(
-            "depth | warm-up :, | sequences | seed | how | at step :, | initial loss :.3f | "
+            "depth | warm-up :, | of | seed | how | at step :, | initial loss :.3f | "
             "last training loss :.3f | dev loss :.3f | word frequencies :.3f"
         ),
         rows,
@@ -217,14 +194,14 @@ def _failures_table(results: Results) -> Table:
 def _gradients_table(results: Results) -> Table:
     rows: list[tuple[Any, ...]] = []
     for stack in ("encoder", "decoder"):
-        for name in results.grid.sequences:
+        for name in results.grid.names:
             points = comparison_pictures.last_gradients(results, stack, name)
             power = exponent(*zip(*points, strict=True)) if len(points) > 1 else None
             rows += [(stack, name, depth, value, power) for depth, value in points]
     return Table(
         "gradients",
         "Gradient norm of the last feed-forward sublayer before the first step",
-        columns("stack | sequences | depth | norm :.4f | exponent of the depth :+.2f"),
+        columns("stack | of | depth | norm :.4f | exponent of the depth :+.2f"),
         rows,
         (
             "The exponent is the slope of a line through the logarithms. Xiong et al. (2020) "
@@ -269,21 +246,21 @@ def _write_csvs(output_dir: pathlib.Path, results: Results, bleus: Mapping[Cell,
         write_csv(output_dir / name, rows, ".6g")
 
 
-def _markdown(summary, about, command, tables: Sequence[Table], captions: dict[str, str]) -> str:
-    parts = [f"# {_TITLE}", summary, *about, f"```\n{command}\n```"]
+def _markdown(title, summary, about, command, tables: Sequence[Table], captions) -> str:
+    parts = [f"# {title}", summary, *about, f"```\n{command}\n```"]
     parts += [table.markdown().rstrip() for table in tables]
     parts += [f"![{name}]({name})\n\n{caption}" for name, caption in captions.items()]
     return "\n\n".join(parts) + "\n"
 
 
-def _html(summary, about, command, tables, captions, folder: pathlib.Path) -> str:
+def _html(title, summary, about, command, tables, captions, folder: pathlib.Path) -> str:
     figures = (
         f'<figure><img src="{pictures.data_uri((folder / name).read_bytes())}" '
         f'alt="{html.escape(name)}"><figcaption>{html.escape(caption)}</figcaption></figure>'
         for name, caption in captions.items()
     )
     parts = [
-        f"<h1>{_TITLE}</h1>",
+        f"<h1>{html.escape(title)}</h1>",
         f'<p class="summary">{html.escape(summary)}</p>',
         *(f"<p>{html.escape(text)}</p>" for text in about),
         f"<pre>{html.escape(command)}</pre>",
@@ -292,7 +269,7 @@ def _html(summary, about, command, tables, captions, folder: pathlib.Path) -> st
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{_TITLE}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
         + "\n".join(parts)
         + "\n</body></html>\n"
     )

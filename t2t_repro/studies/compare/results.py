@@ -1,6 +1,6 @@
 """What the cells of a comparison show together, and what their numbers support.
 
-In a setting (depth and warm-up) one sequence is *better* than another if its dev loss is lower
+In a setting (depth and warm-up) one variant is *better* than another if its dev loss is lower
 with every seed, and the 95 % interval of the difference, from 1,000 paired bootstrap resamples of
 the dev sentences over all seeds, leaves zero out; or if only the other one diverged. The report
 repeats this rule, and those of cell_result.py.
@@ -21,31 +21,33 @@ from t2t_repro.studies.compare import cell_result
 from t2t_repro.studies.compare.cell_result import ABOVE, FREQUENCIES, NOT_FINITE, CellResult
 from t2t_repro.studies.compare.grid import CELLS, RESULT_FILE, Cell, Grid, run_of
 
+Setting = tuple[int | None, int | None]  # depth and warm-up; None: each set's own
+
 RESAMPLES = 1000
 _SEED = 12345  # of the resamples, as sacrebleu's
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """The dev loss of one sequence less that of another, in one setting, over all their seeds.
+    """The dev loss of one variant less that of another, in one setting, over all their seeds.
 
     `low` and `high` bound 95 % of the resamples. All three are None where one has no end.
     """
 
-    depth: int
-    warmup: int
+    depth: int | None
+    warmup: int | None
     first: str
     second: str
     loss: float | None
     low: float | None
     high: float | None
-    better: str | None  # the sequence that is better by the rule above
+    better: str | None  # the one that is better by the rule above
 
 
 @dataclasses.dataclass(frozen=True)
 class Bleu:
     """sacrebleu's paired bootstrap: the score, half of its 95 % interval, and p against the first
-    sequence of the same setting and seed (None of that itself)."""
+    variant of the same setting and seed (None of that itself)."""
 
     score: float
     interval: float
@@ -77,7 +79,7 @@ class Results:
             if all(getattr(cell, name) == value for name, value in wanted.items())
         ]
 
-    def target_loss(self, depth: int, warmup: int) -> float | None:
+    def target_loss(self, depth: int | None, warmup: int | None) -> float | None:
         """Returns the loss that all cells of a setting reach: the highest end of a dev curve.
 
         Cells that diverged are left out.
@@ -88,11 +90,11 @@ class Results:
 
     @functools.cached_property
     def differences(self) -> list[Difference]:
-        """Each pair of sequences in each setting that has results of the same seeds."""
+        """Each pair of variants in each setting that has results of the same seeds."""
         pairs = []
         for depth, warmup in self.grid.settings():
-            for names in itertools.combinations(self.grid.sequences, 2):
-                sides = [self.of(depth=depth, warmup=warmup, sequences=name) for name in names]
+            for names in itertools.combinations(self.grid.names, 2):
+                sides = [self.of(depth=depth, warmup=warmup, variant=name) for name in names]
                 shared = set.intersection(*({r.cell.seed for r in side} for side in sides))
                 first, second = ([r for r in side if r.cell.seed in shared] for side in sides)
                 if first:
@@ -118,13 +120,13 @@ class Results:
         return [first, self._what_is_stable()]
 
     def _who_is_better(self) -> str:
-        """A sequence is best in a setting if it is better than each of the others."""
+        """A variant is best in a setting if it is better than each of the others."""
         pairs, steps = self.differences, f"After {self.grid.train_steps:,} steps"
-        settings = sorted({(d.depth, d.warmup) for d in pairs})
-        best: dict[str, list[tuple[int, int]]] = {name: [] for name in self.grid.sequences}
+        settings = [s for s in self.grid.settings() if s in {(d.depth, d.warmup) for d in pairs}]
+        best: dict[str, list[Setting]] = {name: [] for name in self.grid.names}
         for setting in settings:
             here = [d for d in pairs if (d.depth, d.warmup) == setting]
-            for name in self.grid.sequences:
+            for name in self.grid.names:
                 mine = [d.better for d in here if name in (d.first, d.second)]
                 if mine and set(mine) == {name}:
                     best[name].append(setting)
@@ -133,7 +135,7 @@ class Results:
         if undecided == len(settings):
             return (
                 f"{steps} the numbers support no difference between "
-                f"{' and '.join(self.grid.sequences)}: in none of the {len(settings)} settings of "
+                f"{' and '.join(self.grid.names)}: in none of the {len(settings)} settings of "
                 "depth and warm-up does one end with a dev loss that is lower with each of "
                 f"{seeds} and outside the bootstrap's 95 % interval."
             )
@@ -154,10 +156,11 @@ class Results:
             ("no better than word frequencies at the end", (FREQUENCIES,)),
         ):
             parts, shares = [], set()
-            for name in self.grid.sequences:
-                mine = self.of(sequences=name)
+            for name in self.grid.names:
+                mine = self.of(variant=name)
                 bad = [r for r in mine if r.status in statuses]
-                where = _settings(sorted({(r.cell.depth, r.cell.warmup) for r in bad}))
+                of_bad = {(r.cell.depth, r.cell.warmup) for r in bad}
+                where = _settings([s for s in self.grid.settings() if s in of_bad])
                 parts.append(
                     f"{len(bad)} of {len(mine)} cells of {name}" + f" ({where})" * bool(bad)
                 )
@@ -170,7 +173,7 @@ class Results:
         if all(text.endswith(": none") for text in said):
             return (
                 "No cell diverged and each ended better than word frequencies, so the numbers say "
-                "nothing about which of the sequences is the more stable."
+                "nothing about which of them is the more stable."
             )
         return "; ".join(said) + "."
 
@@ -181,23 +184,33 @@ def load(grid: Grid, output_dir: pathlib.Path) -> Results:
     Raises:
         UserError: if a result cannot be read, or cells of one seed saw other batches.
     """
-    finished = (c for c in grid.cells() if (run_of(output_dir, c).path / RESULT_FILE).is_file())
-    results = Results(grid, {cell: cell_result.load(output_dir, cell) for cell in finished})
+    finished = (
+        c for c in grid.cells() if (run_of(output_dir, grid, c).path / RESULT_FILE).is_file()
+    )
+    results = Results(grid, {cell: cell_result.load(output_dir, grid, cell) for cell in finished})
+    alike = [{}] if grid.of_sequences else [{"variant": name} for name in grid.names]
     for seed in range(grid.seeds):
-        seen = {r.fingerprint: r.cell for r in results.of(seed=seed)}
-        if len(seen) > 1:
-            one, other, *_ = seen.values()
-            raise UserError(
-                f"Expected the same batches in the same order for seed {seed}. Received: others "
-                f"in {one} and in {other}: the data changed between them. Remove the folder of "
-                f"the one that is wrong in {output_dir / CELLS}."
-            )
+        for those in alike:  # sets may say other batches
+            found = results.of(seed=seed, **those)
+            seen = {r.fingerprint: r.cell for r in found}
+            _check_one(seen, f"the same batches in the same order for seed {seed}", output_dir)
+    counts = {tuple(r.sentences["tokens"]): c for c, r in results.by_cell.items() if r.sentences}
+    _check_one(counts, "the same dev sentences in all cells", output_dir)
     return results
 
 
+def _check_one(seen: Mapping[Any, Cell], what: str, output_dir: pathlib.Path) -> None:
+    if len(seen) > 1:
+        one, other, *_ = seen.values()
+        raise UserError(
+            f"Expected {what}. Received: others in {one} and in {other}: the data changed between "
+            f"them. Remove the folder of the one that is wrong in {output_dir / CELLS}."
+        )
+
+
 def _difference(first: Sequence[CellResult], second: Sequence[CellResult]) -> Difference:
-    """Compares two sequences' cells of one setting, which are of the same seeds."""
-    cell, names = first[0].cell, (first[0].cell.sequences, second[0].cell.sequences)
+    """Compares two variants' cells of one setting, which are of the same seeds."""
+    cell, names = first[0].cell, (first[0].cell.variant, second[0].cell.variant)
     failed = [any(r.diverged_at is not None for r in side) for side in (first, second)]
     loss = low = high = better = None
     if any(failed):
@@ -235,7 +248,7 @@ def bleu(results: Sequence[CellResult]) -> dict[Cell, Bleu]:
     from sacrebleu.significance import PairedTest
 
     systems: list[tuple[str, Sequence[str]]] = [
-        (r.cell.name, r.hypotheses or []) for r in with_text
+        (str(r.cell), r.hypotheses or []) for r in with_text
     ]
     references = [with_text[0].references or []]
     signatures, scores = PairedTest(systems, {"BLEU": BLEU()}, references, "bs")()
@@ -246,12 +259,23 @@ def bleu(results: Sequence[CellResult]) -> dict[Cell, Bleu]:
     }
 
 
-def _settings(settings: Sequence[tuple[int, int]]) -> str:
+def _settings(settings: Sequence[Setting]) -> str:
     """Returns "depth 2 and 6 with warm-up 0, depth 12 with warm-up 4,000"."""
-    by_warmup: dict[int, list[int]] = {}
+    by_warmup: dict[int | None, list[int | None]] = {}
     for depth, warmup in settings:
         by_warmup.setdefault(warmup, []).append(depth)
     return ", ".join(
-        f"depth {' and '.join(map(str, depths))} with warm-up {warmup:,}"
-        for warmup, depths in sorted(by_warmup.items())
+        " ".join(
+            [
+                "each set's own depth"
+                if depths == [None]
+                else f"depth {' and '.join(map(str, depths))}",
+                "and warm-up"
+                if depths == [None] and warmup is None
+                else "with its own warm-up"
+                if warmup is None
+                else f"with warm-up {warmup:,}",
+            ]
+        )
+        for warmup, depths in sorted(by_warmup.items(), key=lambda item: item[0] or 0)
     )

@@ -25,20 +25,22 @@ class Request:
         output_dir: where to.
         command: the command line, kept in each run directory and in the report.
         usr_dir: the user's own package; None: there is none.
+        worker_gpu: on how many devices each cell is trained; None: as t2t-trainer finds them.
     """
 
     grid: Grid
     output_dir: pathlib.Path
     command: tuple[str, ...]
     usr_dir: str | None = None
+    worker_gpu: int | None = None
 
     def is_finished(self, cell: Cell) -> bool:
         """Whether a cell has its result."""
-        return (grids.run_of(self.output_dir, cell).path / grids.RESULT_FILE).is_file()
+        return (grids.run_of(self.output_dir, self.grid, cell).path / grids.RESULT_FILE).is_file()
 
 
 def run(request: Request) -> None:
-    """Trains what is not trained yet, writes the report, and prints its two sentences.
+    """Trains what is not trained yet, writes the report, and prints its sentences.
 
     Raises:
         UserError: if the folder holds another comparison, or a cell did not end; all others are in
@@ -98,19 +100,19 @@ def run_cells(request: Request) -> dict[Cell, str]:
 
 def _cost(cell: Cell) -> int:
     """Returns what a cell costs: its layers and, as much as two, the rest."""
-    return cell.depth + 2
+    return (cell.depth or 0) + 2
 
 
 def _ending(request: Request, cell: Cell) -> str:
     """Returns how a finished cell ended, in words."""
     from t2t_repro.studies.compare import cell_result
 
-    return cell_result.load(request.output_dir, cell).ending()
+    return cell_result.load(request.output_dir, request.grid, cell).ending()
 
 
 def _run_cell(request: Request, cell: Cell, show, where: str) -> str:
     """Runs a cell in a process of its own; returns why it did not end, or ""."""
-    run = grids.run_of(request.output_dir, cell)
+    run = grids.run_of(request.output_dir, request.grid, cell)
     run.path.mkdir(parents=True, exist_ok=True)
     log = run.path / LOG_FILE
 
@@ -140,4 +142,6 @@ def _work(request: Request, cell: Cell) -> None:
             usr_dir.load(request.usr_dir)
         from t2t_repro.studies.compare import cell as comparison_cell
 
-        comparison_cell.run(request.grid, cell, request.output_dir, request.command)
+        comparison_cell.run(
+            request.grid, cell, request.output_dir, request.command, request.worker_gpu
+        )

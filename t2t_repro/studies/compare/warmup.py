@@ -17,6 +17,7 @@ import numpy as np
 from t2t_repro import progress
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare.grid import Cell, Grid
+from t2t_repro.studies.compare.variants import of_sequences
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
 from t2t_repro.training import distribution, learning_rate
@@ -55,11 +56,10 @@ def asked() -> Grid:
     return Grid(
         problem="algorithmic_identity_decimal40",  # the task's name; nothing is read
         data_dir="",
-        hparams_set="transformer_quickstart",
+        variants=of_sequences("transformer_quickstart", f"{POST},{PRE}"),
         hparams="hidden_size=64,filter_size=128,learning_rate_schedule=constant*linear_warmup",
         depths=(DEPTH,),
         warmups=WARMUPS,
-        sequences=(POST, PRE),
         seeds=SEEDS,
         train_steps=STEPS,
         learning_rate_constant=RATE,
@@ -71,8 +71,8 @@ def run() -> Result:
     grid = asked()
     rows = []
     with progress.report("warmup", len(grid.cells()) * STEPS, "steps") as advance:
-        for sequences in grid.sequences:
-            cells = [cell for cell in grid.cells() if cell.sequences == sequences]
+        for sequences in grid.names:
+            cells = [cell for cell in grid.cells() if cell.variant == sequences]
             hparams = grid.hparams_of(cells[0])  # all alike but for the rate
             learner = copying.Learner(functools.partial(copying.transformer, hparams, SYMBOLS))
             for cell in cells:
@@ -92,12 +92,12 @@ def train(learner: copying.Learner, grid: Grid, cell: Cell, advance: progress.Ad
             learner.learn(batch, float(rate(step)))
         except distribution.NotFinite:
             advance(grid.train_steps - step)
-            return Row(cell.sequences, cell.warmup, cell.seed, step, float("inf"), 0.0)
+            return Row(cell.variant, cell.warmup or 0, cell.seed, step, float("inf"), 0.0)
         advance()
     tried = copying.draw_batch(np.random.default_rng(2**32), TRIED, LENGTHS, SYMBOLS)
     scores = learner.evaluate(tried)
     ends = scores["loss"], scores["accuracy"]
-    return Row(cell.sequences, cell.warmup, cell.seed, grid.train_steps, *ends)
+    return Row(cell.variant, cell.warmup or 0, cell.seed, grid.train_steps, *ends)
 
 
 def sentences(rows: Sequence[Row]) -> tuple[str, str]:

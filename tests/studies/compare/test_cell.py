@@ -21,6 +21,7 @@ from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare import report as comparison_report
 from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.grid import Cell, Grid
+from t2t_repro.studies.compare.variants import of_sequences
 from t2t_repro.training import checkpoints, distribution
 from t2t_repro.views import pictures
 
@@ -35,11 +36,10 @@ def plan(tmp_path_factory):
     return Grid(
         problem=PROBLEM,
         data_dir=str(data_dir),
-        hparams_set="transformer_test",
+        variants=of_sequences("transformer_test", f"{POST},{PRE}"),
         hparams="batch_size=256,num_heads=1,learning_rate_constant=0.5",
         depths=(1,),
         warmups=(0,),
-        sequences=(POST, PRE),
         seeds=1,
         train_steps=4,
         evaluations=2,
@@ -53,20 +53,20 @@ def finished(plan, tmp_path_factory):
     output_dir = tmp_path_factory.mktemp("comparison")
     post, pre = plan.cells()
     comparison_cell.run(plan, post, output_dir, ["t2t-compare", "--seeds=1"])
-    copy(output_dir, post, pre)
+    copy(plan, output_dir, post, pre)
     return output_dir
 
 
-def copy(output_dir, source, target):
-    folder = grid.run_of(output_dir, target).path
-    shutil.copytree(grid.run_of(output_dir, source).path, folder)
+def copy(plan, output_dir, source, target):
+    folder = grid.run_of(output_dir, plan, target).path
+    shutil.copytree(grid.run_of(output_dir, plan, source).path, folder)
     file = folder / grid.RESULT_FILE
     values = json.loads(file.read_text()) | {"cell": dataclasses.asdict(target)}
     file.write_text(json.dumps(values))
 
 
 def test_a_cell_is_a_run_directory_with_its_last_checkpoint(plan, finished):
-    run = grid.run_of(finished, plan.cells()[0])
+    run = grid.run_of(finished, plan, plan.cells()[0])
     assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-4"]
     config = run.config()
     assert config.commands[0].endswith("t2t-compare --seeds=1")
@@ -77,7 +77,7 @@ def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
     problem, found = registry.get_problem(PROBLEM), []
     for sequences, seed in ((POST, 0), (PRE, 0), (PRE, 1)):
         config = RunConfig(
-            hparams_set=plan.hparams_set,
+            hparams_set="transformer_test",
             hparams=plan.hparams_of(Cell(1, 0, sequences, seed)),
             problem=PROBLEM,
             data_dir=plan.data_dir,
@@ -91,7 +91,7 @@ def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
 
 
 def test_what_was_measured(plan, finished):
-    result = cell_result.load(finished, plan.cells()[0])
+    result = cell_result.load(finished, plan, plan.cells()[0])
     assert [step for step, _ in result.train] == [1, 2, 3, 4]
     assert [step for step, _ in result.dev] == [2, 4]
     assert list(result.gradients) == list(result.activations) == [0, 2, 4]
@@ -127,7 +127,7 @@ def test_the_report_has_everything_in_one_page(plan, finished):
     Links().feed(page)
     assert Links.found == []
     rows = list(csv.DictReader(report.results.open()))
-    assert [row["sequences"] for row in rows] == [POST, PRE]
+    assert [row["variant"] for row in rows] == [POST, PRE]
     results = comparison_results.load(plan, finished)
     for row, result in zip(rows, results.by_cell.values(), strict=True):
         assert float(row["dev_loss"]) == pytest.approx(result.dev_loss, rel=1e-5)
@@ -137,7 +137,11 @@ def test_the_report_has_everything_in_one_page(plan, finished):
         assert len(list(csv.DictReader((finished / name).open()))) == lines
     (pair,) = csv.DictReader((finished / "comparisons.csv").open())
     assert (pair["first"], pair["second"], pair["loss"]) == (POST, PRE, "0")
-    assert "the numbers support no difference" in report.summary[0]
+    assert report.summary[0].startswith(
+        "Which of none/dan (warm-up 0) and n/da (warm-up 0) at depth 1 is better after a whole "
+        "training cannot be said here: "
+    )
+    assert "the numbers support no difference" in report.summary[1]
 
 
 def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
@@ -156,7 +160,7 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(distribution, "step_function", fails_at_the_fourth)
     cell = Cell(1, 0, POST, 0)
     comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
-    result = cell_result.load(tmp_path, cell)
+    result = cell_result.load(tmp_path, plan, cell)
     assert (result.status, result.diverged_at) == ("not finite", 4)
     assert result.sentences is None
     assert list(result.gradients) == list(result.activations) == [0]  # the next was the fourth
@@ -167,7 +171,7 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
 
 def test_other_errors_of_a_run_are_errors(plan, tmp_path):
     cell = Cell(1, 0, POST, 0)
-    run = grid.run_of(tmp_path, cell)
+    run = grid.run_of(tmp_path, plan, cell)
     run.path.mkdir(parents=True)
     (run.path / "run.json").write_text(json.dumps({"problem": PROBLEM}))
     with pytest.raises(UserError, match="Expected hparams_set in .*run.json. Received: none"):

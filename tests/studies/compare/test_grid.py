@@ -9,40 +9,37 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.studies.compare import grid
+from t2t_repro.studies.compare import grid, variants
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.training import checkpoints, learning_rate
 
 GIVEN = {
     "problem": "algorithmic_reverse_binary40_test",
     "data_dir": "/data",
-    "hparams_set": "transformer_base_v1",
     "depths": (2,),
     "warmups": (0, 500, 4000),
-    "sequences": ("none/dan", "n/da"),
     "seeds": 2,
     "train_steps": 70,
 }
 
 
-def plan_of(**changes) -> Grid:
-    return Grid(**GIVEN | changes)
+def plan_of(hparams_set="transformer_base_v1", sequences="none/dan,n/da", **changes) -> Grid:
+    return Grid(variants=variants.of_sequences(hparams_set, sequences), **GIVEN | changes)
 
 
 def test_the_grid_has_every_cell_once_and_each_has_a_name():
     cells = plan_of(depths=(2, 6)).cells()
     assert len(set(cells)) == len(cells) == 2 * 3 * 2 * 2
-    assert len({cell.name for cell in cells}) == len(cells)
-    assert cells[0].name == "depth-2_warmup-0_none-dan_seed-0"
+    folders = [plan_of().folder(cell) for cell in cells]
+    assert len(set(folders)) == len(cells)
+    assert folders[0] == "depth-2_warmup-0_none-dan_seed-0"
     assert str(cells[-1]) == "depth 6, warm-up 4,000, n/da, seed 1"
     assert plan_of(depths=(6, 2)).settings()[:2] == [(6, 0), (6, 500)]
 
 
 def test_between_sequences_only_the_two_strings_differ():
     plan = plan_of()
-    post, pre = (
-        dataclasses.asdict(plan.hparams_of(Cell(2, 500, name, 0))) for name in plan.sequences
-    )
+    post, pre = (dataclasses.asdict(plan.hparams_of(Cell(2, 500, name, 0))) for name in plan.names)
     differs = {name: (post[name], pre[name]) for name in post if post[name] != pre[name]}
     assert differs == {
         "layer_preprocess_sequence": ("none", "n"),
@@ -57,7 +54,7 @@ def test_between_sequences_only_the_two_strings_differ():
 def test_kernels_and_dropout_seeds_are_the_same_for_both():
     plan = plan_of(hparams="hidden_size=12,filter_size=20,num_heads=2,relu_dropout=0.1")
     models = []
-    for name in plan.sequences:
+    for name in plan.names:
         keras.utils.set_random_seed(1)
         hparams = plan.hparams_of(Cell(2, 0, name, 1))
         models.append(
@@ -112,7 +109,7 @@ def test_noam_becomes_named_factors_of_the_same_rate():
 )
 def test_sequences_that_are_no_pairs_are_refused(text, message):
     with pytest.raises(UserError, match=message):
-        grid.parse_sequences(text)
+        variants.of_sequences("transformer_base", text)
 
 
 def test_numbers_are_read_and_words_refused():
@@ -129,8 +126,8 @@ def test_numbers_are_read_and_words_refused():
             {"hparams_set": "lstm_attention"},
             "of a Transformer.*: lstm_attention, of model=lstm_seq",
         ),
-        ({"sequences": ("none/dan", "n/dax")}, "letters of 'adnz'.*Received: 'dax'"),
-        ({"sequences": ("none/dan", "na/da")}, "without 'a'.*Received: 'na'"),
+        ({"sequences": "none/dan,n/dax"}, "letters of 'adnz'.*Received: 'dax'"),
+        ({"sequences": "none/dan,na/da"}, "without 'a'.*Received: 'na'"),
         ({"depths": (2, 0)}, "--depths to be different numbers, each at least 1. Received: '2,0'"),
         ({"depths": (2, 2)}, "--depths to be different numbers"),
         ({"warmups": (-1,)}, "--warmup to be different numbers, each at least 0. Received: '-1'"),
@@ -164,3 +161,22 @@ def test_a_comparison_goes_on_with_other_axes_and_not_with_other_settings(tmp_pa
     (tmp_path / grid.GRID_FILE).write_text("[")
     with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
         grid.begin(plan_of(), tmp_path)
+
+
+def test_a_variant_that_is_another_one_now_is_refused(tmp_path):
+    def sets(change):
+        return Grid(
+            variants=variants.of_sets(f"transformer_base_v1,transformer_base_v2{change}"), **GIVEN
+        )
+
+    grid.begin(sets(""), tmp_path)
+    grid.begin(sets("[relu_dropout=0.2]"), tmp_path)  # one more
+    other = dataclasses.replace(sets(""), variants=(*plan_of().variants,))
+    grid.begin(other, tmp_path)
+    same = dataclasses.replace(other.variants[0], hparams_set="transformer_big")
+    with pytest.raises(UserError, match="--hparams_set of none/dan was 'transformer_base_v1', now"):
+        grid.begin(dataclasses.replace(other, variants=(same, other.variants[1])), tmp_path)
+    file = tmp_path / grid.GRID_FILE
+    file.write_text('{"variants": [{}]}')
+    with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
+        grid.begin(other, tmp_path)

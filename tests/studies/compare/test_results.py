@@ -12,23 +12,22 @@ from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.cell_result import CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.results import Results
+from t2t_repro.studies.compare.variants import of_sequences
 
 POST, PRE = "none/dan", "n/da"
 TOKENS = [4, 9, 2, 7, 5]
 
 
-def plan_of(**changes) -> Grid:
+def plan_of(sequences=f"{POST},{PRE}", **changes) -> Grid:
     values = {
         "problem": "algorithmic_reverse_binary40_test",
         "data_dir": "/data",
-        "hparams_set": "transformer_base_v1",
         "depths": (2, 6),
         "warmups": (0, 4000),
-        "sequences": (POST, PRE),
         "seeds": 2,
         "train_steps": 1200,
     }
-    return Grid(**values | changes)
+    return Grid(variants=of_sequences("transformer_base_v1", sequences), **values | changes)
 
 
 def result_of(cell: Cell, loss: float = 3.0, **changes) -> CellResult:
@@ -58,7 +57,7 @@ def result_of(cell: Cell, loss: float = 3.0, **changes) -> CellResult:
 
 def grid(plan: Grid, losses: dict[str, float], **changes) -> dict[Cell, CellResult]:
     return {
-        cell: result_of(cell, losses[cell.sequences] + 0.02 * cell.seed, **changes)
+        cell: result_of(cell, losses[cell.variant] + 0.02 * cell.seed, **changes)
         for cell in plan.cells()
     }
 
@@ -142,7 +141,7 @@ def test_better_needs_every_seed_and_the_interval():
     assert first.better is None and {d.better for d in rest} == {PRE}
     mixed = grid(plan, {POST: 3.0, PRE: 3.0})
     for cell, result in mixed.items():
-        if cell.sequences == PRE:
+        if cell.variant == PRE:
             losses = [
                 x + d for x, d in zip(result.sentences["loss"], (3, -1, -2, 2, -1.9), strict=True)
             ]
@@ -191,7 +190,7 @@ def test_the_summary_says_when_the_numbers_support_nothing():
         "the 4 settings of depth and warm-up does one end with a dev loss that is lower with each "
         "of 1 seed and outside the bootstrap's 95 % interval.",
         "No cell diverged and each ended better than word frequencies, so the numbers say nothing "
-        "about which of the sequences is the more stable.",
+        "about which of them is the more stable.",
     ]
     part = {c: result_of(c) for c in plan.cells()[:2]}
     assert summary_of(plan, part)[0].startswith("Of the 2 cells that have ended, after 1,200 steps")
@@ -200,7 +199,7 @@ def test_the_summary_says_when_the_numbers_support_nothing():
 
 
 def test_of_three_the_best_is_better_than_each_of_the_others():
-    plan = plan_of(sequences=(POST, PRE, "n/dan"), depths=(2,), warmups=(0,))
+    plan = plan_of(f"{POST},{PRE},n/dan", depths=(2,), warmups=(0,))
     results = grid(plan, {POST: 3.3, PRE: 3.0, "n/dan": 3.1})
     assert len(differences_of(plan, results)) == 3
     assert (
@@ -227,7 +226,7 @@ def test_bleu_is_sacrebleus_paired_bootstrap():
 
 
 def write(output_dir, cell, **changes):
-    run = comparison.run_of(output_dir, cell)
+    run = comparison.run_of(output_dir, plan_of(), cell)
     run.path.mkdir(parents=True, exist_ok=True)
     values = dataclasses.asdict(result_of(cell, **changes))
     for name in ("train", "dev", "tokens_per_second"):
@@ -257,7 +256,7 @@ def test_other_batches_of_one_seed_and_broken_results_are_refused(tmp_path):
     write(tmp_path, Cell(2, 0, POST, 1), fingerprint="another")
     with pytest.raises(UserError, match="same batches in the same order for seed 1.*changed"):
         comparison_results.load(plan, tmp_path)
-    path = comparison.run_of(tmp_path, Cell(2, 0, PRE, 0)).path
+    path = comparison.run_of(tmp_path, plan, Cell(2, 0, PRE, 0)).path
     path.mkdir()
     (path / comparison.RESULT_FILE).write_text('{"cell": {}}')
     with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
