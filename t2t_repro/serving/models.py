@@ -5,26 +5,28 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from t2t_repro import registry
 from t2t_repro.certificate import record
 from t2t_repro.certificate.record import Certificate
-from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 from t2t_repro.serving import exported
-from t2t_repro.serving.engine_model import EngineModel
 from t2t_repro.serving.exported import ExportedModel
+
+if TYPE_CHECKING:  # these load TensorFlow, which reads its environment when it is loaded
+    from t2t_repro.decoding.engine import Engine
+    from t2t_repro.serving.engine_model import EngineModel
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
 _CTRANSLATE2 = "model.bin"
 _NEXT = re.compile(f",(?={_CODE}-{_CODE}=)")
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
 
-Model = ExportedModel | EngineModel
-OpenEngine = Callable[[pathlib.Path, dict[str, Any]], Engine]  # a folder, its encoders
+Model: TypeAlias = "ExportedModel | EngineModel"
+OpenEngine = Callable[[pathlib.Path, dict[str, Any]], "Engine"]  # a folder, its encoders
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Folder:
 
     def _engine_model(
         self, certificate: Certificate | None, open_engine: OpenEngine
-    ) -> EngineModel:
+    ) -> "EngineModel":
+        from t2t_repro.serving.engine_model import EngineModel
+
         if certificate is None:
             raise UserError(
                 f"Expected --model, an export with its {record.NAME}. Received: {self.path}, a "

@@ -89,6 +89,13 @@ def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
     assert seen == [given or "0"]
 
 
+def test_tensorflow_is_not_loaded_before_onednn_is_off():
+    """It reads the variable when it is loaded."""
+    code = "import sys; from t2t_repro.serving import server; print('tensorflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
+
+
 def test_no_model(capsys):
     assert "Expected --model, the folder that t2t-exporter wrote. Received: none." in fails(capsys)
 
