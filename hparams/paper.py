@@ -1,9 +1,9 @@
 """The paper's own settings: https://arxiv.org/abs/1706.03762. The names are ours.
 
 T2T's published set `transformer_base_v1` agrees with the paper's base model; every set here is it
-with what its row of a table changes. The rows of tables 2 and 3 are in rows.py. A batch there was
-about 25,000 source and 25,000 target tokens on 8 GPUs: batch_size is a replica's share of it,
-padding included, so train on 8 replicas.
+with what its row of a table changes. The rows of tables 2 and 3 are in rows.py. An update has the
+paper's 25,000 source and 25,000 target tokens whatever the devices are (effective_batch_size);
+batch_size, the most tokens that a device takes at once, padding included, is T2T's of then.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from .base import WMT14_ENDE, transformer_base_v1
 
 @register_hparams(problem=WMT14_ENDE)
 def transformer_base_paper() -> HParams:
-    """The paper's base model: v1, for 100,000 steps."""
-    return replace(transformer_base_v1(), train_steps=100_000)
+    """The paper's base model: v1, for 100,000 updates of 25,000 tokens a side."""
+    return replace(transformer_base_v1(), train_steps=100_000, effective_batch_size=25_000)
 
 
 @register_hparams(problem="parsing_wsj16k")

@@ -75,10 +75,20 @@ PAPER: dict[str, Row] = {
         _BIG,
     ),
 }
+_BIG_ENFR = {**_BIG, "layer_prepostprocess_dropout": 0.1}
 PAPER_ENFR: dict[str, Row] = {
+    "paper_table2_base_enfr": ("Table 2, the base model for En-Fr: as for En-De.", {}),
     "paper_table2_big_enfr": (
         "Table 2, the big model for En-Fr: as for En-De, with dropout 0.1 (section 6.1).",
-        {**_BIG, "layer_prepostprocess_dropout": 0.1},
+        _BIG_ENFR,
+    ),
+    "paper_table2_big_enfr_separate": (
+        "big_enfr with a table for each language, as T2T's own; the paper shares them (3.4).",
+        {**_BIG_ENFR, "shared_embedding_and_softmax_weights": False},
+    ),
+    "paper_table2_big_enfr_attention_dropout": (
+        "big_enfr with attention dropout 0.1 too, as T2T's own; the paper names none.",
+        {**_BIG_ENFR, "attention_dropout": 0.1},
     ),
 }
 T2T: dict[str, Row] = {

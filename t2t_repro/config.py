@@ -252,6 +252,8 @@ class HParams:
     train_steps: Annotated[_Steps, least(1)] = 250000
     # --- the data ----------------------------------------------------------------------------
     batch_size: Annotated[_FewTokens, least(1)] = 4096  # tokens a replica, padding included
+    # tokens a side of an update, without padding, on any devices; train_steps counts these; 0: off
+    effective_batch_size: Annotated[_FewTokens, least(0), _BUCKETS] = 0
     # longer examples are left out of training; 0: batch_size
     max_length: Annotated[_FewTokens, least(0)] = 0
     min_length: CountOrZero = 0
@@ -282,6 +284,8 @@ class HParams:
                 f"together. Received: optimizer={self.optimizer}, "
                 f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
             )
+        if self.effective_batch_size:
+            hparam_rules.check_updates(self.optimizer, self.read_by_schedule)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
             self._check_transformer()

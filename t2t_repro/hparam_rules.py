@@ -1,9 +1,11 @@
 """What the text of some hparams must be, each a rule of `fields`."""
 
 import re
+from collections.abc import Collection
 
 from t2t_repro import fields
 from t2t_repro.errors import UserError
+from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
@@ -38,6 +40,21 @@ _READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
 
 
 odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
+
+
+def check_updates(optimizer: str, read_by_schedule: Collection[str]) -> None:
+    """Refuses what contradicts effective_batch_size: an update may be made of several batches."""
+    if snake_case(optimizer) not in ("adam", "multistep_adam"):
+        raise UserError(
+            "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
+            f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."
+        )
+    if "train_steps" in read_by_schedule:
+        raise UserError(
+            "Expected a learning_rate_schedule that does not read train_steps with "
+            "effective_batch_size, which multiplies them by the batches of an update. Received: "
+            "one that does. Set effective_batch_size=0."
+        )
 
 
 def check_model(model: str, freeze: str, initializer: str) -> None:

@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import quiet, user_code
@@ -186,6 +186,22 @@ def program(module: str, name: str, argv: list[str]) -> int:
         raise Interrupted(received[0], f" in {name}")
     code = process.exitcode or 0
     return code if code >= 0 else 128 - code
+
+
+def run_program(command: Sequence[str], doing: str) -> None:
+    """Runs one of this project's programs, which prints where this process does.
+
+    Raises:
+        UserError: if it fails.
+        Interrupted: on a signal, which it got too.
+    """
+    name, *argv = command
+    code = program(f"t2t_repro.bin.{name.removeprefix('t2t-').replace('-', '_')}", name, argv)
+    if code:
+        raise UserError(
+            f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "
+            "stands above. Mend that, and give the same command again: what is done stays."
+        )
 
 
 def _program(module: str, name: str, argv: list[str]) -> None:

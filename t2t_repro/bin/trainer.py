@@ -36,7 +36,7 @@ from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import cluster
+from t2t_repro.training import cluster, updates
 from t2t_repro.training.request import (
     SCHEDULES,
     TRY_BATCH_SIZE,
@@ -78,7 +78,10 @@ def define_flags(f: flags.FlagValues) -> None:
     boolean("generate_data", "Make the problem's files first.")
     text = "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
     flags.DEFINE_string("schedule", "continuous_train_and_eval", text, flag_values=f)
-    whole("train_steps", None, "The step at which the run ends; default: that of the hparams.", 1)
+    text = (
+        "The step (with effective_batch_size the update) at which the run ends; default: its set's."
+    )
+    whole("train_steps", None, text, 1)
     text = "At most this many batches an evaluation, spread over all lengths; 0: the whole split."
     whole("eval_steps", 100, text)
     text = "Keep this many of the best checkpoints, in the folder best of the run; 0: none."
@@ -177,7 +180,10 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, values["hparams"], values["model"])
-    changes = {"train_steps": values["train_steps"], "batch_size": values["try_batch_size"]}
+        hparams = updates.as_begun(hparams, before.hparams) if before else hparams
+    end = values["train_steps"]
+    steps = end and end * updates.batches_of_an_update(hparams)
+    changes = {"train_steps": steps, "batch_size": values["try_batch_size"]}
     changes |= {name: values[name] for name in ("freeze", "model")}
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)

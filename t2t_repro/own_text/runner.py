@@ -8,9 +8,8 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 
-from t2t_repro import processes
-from t2t_repro.errors import UserError
 from t2t_repro.own_text.record import Record, Stage, digest
+from t2t_repro.processes import run_program
 from t2t_repro.progress import took
 
 Say = Callable[[str], None]
@@ -94,21 +93,3 @@ class Runner:
         """Makes a record the one that counts."""
         self.record = record
         record.write(self._folder)
-
-
-def run_program(command: Sequence[str], doing: str) -> None:
-    """Runs one of this project's programs, which prints where this process does.
-
-    Raises:
-        UserError: if it fails.
-        Interrupted: on a signal, which it got too.
-    """
-    name, *argv = command
-    code = processes.program(
-        f"t2t_repro.bin.{name.removeprefix('t2t-').replace('-', '_')}", name, argv
-    )
-    if code:
-        raise UserError(
-            f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "
-            "stands above. Mend that, and give the same command again: what is done stays."
-        )

@@ -15,7 +15,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan, record
 from t2t_repro.own_text.record import Plan, Record
 from t2t_repro.own_text.request import OwnTextRequest
-from t2t_repro.own_text.runner import Runner, Task, run_program
+from t2t_repro.own_text.runner import Runner, Task
+from t2t_repro.processes import run_program
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.scoring.files import score_files
 

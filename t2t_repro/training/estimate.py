@@ -8,7 +8,9 @@ which the machine multiplies.
 import dataclasses
 import math
 import os
+from typing import TYPE_CHECKING
 
+from t2t_repro.config import HParams
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data import needs, preset, records
 from t2t_repro.data.batching import hparams_to_batching_scheme
@@ -26,12 +28,16 @@ from t2t_repro.training.machine import Machine
 from t2t_repro.training.request import TrainRequest
 from t2t_repro.training.trial import Trial
 
+if TYPE_CHECKING:
+    from t2t_repro.data.pipeline import SplitStatistics
+
 MOST_HOURS = 14 * 24  # of what is begun without --yes
 LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
 _FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
 _GPU_SHARE = 0.35  # an assumption, until steps are measured
+_REAL = 0.9  # of these are no padding
 _PROCESS = 700 << 20  # bytes of TensorFlow itself
 _FLOAT = 4  # bytes
 
@@ -48,13 +54,8 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
     """
     config, plan, problem = request.config, request.plan, request.problem
     hparams = config.hparams
-    job = request.job
-    if job is None:
-        records.find_shards(problem, Split.TRAIN, config.data_dir)
-        data = needs.of(problem, config.data_dir, None)
-    else:
-        data = needs.of(problem, config.data_dir, job.tmp_dir, job.options)
-    vocabulary = _vocabulary(problem, config.data_dir, job)
+    data = data_of(request)
+    vocabulary = _vocabulary(problem, config.data_dir, request.job)
     shape = shape_of(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * train_step_flop(hparams, shape, vocabulary[1])
@@ -69,12 +70,7 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
         data=data,
         parameters=count,
         vocabulary=vocabulary,
-        batch=Batch(
-            size=hparams.batch_size,
-            unit="sentences" if hparams.use_fixed_batch_size else "tokens",
-            replicas=machine.replicas,
-            accumulated=hparams.optimizer_multistep_accumulate_steps or 1,
-        ),
+        batch=batch_of(hparams, real_tokens(request, data), machine.replicas),
         machine=machine,
         memory=_memory(request, shape, vocabulary, count, machine),
         steps=steps,
@@ -87,6 +83,52 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
         disk_free=needs.free(request.run.path)[1],
     )
     return dataclasses.replace(forecast, obstacles=_obstacles(forecast))
+
+
+def again(forecast: Forecast, request: TrainRequest) -> Forecast:
+    """Returns the forecast of a run whose data are there by now, with the batches they give."""
+    hparams, before = request.config.hparams, forecast.batch
+    batch = batch_of(hparams, real_tokens(request, data_of(request)), before.replicas)
+    steps = max(0, request.plan.train_steps - newest_step(request.run))
+    times = (batch.mean_tokens / batch.accumulated) / (before.mean_tokens / before.accumulated)
+    seconds, flop = forecast.step_seconds * times, forecast.flop * times
+    return dataclasses.replace(forecast, batch=batch, steps=steps, step_seconds=seconds, flop=flop)
+
+
+def data_of(request: TrainRequest) -> DataNeeds:
+    """Returns what the data of a run take.
+
+    Raises:
+        UserError: if they are broken, or are not there and nothing makes them.
+    """
+    problem, data_dir, job = request.problem, request.config.data_dir, request.job
+    if job is None:
+        records.find_shards(problem, Split.TRAIN, data_dir)
+        return needs.of(problem, data_dir, None)
+    return needs.of(problem, data_dir, job.tmp_dir, job.options)
+
+
+def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:
+    """Returns the source and the target tokens of one device's mean batch, without padding."""
+    found = _statistics(request, data)
+    if found:
+        return found.inputs_tokens / found.batches, found.targets_tokens / found.batches
+    shape = shape_of(request, data)
+    return _REAL * shape.source_tokens, _REAL * shape.target_tokens
+
+
+def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batch:
+    """Returns what an update is made of, of batches with so many tokens a side on each replica."""
+    gathered = hparams.optimizer_multistep_accumulate_steps or 1
+    source, target = (round(replicas * gathered * tokens) for tokens in real)
+    return Batch(
+        size=hparams.batch_size,
+        unit="sentences" if hparams.use_fixed_batch_size else "tokens",
+        replicas=replicas,
+        accumulated=gathered,
+        source_tokens=source,
+        target_tokens=target,
+    )
 
 
 def measured(forecast: Forecast, trial: Trial) -> Forecast:
@@ -127,21 +169,28 @@ def share_of(width: int) -> float:
 def shape_of(request: TrainRequest, data: DataNeeds) -> BatchShape:
     """Returns the mean batch of one device: by the data, or as WMT's where they are not there."""
     hparams, problem = request.config.hparams, request.problem
-    if data.are_there:
-        from t2t_repro.data.pipeline import describe
-
-        where = (hparams, request.config.data_dir)
-        found = describe(problem, Split.TRAIN, *where, training=True)
-        if found.kept and found.batches:
-            room = found.kept * (1 - found.padding)
-            sentences = found.kept / found.batches
-            return BatchShape(sentences, found.inputs_tokens / room, found.targets_tokens / room)
+    found = _statistics(request, data)
+    if found:
+        room = found.kept * (1 - found.padding)
+        sentences = found.kept / found.batches
+        return BatchShape(sentences, found.inputs_tokens / room, found.targets_tokens / room)
     scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
     length = min(LENGTH, problem.packed_length or hparams.max_length or LENGTH)
     bucket = sum(length >= boundary for boundary in scheme["boundaries"])
     if hparams.use_fixed_batch_size:
         return BatchShape(scheme["batch_sizes"][bucket], length, length)
     return BatchShape.of_tokens(max(1.0, _FULL * hparams.batch_size), length)
+
+
+def _statistics(request: TrainRequest, data: DataNeeds) -> "SplitStatistics | None":
+    """Returns what the training data are in the run's batches; None: they are not there."""
+    if not data.are_there:
+        return None
+    from t2t_repro.data.pipeline import describe
+
+    where = (request.config.hparams, request.config.data_dir)
+    found = describe(request.problem, Split.TRAIN, *where, training=True)
+    return found if found.kept and found.batches else None
 
 
 def _vocabulary(problem: Problem, data_dir: str, job: Job | None) -> tuple[int, int]:

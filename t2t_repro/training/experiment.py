@@ -24,6 +24,8 @@ from t2t_repro.training import (
     checkpoints,
     devices,
     distribution,
+    effective_batch,
+    estimate,
     forecast,
     guards,
     machine,
@@ -56,7 +58,9 @@ def run(request: TrainRequest) -> dict[str, Any]:
     where = ONE if alone else devices.choose(request.worker_gpu)
     for warning in [] if alone else machine.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
-    plan = None
+    plan, asked = None, request
+    if not alone:
+        request = effective_batch.choose(asked, where.replicas)
     if request.foresight and not alone:
         plan = outlook.look_ahead(request, where)
         if request.foresight.plan:
@@ -69,6 +73,9 @@ def run(request: TrainRequest) -> dict[str, Any]:
                 "on every host."
             )
         request.generate()
+        if not alone:  # of data that were not there before
+            request = effective_batch.choose(asked, where.replicas)
+            plan = plan and estimate.again(plan, request)
     return Experiment(request, where, plan).run()
 
 

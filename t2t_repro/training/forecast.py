@@ -9,7 +9,8 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.machine import Machine
 
 FILE = "plan.json"
-PAPERS_TOKENS = 25_000  # target tokens of a batch, about (section 5.1)
+PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
+_ABOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +38,16 @@ class Batch:
         unit: what it counts, "tokens" (padding included) or "sentences".
         replicas: devices, each of which has so many.
         accumulated: batches that make one update.
+        source_tokens: of an update, about, without padding.
+        target_tokens: the same.
     """
 
     size: int
     unit: str
     replicas: int
     accumulated: int
+    source_tokens: int
+    target_tokens: int
 
     @property
     def total(self) -> int:
@@ -50,9 +55,14 @@ class Batch:
         return self.size * self.replicas * self.accumulated
 
     @property
-    def accumulation_of_the_paper(self) -> int:
-        """How many batches would make an update of the paper's size."""
-        return max(1, round(PAPERS_TOKENS / (self.size * self.replicas)))
+    def mean_tokens(self) -> float:
+        """Of a side of an update, without padding."""
+        return (self.source_tokens + self.target_tokens) / 2
+
+    @property
+    def is_the_papers(self) -> bool:
+        """Whether an update is about as large as the paper's."""
+        return abs(self.mean_tokens / PAPERS_TOKENS - 1) < _ABOUT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,8 +123,6 @@ class Forecast:
         values = dataclasses.asdict(self)
         derived = {"hours": self.hours, "training_flop": self.flop * self.steps}
         paper = {"papers_tokens": PAPERS_TOKENS}
-        if self.batch.unit == "tokens":
-            paper["accumulation_of_the_paper"] = self.batch.accumulation_of_the_paper
         return json.dumps(values | derived | {"batch": values["batch"] | paper}, indent=1) + "\n"
 
     def __str__(self) -> str:
@@ -128,7 +136,7 @@ class Forecast:
         updates = f" x {batch.accumulated} batches" if batch.accumulated > 1 else ""
         of_all = f"{batch.size:,} {batch.unit} x {batch.replicas} {machine.kind}{updates}"
         of_all += f" = {batch.total:,} an update"
-        of_all += self._beside_the_paper()
+        of_all += self._beside_the_paper() if batch.unit == "tokens" else ""
         there = min((device.memory for device in machine.devices), default=0)
         room = f" of {size_text(there)}" if there else ""
         each = " on each" if machine.kind == "GPU" and machine.replicas > 1 else ""
@@ -145,17 +153,15 @@ class Forecast:
         }
 
     def _beside_the_paper(self) -> str:
-        """Returns what the paper's batch is, and how to make one of its size."""
-        batch, batches = self.batch, self.batch.accumulation_of_the_paper
-        if batch.unit != "tokens":
-            return ""
-        if batches in (1, batch.accumulated):
-            return f"; the paper's {PAPERS_TOKENS:,}"
-        hours = self.hours * batches / batch.accumulated
+        """Returns how large an update is without padding, and how it gets the paper's size."""
+        batch = self.batch
+        real = f"; of it {batch.source_tokens:,} source and {batch.target_tokens:,} target tokens"
+        if batch.is_the_papers:
+            return f"{real}, the paper's {PAPERS_TOKENS:,}"
+        times = PAPERS_TOKENS / max(batch.mean_tokens, 1)
         return (
-            f"; the paper's {PAPERS_TOKENS:,}: --hparams=optimizer=multistep_adam,"
-            f"optimizer_multistep_accumulate_steps={batches} and --train_steps="
-            f"{self.steps * batches // batch.accumulated}, {span(hours)}"
+            f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "
+            f"--hparams=effective_batch_size={PAPERS_TOKENS}, {span(self.hours * times)}"
         )
 
 

@@ -83,6 +83,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--decode_hparams=batch_size=3", "Unknown decode hparam of t2t-compare. Rec"),
         ("--decode_hparams=beam_size=0", "beam_size to be at least 1"),
         ("--worker_gpu=0", "worker_gpu"),
+        ("--hparams=effective_batch_size=9", "Expected effective_batch_size=0: a step of the"),
         ("--data_dir=/nothing", "Expected the files of .* Make them: t2t-datagen --problem="),
     ],
 )

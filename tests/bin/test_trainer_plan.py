@@ -82,8 +82,8 @@ def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
     )
     assert "4 downloads into /tmp/t2t_datagen, 1.7 GB (training-parallel-europarl" in said.out
     assert "about 214,208,512 parameters, vocabulary of about 37,000" in said.out
-    assert "2,048 tokens x 1 CPU = 2,048 an update; the paper's 25,000: --hparams=" in said.out
-    assert "optimizer_multistep_accumulate_steps=12 and --train_steps=3000000" in said.out
+    assert "2,048 tokens x 1 CPU = 2,048 an update; of it 1,659 source and 1,659" in said.out
+    assert "25,000 of each: --hparams=effective_batch_size=25000, 2.4 years\n" in said.out
     assert "devices      1 x Two Cores, 25.0 GB" in said.out
     assert "250,000 steps of 19.8 s: 57.4 days, by 2.38 TFLOP a step at 0.80" in said.out
     assert "21 x 2.6 GB in t2t_runs/transformer_big; 500 GB are free" in said.out
@@ -159,6 +159,7 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
 ):
     shape = estimate.BatchShape(60, 28, 27)
     monkeypatch.setattr(estimate, "shape_of", lambda request, data: shape)
+    monkeypatch.setattr(estimate, "real_tokens", lambda request, data: (1500, 1450))
     begun = on(EIGHT, Trial(0.4, 11 * GB))
     run("--hparams_set=transformer_big")
     ((request, where, plan),) = begun
@@ -253,6 +254,23 @@ def test_the_plan_in_the_run_is_its_first(on, tmp_path):
     assert values["data"]["downloads"][0]["size"] == 657_632_379
     forecast.write(directory, estimate.measured(plan, Trial(0.8, GB)))
     assert json.loads((directory.path / forecast.FILE).read_text()) == values
+
+
+@pytest.mark.parametrize(
+    "replicas, size, gathered", [(1, 3858, 8), (4, 3858, 2), (8, 3858, 1), (64, 482, 1)]
+)
+def test_the_papers_sets_make_its_batch_on_whatever_devices(on, capsys, replicas, size, gathered):
+    machine_of = Machine((Device("P100", 16 * GB),) * replicas, "GPU", replicas, 9.5e12)
+    begun = on(machine_of, Trial(0.1, GB))
+    run("--hparams_set=paper_table3_base")
+    _, (request, _, plan) = begun
+    hparams = request.config.hparams
+    assert (hparams.batch_size, plan.batch.size, plan.batch.accumulated) == (size, size, gathered)
+    assert request.plan.train_steps == plan.steps == hparams.train_steps == 100_000 * gathered
+    assert hparams.optimizer_multistep_accumulate_steps == (gathered if gathered > 1 else 0)
+    for tokens in (plan.batch.source_tokens, plan.batch.target_tokens):
+        assert tokens == pytest.approx(25_000, rel=0.005)
+    assert "target tokens, the paper's 25,000\n" in capsys.readouterr().out
 
 
 def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):

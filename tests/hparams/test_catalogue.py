@@ -33,7 +33,8 @@ OURS = {
     "transformer_quickstart",
     "paper_parsing_wsj",
     "paper_parsing_semi_supervised",
-    "paper_table2_big_enfr",
+    *(f"paper_table2_{name}_enfr" for name in ("base", "big")),
+    *(f"paper_table2_big_enfr_{name}" for name in ("separate", "attention_dropout")),
 }
 # Read by T2T's MultiProblem alone, which has no place here.
 MULTIPROBLEM = {"multiproblem_mixing_schedule", "multiproblem_vocab_size"}
@@ -126,6 +127,7 @@ def test_rows_of_table_3(row):
     assert hp.attention_value_channels == 0  # d_v stays d_model / h
     assert hp.pos == ("emb" if row == "e_learned_positions" else "timing")
     assert hp.train_steps == (300_000 if row == "big" else 100_000)
+    assert hp.effective_batch_size == 25_000
     assert hp.learning_rate_warmup_steps == 4000
     assert hp.layer_postprocess_sequence == "dan"  # LayerNorm(x + Sublayer(x))
 

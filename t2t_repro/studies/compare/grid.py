@@ -171,6 +171,11 @@ class Grid:
 def _hparams_of(grid: Grid, cell: Cell) -> HParams:
     variant = grid.variant(cell.variant)
     hparams = registry.get_hparams(variant.hparams_set, grid.hparams).override(variant.hparams)
+    if hparams.effective_batch_size:
+        raise UserError(
+            "Expected effective_batch_size=0: a step of the comparison is one batch. Received: "
+            f"{hparams.effective_batch_size}. Add --hparams=effective_batch_size=0."
+        )
     if variant.sequences and hparams.model in OPPONENTS:
         raise UserError(
             "Expected an hparams set of a Transformer, whose sublayers have sequences. Received: "

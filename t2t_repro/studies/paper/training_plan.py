@@ -7,10 +7,9 @@ from t2t_repro.studies.paper.scaling import efficiency_note
 from t2t_repro.studies.paper.tables import paper_step_flop, training_flop
 from t2t_repro.studies.tables import Table, columns
 
-REPLICA_TOKENS = 4096  # batch_size of the sets: a share of the batch on the paper's 8 devices
 _ENDE, _ENFR = "translate_ende_wmt14", "translate_enfr_wmt14"
 _OTHERS = (  # those not in table 3: problem, set, vocabulary
-    (_ENFR, "paper_table3_base", "enfr"),
+    (_ENFR, "paper_table2_base_enfr", "enfr"),
     (_ENFR, "paper_table2_big_enfr", "enfr"),
     ("parsing_wsj16k", "paper_parsing_wsj", "wsj"),
     ("parsing_wsj_semi32k", "paper_parsing_semi_supervised", "semi"),
@@ -35,11 +34,10 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
                 *(problem, hparams_set, hparams.train_steps, published.BATCH_TOKENS),
                 *(step / 1e12, total),
                 hardware.hours(total, efficiency),
-                command(problem, hparams_set, hparams.train_steps, hardware),
+                command(problem, hparams_set, hardware),
             )
         )
-    tokens = published.GPUS * REPLICA_TOKENS
-    pattern = command("PROBLEM", "SET", None, hardware)
+    pattern = command("PROBLEM", "SET", hardware)
     return Table(
         "training",
         f"Training each row on {hardware}",
@@ -57,7 +55,7 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
             f"{hardware.device.source}. The paper's own hours on 8 P100 are efficiencies of "
             f"{_paper_efficiencies()}: table 2.",
             f"A step is {published.BATCH_TOKENS:,} source and {published.BATCH_TOKENS:,} target "
-            f"tokens; in the data's batches that is at most {tokens:,} of each, padding included. "
+            "tokens, on whatever devices: t2t-trainer gathers the batches that make them. "
             "The paper does not say for how many steps it trained the parsers: base's are taken, "
             "and base's batch.",
         ),
@@ -69,26 +67,12 @@ def _paper_efficiencies() -> str:
     return " and ".join(f"{counted / by_time:.2f} ({model})" for model, by_time, counted in costs)
 
 
-def command(problem: str, hparams_set: str, steps: int | None, hardware: Hardware) -> str:
-    """Returns the t2t-trainer command whose global batch is the paper's; no steps: a pattern.
-
-    Fewer devices than the paper's 8 gather the gradients of as many batches as make 8 shares, and
-    --train_steps counts batches; where that does not come out even, and on more, batch_size is the
-    share of a device.
-    """
-    changes, batches = "", 1
-    if published.GPUS % hardware.count:
-        changes = f"batch_size={published.GPUS * REPLICA_TOKENS // hardware.count}"
-    elif hardware.count < published.GPUS:
-        batches = published.GPUS // hardware.count
-        changes = f"optimizer=multistep_adam,optimizer_multistep_accumulate_steps={batches}"
-    total = (f"{batches}xSTEPS" if batches > 1 else "STEPS") if steps is None else steps * batches
+def command(problem: str, hparams_set: str, hardware: Hardware) -> str:
+    """Returns the t2t-trainer command; the sets make the paper's batch on whatever devices."""
     parts = [
-        f"t2t-trainer --problem={problem} --hparams_set={hparams_set} --train_steps={total}",
-        f"--data_dir=data --output_dir=runs/{problem}-{hparams_set}",
+        f"t2t-trainer --problem={problem} --hparams_set={hparams_set} --data_dir=data",
+        f"--output_dir=runs/{problem}-{hparams_set}",
     ]
     if hardware.count > 1:
         parts.append(f"--worker_gpu={min(hardware.count, hardware.device.per_host)}")
-    if changes:
-        parts.append(f"--hparams={changes}")
     return " ".join(parts)

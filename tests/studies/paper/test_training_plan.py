@@ -1,4 +1,3 @@
-import re
 import shlex
 
 import pytest
@@ -26,34 +25,20 @@ def test_every_row_of_the_paper_has_a_command():
     base = row_of(table, "translate_ende_wmt14", "paper_table3_base")
     assert base["command"] == (
         "t2t-trainer --problem=translate_ende_wmt14 --hparams_set=paper_table3_base "
-        "--train_steps=100000 --data_dir=data "
+        "--data_dir=data "
         "--output_dir=runs/translate_ende_wmt14-paper_table3_base --worker_gpu=8"
     )
     assert base["TFLOP a step"] * 1e12 * 100_000 == pytest.approx(base["FLOP"])
     assert base["hours"] == pytest.approx(base["FLOP"] / (8 * 9.5e12 * 0.5 * 3600))
-    small = row_of(table, "translate_enfr_wmt14", "paper_table3_base")
+    small = row_of(table, "translate_enfr_wmt14", "paper_table2_base_enfr")
     assert small["FLOP"] < base["FLOP"]  # its softmax is over 32,000
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 16, 64])
-def test_the_global_batch_of_every_command_is_the_papers(count):
-    text = training_plan.command("p", "paper_table3_base", 100, hardware.Hardware(count, P100))
-    overrides = re.search(r"--hparams=(\S+)", text)
-    hparams = registry.get_hparams("paper_table3_base", overrides[1] if overrides else "")
-    batches = hparams.optimizer_multistep_accumulate_steps or 1
-    assert count * batches * hparams.batch_size == pytest.approx(8 * 4096, abs=count)
-    assert f"--train_steps={100 * batches} " in text
+@pytest.mark.parametrize("count", [1, 2, 8, 64])
+def test_every_command_is_one_of_t2t_trainer(count):
+    text = training_plan.command("p", "paper_table3_base", hardware.Hardware(count, P100))
     args = flags.FlagValues()
     trainer.define_flags(args)
     program, *given = shlex.split(text)
     assert (program, args([program, *given])) == ("t2t-trainer", ["t2t-trainer"])
-    gpus = re.search(r"--worker_gpu=(\d+)", text)
-    assert (int(gpus[1]) if gpus else 1) == min(count, 8)
-
-
-def test_the_pattern_says_by_what_the_steps_are_multiplied():
-    def pattern(count):
-        return training_plan.command("PROBLEM", "SET", None, hardware.Hardware(count, P100))
-
-    assert "--train_steps=STEPS " in pattern(8)
-    assert "--train_steps=4xSTEPS " in pattern(2)
+    assert (args.worker_gpu or 1) == min(count, 8)

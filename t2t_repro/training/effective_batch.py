@@ -1,0 +1,93 @@
+"""Updates of a set size on whatever devices: hparam effective_batch_size, as the paper's 25,000.
+
+A batch of batch_size tokens holds fewer, for padding counts there. How many real ones it has is
+known of the data; so few batches as may be are gathered for an update (multistep_adam), and they
+are made smaller until both sides together have twice effective_batch_size. What was chosen is in
+the run's hparams; a run that goes on keeps it. There batches are the steps, as tensor2tensor's;
+what the user counts, train_steps and --local_eval_frequency, are updates.
+"""
+
+import dataclasses
+import statistics
+
+from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.training import estimate
+from t2t_repro.training.request import TrainRequest
+from t2t_repro.training.updates import batches_of_an_update
+
+_ROUNDS = 4  # the tokens of a batch do not quite follow its size: sizes are rounded down
+_NEAR = 0.005
+_FAR = 0.2  # of a run that goes on on other devices
+
+
+def choose(request: TrainRequest, replicas: int) -> TrainRequest:
+    """Returns a request whose updates have the size that is asked for, if one is.
+
+    Args:
+        request: as the user put it. Where its data are not there yet, WMT's are assumed.
+        replicas: how many devices share each batch.
+
+    Raises:
+        UserError: if the user says too how many batches to gather; or if the run that goes on has
+            updates of another size on these devices.
+    """
+    hparams = request.config.hparams
+    wanted = hparams.effective_batch_size
+    if not wanted:
+        return request
+    if request.run.exists():
+        _check(request, replicas)
+        return _with(request, hparams)
+    if hparams.optimizer_multistep_accumulate_steps:
+        raise UserError(
+            "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
+            f"from it. Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. "
+            "Leave the second out, or set effective_batch_size=0."
+        )
+    gathered, size = 0, hparams.batch_size
+    for _ in range(_ROUNDS):
+        real = replicas * _tokens(request, size)
+        gathered = gathered or max(1, -int(-(1 - _NEAR) * wanted // real))
+        if abs(gathered * real / wanted - 1) < _NEAR:
+            break
+        size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
+    steps = hparams.train_steps * gathered
+    several = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": gathered}
+    chosen = dataclasses.replace(
+        hparams, batch_size=size, train_steps=steps, **(several if gathered > 1 else {})
+    )
+    return _with(request, chosen)
+
+
+def _with(request: TrainRequest, hparams: HParams) -> TrainRequest:
+    """Returns the request of a run that counts batches, made of one that counts updates."""
+    every = request.plan.local_eval_frequency * batches_of_an_update(hparams)
+    return dataclasses.replace(
+        request,
+        config=dataclasses.replace(request.config, hparams=hparams),
+        plan=dataclasses.replace(
+            request.plan, train_steps=hparams.train_steps, local_eval_frequency=every
+        ),
+    )
+
+
+def _tokens(request: TrainRequest, batch_size: int) -> float:
+    """Returns the tokens of a side, without padding, if a device's batches were of a size."""
+    hparams = dataclasses.replace(request.config.hparams, batch_size=batch_size)
+    config = dataclasses.replace(request.config, hparams=hparams)
+    other = dataclasses.replace(request, config=config)
+    return statistics.mean(estimate.real_tokens(other, estimate.data_of(other)))
+
+
+def _check(request: TrainRequest, replicas: int) -> None:
+    """Refuses to go on with updates of quite another size."""
+    hparams = request.config.hparams
+    batches = replicas * (hparams.optimizer_multistep_accumulate_steps or 1)
+    found = batches * _tokens(request, hparams.batch_size)
+    if abs(found / hparams.effective_batch_size - 1) > _FAR:
+        raise UserError(
+            f"Expected as many devices as {request.run.path} was begun on: its updates are to have "
+            f"{hparams.effective_batch_size:,} tokens a side (effective_batch_size). Received: "
+            f"{replicas}, on which they would have some {found:,.0f}. --worker_gpu says how many."
+        )

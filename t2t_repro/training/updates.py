@@ -1,0 +1,26 @@
+"""What a step counts where hparam effective_batch_size sets the size of updates: train_steps are
+updates where the user says them, and batches in the run, as tensor2tensor's are.
+"""
+
+import dataclasses
+
+from t2t_repro.config import HParams
+
+_CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
+
+
+def batches_of_an_update(hparams: HParams) -> int:
+    """Returns how many batches a train step is that the user counts."""
+    gathered = hparams.optimizer_multistep_accumulate_steps or 1
+    return gathered if hparams.effective_batch_size else 1
+
+
+def as_begun(hparams: HParams, before: HParams) -> HParams:
+    """Returns the hparams of a command with what the run that it continues has chosen."""
+    if hparams.effective_batch_size != before.effective_batch_size or not (
+        hparams.effective_batch_size
+    ):
+        return hparams
+    chosen = dataclasses.replace(hparams, **{name: getattr(before, name) for name in _CHOSEN})
+    steps = hparams.train_steps * batches_of_an_update(chosen)
+    return dataclasses.replace(chosen, train_steps=steps)

@@ -1,0 +1,83 @@
+"""Updates of a set size, by what the batches of the data hold."""
+
+from dataclasses import replace
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.config import HParams
+from t2t_repro.data.needs import DataNeeds
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import effective_batch, estimate, updates
+from t2t_repro.training.request import Plan, TrainRequest
+
+
+@pytest.fixture(autouse=True)
+def batches(monkeypatch):
+    """Batches of which three quarters are source tokens, and two thirds target tokens."""
+
+    def real_tokens(request, data):
+        size = request.config.hparams.batch_size
+        return 0.75 * size, 2 / 3 * size
+
+    monkeypatch.setattr(estimate, "real_tokens", real_tokens)
+    monkeypatch.setattr(estimate, "data_of", lambda request: DataNeeds("data", "raw"))
+
+
+def request_of(path, steps=30, **changes):
+    hparams = HParams(batch_size=700, train_steps=steps, **changes)
+    config = RunConfig(
+        hparams_set="mine",
+        hparams=hparams,
+        problem="algorithmic_reverse_quickstart",
+        data_dir="data",
+        version="0",
+    )
+    problem = registry.get_problem(config.problem)
+    plan = Plan(train_steps=steps, local_eval_frequency=7)
+    return TrainRequest(run=RunDirectory(path), config=config, problem=problem, plan=plan)
+
+
+@pytest.mark.parametrize("replicas, gathered", [(1, 5), (2, 3), (5, 1), (17, 1)])
+def test_batches_are_gathered_and_made_smaller(tmp_path, replicas, gathered):
+    request = effective_batch.choose(request_of(tmp_path, effective_batch_size=2400), replicas)
+    chosen = request.config.hparams
+    assert (chosen.optimizer_multistep_accumulate_steps or 1) == gathered
+    assert chosen.optimizer == ("multistep_adam" if gathered > 1 else "adam")
+    tokens = replicas * gathered * chosen.batch_size * (0.75 + 2 / 3) / 2
+    assert tokens == pytest.approx(2400, rel=0.01) and chosen.batch_size <= 700
+    assert chosen.train_steps == request.plan.train_steps == 30 * gathered
+    assert request.plan.local_eval_frequency == 7 * gathered
+
+
+def test_what_asks_for_no_size_stays(tmp_path):
+    request = request_of(tmp_path, optimizer="adafactor")
+    assert effective_batch.choose(request, 3) is request
+
+
+def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
+    asked = request_of(tmp_path / "run", effective_batch_size=2400)
+    begun = effective_batch.choose(asked, 2)
+    begun.run.begin(begun.config, ["t2t-trainer"], [])
+    again = updates.as_begun(asked.config.hparams, begun.config.hparams)
+    assert again == begun.config.hparams and updates.batches_of_an_update(again) == 3
+    resumed = replace(asked, config=replace(asked.config, hparams=again))
+    assert effective_batch.choose(resumed, 2).plan == begun.plan
+    message = "as many devices as .*2,400 tokens a side.*: 5, on which they would have some 6,"
+    with pytest.raises(UserError, match=message):
+        effective_batch.choose(begun, 5)
+    other = HParams(batch_size=700)
+    assert updates.as_begun(other, begun.config.hparams) is other
+    assert updates.batches_of_an_update(other) == 1
+
+
+def test_what_contradicts_it_is_refused(tmp_path):
+    several = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4}
+    request = request_of(tmp_path, effective_batch_size=2400, **several)
+    with pytest.raises(UserError, match="Received: 2400 and 4. Leave the second out"):
+        effective_batch.choose(request, 1)
+    with pytest.raises(UserError, match="Expected optimizer=adam with effective_batch_size"):
+        HParams(effective_batch_size=9, optimizer="adafactor")
+    with pytest.raises(UserError, match="schedule that does not read train_steps with effective"):
+        HParams(effective_batch_size=9, learning_rate_schedule="constant*linear_decay")
