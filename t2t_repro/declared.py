@@ -103,7 +103,7 @@ _VALUES = {
     "batch_size_multiplier": _whole(1),
     "output_type": _one_of("text", "tree"),
     "decode_hparams": _TEXT,
-    "vocab_type": _one_of("subwords", "character", "tokens"),
+    "vocab_type": _one_of("subwords", "character", "tokens", "model"),
     "approx_vocab_size": _whole(1),
     "additional_reserved_tokens": _list_of(_TEXT),
     "oov_token": _or_none(_TEXT),

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from t2t_repro.errors import UserError
 from t2t_repro.text import raw
 
-_END, _BLANK = "</w>", "\u2581"  # of a word, there and in SentencePiece
+_END, BLANK = "</w>", "\u2581"  # of a word, there and in SentencePiece
 _FIRST_LINE = "#version: 0.2"  # in 0.1 the end of a word was a symbol of its own
 _NORMAL, _UNKNOWN, _BYTE = 1, 2, 6  # kinds of pieces
 _BPE = 2  # a kind of model
@@ -50,10 +50,10 @@ def model_of(path: str | os.PathLike) -> bytes:
             "by subword-nmt learn-bpe."
         )
     characters = dict.fromkeys("".join(itertools.chain.from_iterable(merges)))
-    characters.pop(_BLANK, None)
-    ended = [character + _BLANK for character in characters]
+    characters.pop(BLANK, None)
+    ended = [character + BLANK for character in characters]
     joined = dict.fromkeys([*ended, *(one + other for one, other in merges)])
-    return _serialized([*characters, _BLANK], list(joined))
+    return serialized([*characters, BLANK], list(joined))
 
 
 def _merges(lines: list[str], path: str | os.PathLike) -> Iterator[tuple[str, str]]:
@@ -67,12 +67,12 @@ def _merges(lines: list[str], path: str | os.PathLike) -> Iterator[tuple[str, st
             )
         one, other = parts
         ends = other.endswith(_END)
-        if _BLANK not in line:  # there it is a character, here it ends a word
-            yield one, other.removesuffix(_END) + _BLANK * ends
+        if BLANK not in line:  # there it is a character, here it ends a word
+            yield one, other.removesuffix(_END) + BLANK * ends
 
 
-def _serialized(characters: list[str], joined: list[str]) -> bytes:
-    """Returns the model: bytes, characters, and what merges make, the best first."""
+def serialized(characters: list[str], joined: list[str]) -> bytes:
+    """Returns a SentencePiece model: bytes, characters, and what merges make, the best first."""
     pieces = [("<unk>", 0, _UNKNOWN), *((f"<0x{byte:02X}>", 0, _BYTE) for byte in range(256))]
     special = {piece for piece, _, _ in pieces}  # text that is written so stays in parts
     joined = [piece for piece in joined if piece not in special]

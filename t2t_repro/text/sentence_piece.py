@@ -58,15 +58,27 @@ class SentencePieceEncoder(TextEncoder):
         return [self.all_subtoken_strings[i] if 0 <= i < size else "" for i in ids]
 
 
-def _processor(model: bytes, filename: str | os.PathLike[str]) -> Any:
+def package(doing: str) -> Any:
+    """Returns the package sentencepiece.
+
+    Args:
+        doing: what it does, for the message.
+
+    Raises:
+        UserError: if it is not installed.
+    """
     try:
         import sentencepiece
     except ImportError as error:
         raise UserError(
-            "Expected the package sentencepiece, which reads "
-            f"{os.fspath(filename)}. Received: none is installed. Install it by pip install "
-            "'t2t_repro[sentencepiece]'."
+            f"Expected the package sentencepiece, {doing}. Received: none is installed. Install it "
+            "by pip install 't2t_repro[sentencepiece]'."
         ) from error
+    return sentencepiece
+
+
+def _processor(model: bytes, filename: str | os.PathLike[str]) -> Any:
+    sentencepiece = package(f"which reads {os.fspath(filename)}")
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)

@@ -4,6 +4,7 @@ import os
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.vocabulary import encoder_of
 
@@ -14,6 +15,7 @@ class VocabType:
     CHARACTER = "character"
     SUBWORD = "subwords"
     TOKEN = "tokens"
+    SENTENCE_PIECE = "model"
 
 
 def read(
@@ -42,9 +44,11 @@ def read(
         )
     if kind == VocabType.SUBWORD:
         return encoder_of(SubwordTextEncoder, path)
+    if kind == VocabType.SENTENCE_PIECE:
+        return encoder_of(SentencePieceEncoder, path)
     if kind == VocabType.TOKEN:
         return encoder_of(TokenTextEncoder, path, replace_oov=oov)
     raise UserError(
-        f"Expected vocab_type of {problem} to be 'subwords', 'character' or 'tokens'. "
+        f"Expected vocab_type of {problem} to be 'subwords', 'character', 'tokens' or 'model'. "
         f"Received: {kind!r}."
     )

@@ -9,6 +9,7 @@ what the user counts, train_steps and --local_eval_frequency, are updates.
 
 import dataclasses
 import statistics
+from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
@@ -53,7 +54,10 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
             break
         size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
     steps = hparams.train_steps * gathered
-    several = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": gathered}
+    several: dict[str, Any] = {
+        "optimizer": "multistep_adam",
+        "optimizer_multistep_accumulate_steps": gathered,
+    }
     chosen = dataclasses.replace(
         hparams, batch_size=size, train_steps=steps, **(several if gathered > 1 else {})
     )

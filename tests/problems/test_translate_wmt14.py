@@ -184,6 +184,21 @@ def test_sizes_and_files(raw_dir):
     assert text == [*english, *german]
 
 
+def test_byte_pairs_learnt_of_both_languages(raw_dir):
+    """As section 5.1: 37,000 merges of the training text of both; text comes out as it went in."""
+    problem = registry.get_problem("translate_ende_wmt14_bpe37k")
+    assert problem.vocab_filename == "vocab.translate_ende_wmt14_bpe37k.37000.model"
+    data_dir = raw_dir / "data"
+    generate_data(Job(problem, data_dir, raw_dir, num_shards=2))
+    encoders = problem.feature_encoders(str(data_dir))
+    assert encoders["inputs"] is encoders["targets"]
+    for english, german in expected("de", Split.TEST):
+        for text in (english, german):
+            assert encoders["inputs"].decode(encoders["inputs"].encode(text)) == text
+    problem.prepare_vocabulary(str(data_dir), "nowhere")  # it is there already
+    assert problem.decode_hparams == "extra_length=50"
+
+
 def test_without_tensorflow_datasets(tmp_path, monkeypatch):
     real = builtins.__import__
 
