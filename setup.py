@@ -21,6 +21,7 @@ PROGRAMS = {
     "t2t-finish": "finish",
     "t2t-gains": "gains",
     "t2t-own-text": "own_text",
+    "t2t-distill": "distill",
     "t2t-bleu": "bleu",
     "t2t-translate-all": "translate_all",
     "t2t-score-trees": "score_trees",

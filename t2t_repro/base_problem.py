@@ -241,6 +241,9 @@ class Problem:
         return f"t2t-datagen --problem={self.name} --data_dir={folder} --tmp_dir=RAW_FILES"
 
 
+_OTHER = {"inputs": "targets", "targets": "inputs"}
+
+
 class _Reversed(Problem):
     """What `was_reversed` changes: everything that is read changes sides."""
 
@@ -252,11 +255,11 @@ class _Reversed(Problem):
 
     def stored_feature(self, name: str) -> str:
         side, *kind = name.split("_")
-        return "_".join([{"inputs": "targets", "targets": "inputs"}[side], *kind])
+        return super().stored_feature("_".join([_OTHER[side], *kind]))
 
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         encoders = super().feature_encoders(data_dir)
-        return {name: encoders[self.stored_feature(name)] for name in encoders}
+        return {name: encoders[_OTHER[name]] for name in encoders}
 
 
 def _reversed_class(cls: type[Problem]) -> type[Problem]:

@@ -162,15 +162,23 @@ def _written(
     return written
 
 
-def _domain(name: str, sample: Any, data_dir: str, old: list[str], new: list[str]) -> Domain:
+def paired(
+    old: list[str], new: list[str], references: list[str]
+) -> tuple[Scored, Scored, float, str]:
+    """Returns the scores of two runs' translations, how likely they differ by chance, and the
+    signature, by sacreBLEU's paired bootstrap."""
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
     systems: list[tuple[str, Sequence[str]]] = [("parent", old), ("child", new)]
-    signatures, scores = PairedTest(systems, {"BLEU": BLEU()}, [sample.references], "bs")()
+    signatures, scores = PairedTest(systems, {"BLEU": BLEU()}, [references], "bs")()
     parent, child = (Scored(float(s.score), float(s.ci)) for s in scores["BLEU"])  # type: ignore
     p_value = float(scores["BLEU"][1].p_value)  # type: ignore
-    signature = str(signatures["BLEU"])
+    return parent, child, p_value, str(signatures["BLEU"])
+
+
+def _domain(name: str, sample: Any, data_dir: str, old: list[str], new: list[str]) -> Domain:
+    parent, child, p_value, signature = paired(old, new, sample.references)
     return Domain(name, sample.described, data_dir, parent, child, p_value, signature)
 
 

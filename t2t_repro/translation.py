@@ -1,11 +1,24 @@
 """Translation problems: archives and pairs of files, as in T2T's data_generators/translate.py."""
 
+import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
-from t2t_repro.problem import OutputType, Problem, Sample, Split, Text2TextProblem
+from t2t_repro.problem import (
+    Count,
+    OutputType,
+    Problem,
+    Sample,
+    Split,
+    Text2TextProblem,
+    Track,
+)
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text.vocabulary import count_tokens
 
 
 def check_text(problem: Problem, what: str) -> None:
@@ -82,3 +95,75 @@ class TranslateProblem(Text2TextProblem):
             f"{self.name}-compiled-{'train' if train else 'dev'}",
             self.datatypes_to_clean if train else None,
         )
+
+
+class TranslateDistillProblem(TranslateProblem):
+    """What a teacher makes of sentences, for a student to be trained on (Kim and Rush 2016).
+
+    As T2T's: the files hold `inputs`, `targets` and `dist_targets`, and the last are read as the
+    targets, of every split. `source_data_files` returns what stands before the names of three
+    files, such as "distilled/train/": `inputs`, `gold` (the references) and `prediction` (what the
+    teacher wrote). The vocabulary must lie in `data_dir`: it is the teacher's.
+    """
+
+    FILES = ("inputs", "gold", "prediction")
+
+    def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
+        raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
+
+    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        return []
+
+    def generate_samples(  # type: ignore[override]
+        self, data_dir: str, tmp_dir: str, dataset_split: str
+    ) -> Iterator[Sample]:
+        return parallel.text2text_distill_iterator(*self._three(tmp_dir, dataset_split))
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
+        inputs, gold, prediction = self._three(tmp_dir, dataset_split)
+        raw.count_parallel_lines(inputs, gold)
+        return raw.count_parallel_lines(inputs, prediction)
+
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        return [os.fspath(path) for path in self._three(tmp_dir, dataset_split)]
+
+    def stored_feature(self, name: str) -> str:
+        return super().stored_feature(f"dist_{name}" if name.startswith("targets") else name)
+
+    def ask_vocab_size(self, size: int) -> None:
+        Problem.ask_vocab_size(self, size)
+
+    def prepare_vocabulary(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
+    ) -> None:
+        for name in self.vocab_files(data_dir):
+            if not os.path.isfile(os.path.join(data_dir, name)):
+                raise UserError(
+                    f"Expected the teacher's vocabulary in {data_dir!r}, as {name}: {self.name} "
+                    "builds none. Received: no such file. Copy it there."
+                )
+
+    def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
+        encode, targets = (
+            super().sample_encoder(data_dir),
+            self.stored_encoders(data_dir)["targets"],
+        )
+
+        def encoded(sample: Sample) -> Sample:
+            ids = targets.encode(self.targets_prefix + sample["dist_targets"])
+            return {**encode(sample), "dist_targets": [*ids, EOS_ID]}
+
+        return encoded
+
+    def distilled_path(self, tmp_dir: str, dataset_split: str) -> str:
+        """Returns what stands before the names of the three files."""
+        return self.source_data_files(dataset_split)
+
+    def _three(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
+        before = self.distilled_path(tmp_dir, dataset_split)
+        places = (os.path.split(before + name) for name in self.FILES)
+        return [raw.required(folder or ".", name) for folder, name in places]

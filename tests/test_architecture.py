@@ -42,6 +42,7 @@ FLOORS = (
     {"interop", "serving", "finishing", "gains"},
     {"views"},
     {"studies", "own_text", "callbacks"},
+    {"distilling"},  # goes in the stages of own_text
     {"cli"},  # what the programs share: it loads a user's package
     {"bin"},
     {"trainer"},  # the door

@@ -43,6 +43,18 @@ def text2text_txt_iterator(
     return raw.parallel_lines(present(inputs_path), present(targets_path))
 
 
+def text2text_distill_iterator(
+    inputs_path: str | os.PathLike,
+    targets_path: str | os.PathLike,
+    distilled_path: str | os.PathLike,
+) -> Iterator[dict[str, str]]:
+    """Yields {"inputs": line, "targets": line, "dist_targets": line}, of files of equal length."""
+    gold = text2text_txt_iterator(inputs_path, targets_path)
+    distilled = text2text_txt_iterator(inputs_path, distilled_path)
+    for pair, made in zip(gold, distilled, strict=True):
+        yield {**pair, "dist_targets": made["targets"]}
+
+
 def text2text_txt_tab_iterator(path: str | os.PathLike) -> Iterator[dict[str, str]]:
     """Yields a sample of each line "source TAB target"; lines without a tab are left out."""
     for line in txt_line_iterator(path):

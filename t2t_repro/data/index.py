@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from t2t_repro.data import example, records, tfrecord
+from t2t_repro.data import example, packing, records, tfrecord
 from t2t_repro.errors import UserError
 
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
@@ -75,7 +75,7 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
             f"as {os.path.basename(paths[0])} without any. Make them again by t2t-datagen "
             "--overwrite."
         )
-    lengths = {name: rows[f"{name}_length"] for name in records.FEATURES}
+    lengths = {name: rows[f"{name}_length"] for name in _sides(features)}
     for name, length in lengths.items():
         if not length.all():
             path = paths[file[np.argmin(length)]]
@@ -102,7 +102,7 @@ def _read_unchanged_file(
     measured = _by_tensorflow if keras.backend.backend() == "tensorflow" else _by_numpy
     parts = measured(path, features)
     kinds: dict[str, type] = {"size": np.int32}
-    for name in records.FEATURES:
+    for name in _sides(features):
         kinds |= {f"{name}_length": np.int32, f"{name}_largest": np.int64}
     rows = {
         name: np.concatenate([np.zeros(0, kind), *(np.atleast_1d(part[name]) for part in parts)])
@@ -110,10 +110,15 @@ def _read_unchanged_file(
     }
     rows = {name: row.astype(kinds[name]) for name, row in rows.items()}
     _check_ids(path, parts, features)
-    _check_packing(path, parts)
+    _check_packing(path, parts, features)
     ends = np.cumsum(rows["size"].astype(np.int64) + _HEADER + _FOOTER)
     rows["offset"] = ends - rows["size"] - _FOOTER
     return rows
+
+
+def _sides(features: Sequence[str]) -> list[str]:
+    """Returns the features that hold ids."""
+    return [name for name in features if not name.endswith(packing.KINDS)]
 
 
 def _by_tensorflow(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]:
@@ -167,16 +172,14 @@ def _check_ids(path: str, parts: list[dict[str, np.ndarray]], features: Sequence
             )
 
 
-def _check_packing(path: str, parts: list[dict[str, np.ndarray]]) -> None:
+def _check_packing(path: str, parts: list[dict[str, np.ndarray]], features: Sequence[str]) -> None:
     """Raises a UserError unless segments and positions, where read, are those of their ids."""
     for part in parts:
-        for name in filter(lambda name: name.endswith("_length"), part):
-            side, _, kind = name.removesuffix("_length").partition("_")
-            if not kind:
-                continue
-            lengths, largest = part[f"{side}_length"], int(part[f"{side}_{kind}_largest"])
+        for name in sorted(name for name in features if name.endswith(packing.KINDS)):
+            side, _, kind = name.partition("_")
+            lengths, largest = part[f"{side}_length"], int(part[f"{name}_largest"])
             received = ""
-            if (part[name] != lengths).any():
+            if (part[f"{name}_length"] != lengths).any():
                 received = "a record without"
             elif largest > lengths.max(initial=0):
                 received = f"{largest} in a record of {lengths.max(initial=0)} ids at most"

@@ -13,13 +13,19 @@ from collections.abc import Iterable, Iterator
 from t2t_repro.problem import Problem, Sample
 
 SIDES = ("inputs", "targets")
+KINDS = ("_segmentation", "_position")
 QUEUE_SIZE = 10  # T2T's: so many packed examples are open for another sentence at once
 
 
 def features(problem: Problem) -> tuple[str, ...]:
-    """Returns the features of a problem's files and batches: two, or six where it is packed."""
-    kinds = ("", "_segmentation", "_position") if problem.packed_length else ("",)
+    """Returns the features of a problem's batches: two, or six where it is packed."""
+    kinds = ("", *KINDS) if problem.packed_length else ("",)
     return tuple(side + kind for side in SIDES for kind in kinds)
+
+
+def stored(problem: Problem) -> tuple[str, ...]:
+    """Returns the features that are read of a problem's files."""
+    return tuple(map(problem.stored_feature, features(problem)))
 
 
 def pack(

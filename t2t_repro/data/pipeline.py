@@ -135,7 +135,7 @@ def read_split(
             f"Expected the number of one of the {len(paths)} files of {problem.name}'s {split} "
             f"split. Received: shard {shard}."
         )
-    index = record_index.read(paths, packing.features(problem))
+    index = record_index.read(paths, packing.stored(problem))
     _check_ids(index, problem, data_dir)
     read = record_index.Reader(index)
     rows = np.arange(len(index)) if shard is None else np.flatnonzero(index.file == shard)
@@ -261,7 +261,7 @@ class _Source:
     @classmethod
     def open(cls, problem, split, hparams, data_dir, training) -> "_Source":
         paths = records.find_shards(problem, split, data_dir)
-        index = record_index.read(paths, packing.features(problem))
+        index = record_index.read(paths, packing.stored(problem))
         lengths = {name: index.lengths[problem.stored_feature(name)] for name in records.FEATURES}
         for name, limit in _cuts(hparams).items():
             lengths[name] = np.minimum(lengths[name], limit)
@@ -337,7 +337,7 @@ def _parser(problem: Problem, hparams: HParams) -> Callable:
     features = packing.features(problem)
 
     def parse(serialized):
-        stored = record_index.parse(serialized, features)
+        stored = record_index.parse(serialized, packing.stored(problem))
         sides = {}
         for name in features:
             ids = stored[problem.stored_feature(name)]
@@ -354,7 +354,7 @@ def _numpy_parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callab
     features = packing.features(problem)
 
     def parse(serialized) -> dict[str, np.ndarray]:
-        stored = example.parse(serialized, features)
+        stored = example.parse(serialized, packing.stored(problem))
         sides = {
             name: example.padded(
                 *stored[problem.stored_feature(name)], cuts[name.partition("_")[0]]

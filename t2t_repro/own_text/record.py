@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from t2t_repro import __version__, schema
 from t2t_repro.certificate import environment
@@ -34,6 +34,21 @@ class Stage:
     command: str
     seconds: float
     files: dict[str, str]
+
+
+class Begun(Protocol):
+    """What a record says of the beginning of its folder.
+
+    Attributes:
+        begun_with: the flags that must stay.
+        inputs: {file that was read: SHA-256}.
+    """
+
+    @property
+    def begun_with(self) -> dict[str, str]: ...
+
+    @property
+    def inputs(self) -> dict[str, str]: ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,6 +157,18 @@ def begin(
             test_size=test_size,
             inputs=inputs,
         )
+    check_same(folder, before, begun_with, inputs)
+    return before
+
+
+def check_same(
+    folder: pathlib.Path, before: Begun, begun_with: dict[str, str], inputs: dict[str, str]
+) -> None:
+    """Refuses other flags or inputs than those with which a folder was begun.
+
+    Raises:
+        UserError: naming all that differs.
+    """
     differs = [
         f"--{name} was {before.begun_with.get(name)!r}, now {begun_with.get(name)!r}"
         for name in sorted(before.begun_with.keys() | begun_with.keys())
@@ -157,7 +184,6 @@ def begin(
             f"Expected the text and flags with which {folder} was begun. Received: "
             f"{'; '.join(differs)}. Put them back, or give another --output_dir."
         )
-    return before
 
 
 def digest(path: pathlib.Path) -> str:

@@ -7,12 +7,27 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from t2t_repro.own_text.record import Record, Stage, digest
+from t2t_repro.own_text.record import Stage, digest
 from t2t_repro.processes import run_program
 from t2t_repro.progress import took
 
 Say = Callable[[str], None]
+
+
+class Stages(Protocol):
+    """The record of a folder: a dataclass with the stages that were finished, in order."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def stages(self) -> dict[str, Stage]: ...
+
+    def write(self, folder: pathlib.Path) -> None: ...
+
+
+Record = TypeVar("Record", bound=Stages)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +37,7 @@ class Task:
     Attributes:
         name: one word.
         says: what it does, in a few.
-        command: the program and its flags.
+        command: the program and its flags; (): none, the process does it itself.
         makes: files that are there when it is done, and tell what was made.
         before: what is removed before it is done again.
         limits: what it depends on besides its command and the stages before it.
@@ -30,13 +45,13 @@ class Task:
 
     name: str
     says: str
-    command: Sequence[str]
+    command: Sequence[str] = ()
     makes: Sequence[pathlib.Path] = ()
     before: Sequence[pathlib.Path] = ()
     limits: str = ""
 
 
-class Runner:
+class Runner(Generic[Record]):
     """Does tasks that were not done yet, in order, and keeps the record.
 
     Args:
@@ -67,7 +82,7 @@ class Runner:
         if done and done.key == self._key and there:
             self._say(f"\n{task.says}: done before, in {took(done.seconds)}.")
             return False
-        self._say(f"\n{task.says}:\n  {command}")
+        self._say(f"\n{task.says}:" + f"\n  {command}" * bool(command))
         for path in task.before:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         started = time.monotonic()

@@ -1,6 +1,7 @@
 """Problems written for tensor2tensor that make their samples and vocabularies themselves."""
 
 from t2t_repro import registry
+from t2t_repro.text.subword import SubwordTextEncoder
 
 SHARED = """
 import os
@@ -111,3 +112,32 @@ def test_names_of_older_versions_are_told(load):
         "problem ShimShared: nothing reads targeted_vocab_size since T2T 1.5; it is "
         "approx_vocab_size."
     ]
+
+
+def test_a_distillation_of_ones_own(load, tmp_path):
+    """As T2T's class asks for it: what stands before the names of three files."""
+    load(
+        f"""
+from tensor2tensor.data_generators import translate
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimDistill(translate.TranslateDistillProblem):
+  @property
+  def vocab_filename(self):
+    return "vocab.teacher"
+  def source_data_files(self, dataset_split):
+    return {str(tmp_path)!r} + "/" + dataset_split + "."
+"""
+    )
+    for name, text in {"inputs": "ab", "gold": "cd", "prediction": "ab ab"}.items():
+        (tmp_path / f"train.{name}").write_text(f"{text}\n")
+    problem = registry.get_problem("shim_distill")
+    SubwordTextEncoder.build_to_target_size(30, {"ab": 5, "cd": 5}, 1, 5).store_to_file(
+        str(tmp_path / "vocab.teacher")
+    )
+    problem.prepare_vocabulary(str(tmp_path), "")
+    (sample,) = problem.generate_encoded_samples(str(tmp_path), "", "train")
+    decode = problem.feature_encoders(str(tmp_path))["inputs"].decode
+    texts = {name: decode(ids[:-1]) for name, ids in sample.items()}
+    assert texts == {"inputs": "ab", "targets": "cd", "dist_targets": "ab ab"}

@@ -1,0 +1,38 @@
+"""t2t-distill: a student learns from what a trained run, its teacher, writes.
+
+  t2t-distill --teacher=RUN --output_dir=DIR
+  t2t-decoder --output_dir=DIR/model --decode_interactive
+
+has the teacher translate the sources of its training data, trains a student on that (the teacher's
+configuration with 6 encoder layers and 2 decoder layers, or --hparams_set and --hparams), averages
+it, lets it decode greedily, and compares both by BLEU and speed (DIR/distill.json).
+
+  --monolingual=more.en        the teacher translates these, too
+  --back_translate=more.de     a student of the other direction learns to write these sentences,
+                               from what the teacher makes of them
+
+Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
+goes on; what is done is not done again. With other --train_steps it trains on.
+docs/distillation.md has more.
+"""
+
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.distilling.request import DistillRequest
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines t2t-distill's flags."""
+    cli.define_request_flags(f, DistillRequest)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Does what the flags ask for."""
+    request = cli.request(args, DistillRequest)
+    from t2t_repro.distilling import stages
+
+    stages.run(request)
+
+
+console = cli.program(__name__, "t2t-distill", __doc__, define_flags, main)

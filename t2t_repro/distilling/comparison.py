@@ -1,0 +1,121 @@
+"""Student beside teacher on the dev split: BLEU with intervals, and sentences a second."""
+
+import dataclasses
+import os
+import time
+
+from t2t_repro import processes
+from t2t_repro.errors import UserError
+from t2t_repro.gains import Scored, paired
+from t2t_repro.runs import trained_run
+
+SENTENCES = 1000  # at most; the first pass over them compiles, the quickest of the others counts
+_PASSES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A run, how it decodes, what that is worth and how long it takes here."""
+
+    run: str
+    search: str
+    score: Scored
+    sentences_per_second: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.score} BLEU, {self.sentences_per_second:,.0f} sentences a second "
+            f"({self.search})"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A student beside its teacher.
+
+    Attributes:
+        sentences: which were decoded, in words.
+        teacher, student: the two.
+        p_value: how likely the student would seem as different by chance.
+        signature: sacreBLEU's.
+    """
+
+    sentences: str
+    teacher: Side
+    student: Side
+    p_value: float
+    signature: str
+
+    @property
+    def change(self) -> float:
+        """BLEU gained by the student."""
+        return self.student.score.bleu - self.teacher.score.bleu
+
+    @property
+    def speed(self) -> float:
+        """How many times as fast as the teacher the student is."""
+        return self.student.sentences_per_second / self.teacher.sentences_per_second
+
+    def __str__(self) -> str:
+        return (
+            f"teacher: {self.teacher}\nstudent: {self.student}\n"
+            f"{self.change:+.2f} BLEU (p = {self.p_value:.3f}), {self.speed:.1f} times as fast; "
+            f"{self.sentences}; {self.signature}"
+        )
+
+
+def compare(teacher: str, student: str, data_dir: str, usr_dir: str | None) -> Comparison:
+    """Returns how two run directories compare on the dev split of the student's data.
+
+    Each decodes as its run says, in a process of its own.
+
+    Raises:
+        UserError: if one of them cannot decode.
+    """
+    found = []
+    for run in (teacher, student):
+        ended = processes.run(_decoded, run, student, data_dir, usr_dir)
+        if ended.code:
+            raise UserError(
+                f"Expected {run} to decode the dev split of {data_dir}. Received: exit code "
+                f"{ended.code}, {ended.last_line() or 'nothing said'}. Mend that, and give the "
+                "same command again: what is done stays."
+            )
+        found.append(ended.result)
+    (old, old_search, old_rate, references, said), (new, new_search, new_rate, _, _) = found
+    teacher_score, student_score, p_value, signature = paired(old, new, references)
+    return Comparison(
+        sentences=said,
+        teacher=Side(os.fspath(teacher), old_search, teacher_score, old_rate),
+        student=Side(os.fspath(student), new_search, student_score, new_rate),
+        p_value=p_value,
+        signature=signature,
+    )
+
+
+def _decoded(
+    run_dir: str, student: str, data_dir: str, usr_dir: str | None
+) -> tuple[list[str], str, float, list[str], str]:
+    """Returns what a run writes, its search, sentences a second, the references, and of which."""
+    if usr_dir:
+        from t2t_repro.interop import usr_dir as usr_dirs
+
+        usr_dirs.load(usr_dir, warn=lambda text: None)
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.dev_bleu import DevSample
+    from t2t_repro.decoding.program import share_cores
+    from t2t_repro.decoding.translate import BATCH_SENTENCES
+
+    run = trained_run(run_dir)
+    settings = run.decode_settings()
+    searches = share_cores(BATCH_SENTENCES * settings.beam_size)
+    engine = ModelEngine(run.model(), searches)
+    sample = DevSample(trained_run(student).problem, data_dir, count=SENTENCES)
+    written, took = sample.written(engine, settings), []
+    for _ in range(_PASSES):
+        started = time.monotonic()
+        sample.written(engine, settings)
+        took.append(time.monotonic() - started)
+    search = f"beam_size={settings.beam_size},alpha={settings.alpha:g}"
+    rate = round(len(written) / min(took), 1)
+    return written, search, rate, sample.references, sample.described

@@ -1,0 +1,169 @@
+"""The text: what the teacher is to translate, and the student's pairs, in tensor2tensor's files."""
+
+import contextlib
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from t2t_repro import progress
+from t2t_repro.data import example, packing, records, tfrecord
+from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+from t2t_repro.problem import Split
+from t2t_repro.runs import TrainedRun
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.translation import TranslateDistillProblem
+
+FILES = TranslateDistillProblem.FILES
+
+
+def training_pairs(teacher: TrainedRun, split: str) -> Iterator[tuple[str, str]]:
+    """Yields the sentences and their translations that a run was trained on, or its dev split's.
+
+    Those without a source are left out.
+
+    Raises:
+        UserError: if the files are missing or broken.
+    """
+    problem, encoders = teacher.problem, teacher.encoders
+    for path in records.find_shards(problem, split, teacher.data_dir):
+        for record in tfrecord.read(path):
+            try:
+                stored = example.lists(record)
+                samples = packing.unpack(stored) if problem.packed_length else (stored,)
+                for sample in samples:
+                    source, target = (
+                        _text(encoders[side], sample[problem.stored_feature(side)])
+                        for side in packing.SIDES
+                    )
+                    if source:
+                        yield source, target
+            except (ValueError, LookupError) as error:
+                raise UserError(
+                    f"Expected {path} to hold examples of {problem.name}. Received: others "
+                    f"({error!r}). Give the teacher's own --data_dir."
+                ) from error
+
+
+def write_sources(teacher: TrainedRun, request: DistillRequest, path: pathlib.Path) -> None:
+    """Writes what the teacher is to translate, a sentence a line.
+
+    Raises:
+        UserError: if there is nothing, or the text cannot be read.
+    """
+    with writing(path) as file:
+        references = _references(teacher, request)
+        for line, _ in progress.track(references, "Sources", unit="sentences"):
+            file.write(line + "\n")
+        if not file.tell():
+            raise UserError(
+                f"Expected sentences in {', '.join(request.texts)}. Received: none. Name others."
+            )
+
+
+def write_pairs(
+    teacher: TrainedRun,
+    request: DistillRequest,
+    sources: pathlib.Path,
+    translations: pathlib.Path,
+    folder: pathlib.Path,
+) -> dict[str, int]:
+    """Writes the files of the student's training and dev splits.
+
+    Args:
+        teacher: the run.
+        request: what is asked for.
+        sources: what `write_sources` has written.
+        translations: what the teacher wrote of each line of it: text, or JSON lines where more than
+            the best is taken.
+        folder: gets train/inputs, train/gold, train/prediction, and the same in dev.
+
+    Returns:
+        {what: how many pairs}.
+
+    Raises:
+        UserError: if the text is not that of `sources`.
+    """
+    gold, made, none = "pairs of the teacher's data", "translated", "without a translation"
+    counts = dict.fromkeys((gold, made, none), 0)
+    with _split(folder / Split.TRAIN) as add:
+        for _ in range(request.gold):
+            for source, target in _gold(teacher, request, Split.TRAIN):
+                add(source, target, target)
+                counts[gold] += 1
+        three = itertools.zip_longest(
+            _references(teacher, request),
+            raw.lines(sources),
+            _translations(translations, request.n_best),
+        )
+        for now, line, found in progress.track(three, "Pairs", unit="sentences"):
+            if now is None or line != now[0] or found is None:
+                raise UserError(
+                    f"Expected the text that {sources} was made of. Received: another, in "
+                    f"{teacher.data_dir} or the files that were named. Give another --output_dir."
+                )
+            reference = now[1]
+            for text in found:
+                if request.back_translate:
+                    add(request.tag + text, line, line)
+                else:
+                    add(line, reference or text, text)
+                counts[made] += 1
+            counts[none] += not found
+    with _split(folder / Split.EVAL) as add:
+        for source, target in _gold(teacher, request, Split.EVAL):
+            add(source, target, target)
+    return counts
+
+
+@contextlib.contextmanager
+def _split(folder: pathlib.Path) -> Iterator[Callable[..., None]]:
+    """Yields what adds a line to each file of a split; they appear when the block ends."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(writing(folder / name)) for name in FILES]
+
+        def add(*lines: str) -> None:
+            for file, line in zip(files, lines, strict=True):
+                file.write(line + "\n")
+
+        yield add
+
+
+def _gold(teacher: TrainedRun, request: DistillRequest, split: str) -> Iterator[tuple[str, str]]:
+    """Yields the teacher's own pairs in the student's direction, where both sides have text."""
+    for source, target in training_pairs(teacher, split):
+        if target:
+            yield (target, source) if request.back_translate else (source, target)
+
+
+def _references(teacher: TrainedRun, request: DistillRequest) -> Iterator[tuple[str, str]]:
+    """Yields what the teacher translates, with what is known to be right, or ""."""
+    if request.training_sources and not request.back_translate:
+        yield from training_pairs(teacher, Split.TRAIN)
+    for path in request.texts:
+        for number, line in enumerate(raw.lines(path), start=1):
+            if text := raw.one_line(line, path, number):
+                yield text, ""
+
+
+def _translations(path: pathlib.Path, n_best: int) -> Iterator[list[str]]:
+    """Yields the different translations of each sentence, the best first; [] for none."""
+    for line in raw.lines(path):
+        texts: Iterable[str] = [line]
+        if n_best > 1:
+            texts = (beam["text"] for beam in json.loads(line)["hypotheses"])
+        stripped = (_one_line(text) for text in texts)
+        yield list(itertools.islice(dict.fromkeys(filter(None, stripped)), n_best))
+
+
+def _text(encoder, ids: list[int]) -> str:
+    return _one_line(encoder.decode([i for i in ids if i != EOS_ID]))
+
+
+def _one_line(text: str) -> str:
+    """Returns text as a line of a file, whatever a model has written."""
+    return re.sub(r"\s*[\r\n]+\s*", " ", text.replace("\0", "")).strip()

@@ -1,0 +1,133 @@
+"""What t2t-distill is asked for."""
+
+import dataclasses
+import os
+
+from t2t_repro.decoding.request import ENGINES
+from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides
+from t2t_repro.requests import flag, flags_of
+
+TAG = "♻ "
+_MAY_CHANGE = ("output_dir", "train_steps", "only_data")  # in a folder that is there
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DistillRequest:
+    """The flags of t2t-distill."""
+
+    teacher: str = flag("", "The run that translates.")
+    output_dir: str = flag("", "The folder of all that is made.")
+    data_dir: str = flag("", "The folder of the teacher's data; default: the run's.")
+    ensemble: str = flag("", "RUN2,RUN3: runs that translate together with --teacher.")
+    training_sources: bool = flag(
+        True, "Let the teacher translate the sources of its own training data."
+    )
+    monolingual: str = flag(
+        "",
+        "More sentences in the language that the teacher reads, one a line, plain or .gz; several "
+        "files with commas between.",
+    )
+    back_translate: str = flag(
+        "",
+        "The same for a student of the other direction: it learns to write these sentences, from "
+        "what the teacher makes of them.",
+    )
+    source_tag: str | None = flag(
+        None,
+        "With --back_translate: what stands before each source that the teacher wrote; default: "
+        f"{TAG!r}.",
+    )
+    repeat_gold: int | None = flag(
+        None,
+        "How often the pairs of the teacher's training data are taken as they are; default: 0, "
+        "with --back_translate 1.",
+        least=0,
+        most=1000,
+    )
+    n_best: int = flag(
+        1, "Take so many of the teacher's translations of each sentence.", least=1, most=1000
+    )
+    decode_hparams: str = flag("", "How the teacher decodes; default: as the run says.")
+    engine: str = flag("tensorflow", "What the teacher decodes with.", choices=tuple(ENGINES))
+    hparams_set: str = flag("", "The student's configuration; default: the teacher's.")
+    hparams: str = flag(
+        "",
+        'Changes to it: "name=value,name=value". Without --hparams_set a student has 6 encoder '
+        "layers and 2 decoder layers where these do not say otherwise; with --back_translate as "
+        "many as the teacher.",
+    )
+    train_steps: int = flag(
+        0, "Train so many steps; 0: as many as the set or the teacher.", least=0
+    )
+    random_seed: int = flag(
+        0, "Of the student's weights and the order of the data.", least=0, most=2**32 - 2
+    )
+    only_data: bool = flag(False, "Make the student's data, and stop.")
+    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+
+    def __post_init__(self) -> None:
+        missing = [f"--{name}" for name in ("teacher", "output_dir") if not getattr(self, name)]
+        if missing:
+            raise UserError(
+                f"Expected {' and '.join(missing)}. Received: none. --teacher is a run that "
+                "t2t-trainer or t2t-finish made."
+            )
+        if self.back_translate and self.monolingual:
+            raise UserError(
+                "Expected --monolingual or --back_translate. Received: both. The first is for a "
+                "student of the teacher's direction, the second for one of the other."
+            )
+        if self.source_tag is not None and not self.back_translate:
+            raise UserError(
+                "--source_tag has no effect without --back_translate. Received: it alone. Leave it "
+                "out."
+            )
+        if self.back_translate and not self.training_sources:
+            raise UserError(
+                "--notraining_sources has no effect with --back_translate, where the teacher "
+                "translates nothing else. Received: both. Leave it out; --repeat_gold=0 leaves out "
+                "its own pairs."
+            )
+        if not (self.training_sources or self.monolingual):
+            raise UserError(
+                "Expected something for the teacher to translate. Received: --notraining_sources "
+                "without --monolingual. Add it, or leave the other out."
+            )
+        if {"\n", "\r", "\0"} & set(self.source_tag or ""):
+            raise UserError(
+                f"Expected --source_tag on one line. Received: {self.source_tag!r}. Leave the line "
+                "break out."
+            )
+        parse_overrides(self.hparams)
+        for path in self.texts:
+            if not os.path.isfile(path):
+                name = "back_translate" if self.back_translate else "monolingual"
+                raise UserError(
+                    f"Expected --{name} to be files of one sentence a line. Received: {path!r}, "
+                    "which is no file. Correct the path."
+                )
+
+    @property
+    def texts(self) -> list[str]:
+        """The files of --monolingual or --back_translate."""
+        named = self.back_translate or self.monolingual
+        return [os.path.expanduser(path) for path in named.split(",")] if named else []
+
+    @property
+    def tag(self) -> str:
+        """What stands before a source that the teacher wrote."""
+        if not self.back_translate:
+            return ""
+        return TAG if self.source_tag is None else self.source_tag
+
+    @property
+    def gold(self) -> int:
+        """How often the pairs of the teacher's training data are taken."""
+        return int(bool(self.back_translate)) if self.repeat_gold is None else self.repeat_gold
+
+    def begun_with(self) -> dict[str, str]:
+        """Returns what stays in a folder, {flag: value}."""
+        names = (name for name in flags_of(type(self)) if name not in _MAY_CHANGE)
+        values = {name: getattr(self, name) for name in names}
+        return {name: str(value) for name, value in values.items() if value is not None}

@@ -1,0 +1,273 @@
+"""From a teacher to a trained student: which programs run, in which order, with which flags."""
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Callable
+
+from t2t_repro import files, registry
+from t2t_repro.data import records
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.distilling import comparison, pairs, record
+from t2t_repro.distilling.record import Record
+from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.distilling.student import Student, student
+from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_outputs
+from t2t_repro.own_text.runner import Runner, Task
+from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.training.state import RANKING, WEIGHTS, no_checkpoint
+from t2t_repro.translation import TranslateDistillProblem
+from t2t_repro.views.run_view import view
+
+PROBLEM = "text2text_tmpdir_distill"
+KEPT, BEST, BLEU_SENTENCES = 10, 5, 200  # as t2t-own-text
+_EVALUATIONS, _LEAST_STEPS = 20, 20  # in a training, about; and between two, at least
+# What --decode_hparams may not change: these say what is written, and t2t-distill knows that.
+_OF_OUTPUT = (
+    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
+    *("return_token_scores", "return_alignments", "shards", "shard_id"),
+)
+
+
+class Folder:
+    """Where everything lies."""
+
+    def __init__(self, path: pathlib.Path, n_best: int):
+        self.path, self.text, self.data = path, path / "text", path / "data"
+        self.run, self.model = path / "run", path / "model"
+        self.sources = path / "teacher" / "sources.txt"
+        self.translations = path / "teacher" / f"translations.{'jsonl' if n_best > 1 else 'txt'}"
+        self.summary = self.data / f"datagen.{PROBLEM}.json"
+
+    @property
+    def texts(self) -> list[pathlib.Path]:
+        """The files of the student's pairs."""
+        splits = (Split.TRAIN, Split.EVAL)
+        return [self.text / split / name for split in splits for name in pairs.FILES]
+
+
+def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
+    """Makes everything that is not there yet; returns the record of it.
+
+    Args:
+        request: what is asked for.
+        say: gets lines.
+
+    Raises:
+        UserError: if the teacher cannot teach, flags or text are not those with which the folder
+            was begun, or a program fails.
+        Interrupted: on a signal.
+    """
+    teacher = trained_run(request.teacher, request.data_dir or None)
+    wanted = student(request, teacher.config)
+    vocabulary = check(request, teacher)
+    folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
+    inputs = [*_weights(teacher.directory), *map(pathlib.Path, request.texts)]
+    digests = {str(path.absolute()): files.sha256(path) for path in inputs}
+    begun = record.begin(folder.path, request.begun_with(), digests)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with files.locked([folder.path], say):
+        runner = Runner(folder.path, begun, say)
+        runner.keep(begun)
+        _text(request, folder, teacher, runner, say)
+        runner.run(_data(folder, vocabulary))
+        training = _training(request, folder, wanted)
+        if request.only_data:
+            say(f"\nThe student's data are in {folder.data}. To train it:")
+            say(f"  {shlex.join(training.command)}")
+            return runner.record
+        runner.run(training)
+        runner.run(_finishing(request, folder))
+        if not request.back_translate:
+            _comparison(request, folder, teacher, runner, say)
+    say(f"\nWhat to try next:\n  t2t-decoder --output_dir={folder.model} --decode_interactive")
+    say(f"  t2t-exporter --output_dir={folder.model}")
+    return runner.record
+
+
+def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
+    """Refuses, before the work, what cannot come to an end; returns the flags of the vocabulary.
+
+    Raises:
+        UserError: saying why.
+    """
+    learned = teacher.problem
+    kind = learned.vocab_type if isinstance(learned, Text2TextProblem) else "no vocabulary"
+    if learned.output_type != OutputType.TEXT or kind != VocabType.SUBWORD:
+        raise UserError(
+            "Expected a teacher that writes text, with a vocabulary of subwords. Received: "
+            f"{teacher.path}, of {teacher.config.problem}, which writes {learned.output_type}, "
+            f"with {kind}. Name another run."
+        )
+    teacher.check_checkpoint()
+    settings = teacher.decode_settings(request.decode_hparams)
+    asked = DecodeHParams.parse(request.decode_hparams)
+    if wrong := [name for name in asked.changed() if name in _OF_OUTPUT]:
+        raise UserError(
+            "Expected --decode_hparams that say how to search. Received: "
+            f"{', '.join(wrong)}. Leave it out; --n_best takes more than the best translation."
+        )
+    if request.n_best > settings.beam_size:
+        raise UserError(
+            f"Expected --n_best of at most beam_size={settings.beam_size}. Received: "
+            f"{request.n_best}. Add --decode_hparams=beam_size={request.n_best}."
+        )
+    for split in (Split.TRAIN, Split.EVAL):
+        records.find_shards(learned, split, teacher.data_dir)
+    inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}
+    inputs |= {f"the text {path}": path for path in request.texts}
+    check_outputs({"--output_dir": request.output_dir}, inputs)
+    vocabularies = teacher.vocabularies
+    # A reversed problem's files are those of the forward one.
+    if learned.was_reversed != bool(request.back_translate):
+        vocabularies = dict(zip(vocabularies, reversed(vocabularies.values()), strict=True))
+    problem = registry.get_problem(PROBLEM)
+    assert isinstance(problem, TranslateDistillProblem)
+    problem.ask_vocabularies(vocabularies)
+    source, target = vocabularies["inputs"], vocabularies["targets"]
+    if source == target:
+        return [f"--vocab={source}"]
+    return [f"--source_vocab={source}", f"--target_vocab={target}"]
+
+
+def _weights(teacher: RunDirectory) -> list[pathlib.Path]:
+    """Returns the files that change when a run gets other weights."""
+    steps = [each.step for each in view(teacher).checkpoints]
+    if not steps:
+        raise no_checkpoint(teacher.path)
+    ranking = teacher.checkpoints_dir / RANKING
+    return [
+        teacher.checkpoints_dir / f"ckpt-{max(steps)}" / WEIGHTS,
+        *([ranking] if ranking.exists() else []),
+    ]
+
+
+def _text(
+    request: DistillRequest,
+    folder: Folder,
+    teacher: TrainedRun,
+    runner: Runner[Record],
+    say: Callable[[str], None],
+) -> None:
+    """Has the teacher translate, and makes the student's pairs."""
+    said = "What the teacher is to translate"
+    runner.run(
+        Task(name="sources", says=said, makes=[folder.sources]),
+        lambda: pairs.write_sources(teacher, request, folder.sources),
+    )
+    runner.run(_translation(request, folder))
+
+    def write() -> None:
+        made = (request, folder.sources, folder.translations, folder.text)
+        runner.keep(dataclasses.replace(runner.record, pairs=pairs.write_pairs(teacher, *made)))
+
+    runner.run(Task(name="pairs", says="The student's pairs", makes=folder.texts), write)
+    for what, count in runner.record.pairs.items():
+        if count:
+            say(f"  {count:,} {what}")
+
+
+def _usr_dir(request: DistillRequest) -> list[str]:
+    return [f"--t2t_usr_dir={request.t2t_usr_dir}"] if request.t2t_usr_dir else []
+
+
+def _translation(request: DistillRequest, folder: Folder) -> Task:
+    many = request.n_best > 1
+    decode_hparams = ",".join(filter(None, [request.decode_hparams, "return_beams=True" * many]))
+    given = {
+        "data_dir": request.data_dir,
+        "ensemble": request.ensemble,
+        "decode_hparams": decode_hparams,
+        "output_format": "jsonl" * many,
+        "engine": request.engine if request.engine != "tensorflow" else "",
+    }
+    return Task(
+        name="translations",
+        says="The teacher translates",
+        command=[
+            "t2t-decoder",
+            f"--output_dir={request.teacher}",
+            f"--decode_from_file={folder.sources}",
+            f"--decode_to_file={folder.translations}",
+            *(f"--{name}={value}" for name, value in given.items() if value),
+            *_usr_dir(request),
+        ],
+        makes=[folder.translations],
+    )
+
+
+def _data(folder: Folder, vocabulary: list[str]) -> Task:
+    return Task(
+        name="data",
+        says="Records, with the teacher's vocabulary",
+        command=[
+            "t2t-datagen",
+            f"--problem={PROBLEM}",
+            f"--tmp_dir={folder.text}",
+            f"--data_dir={folder.data}",
+            *vocabulary,
+        ],
+        makes=[folder.summary],
+    )
+
+
+def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
+    changes = [f"--hparams={wanted.hparams}"] if wanted.hparams else []
+    return Task(
+        name="training",
+        says="The student learns, the best by BLEU kept",
+        command=[
+            "t2t-trainer",
+            f"--problem={PROBLEM}",
+            f"--data_dir={folder.data}",
+            f"--output_dir={folder.run}",
+            f"--hparams_set={wanted.hparams_set}",
+            *changes,
+            f"--train_steps={wanted.train_steps}",
+            f"--local_eval_frequency={max(_LEAST_STEPS, wanted.train_steps // _EVALUATIONS)}",
+            f"--eval_bleu_sentences={BLEU_SENTENCES}",
+            f"--keep_checkpoint_max={KEPT}",
+            f"--keep_best={BEST}",
+            "--best_metric=bleu",
+            f"--random_seed={request.random_seed}",
+            *_usr_dir(request),
+        ],
+        makes=[folder.run / "training-data.json"],
+    )
+
+
+def _finishing(request: DistillRequest, folder: Folder) -> Task:
+    greedy = [] if request.back_translate else ["--beam_sizes=1", "--alphas=0.6"]
+    return Task(
+        name="finishing",
+        says="Averaging" + (", beams and alpha by dev" if request.back_translate else ", by dev"),
+        command=[
+            "t2t-finish",
+            f"--model_dir={folder.run}",
+            f"--output_dir={folder.model}",
+            *greedy,
+            *_usr_dir(request),
+        ],
+        makes=[folder.model / "decoding.json"],
+    )
+
+
+def _comparison(
+    request: DistillRequest,
+    folder: Folder,
+    teacher: TrainedRun,
+    runner: Runner[Record],
+    say: Callable[[str], None],
+) -> None:
+    """Compares the student with its teacher."""
+
+    def compare() -> None:
+        where = str(teacher.path), str(folder.model), str(folder.data)
+        found = comparison.compare(*where, request.t2t_usr_dir)
+        runner.keep(dataclasses.replace(runner.record, comparison=found))
+
+    runner.run(Task(name="comparison", says="Student and teacher on dev"), compare)
+    say(str(runner.record.comparison))

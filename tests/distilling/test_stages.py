@@ -1,0 +1,377 @@
+"""The stages of t2t-distill, with programs that only leave the files that the next one needs."""
+
+import dataclasses
+import gzip
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t_repro import cli, processes, registry
+from t2t_repro.bin import distill
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.distilling import comparison, pairs, stages
+from t2t_repro.distilling.comparison import Comparison, Side
+from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.distilling.student import student
+from t2t_repro.errors import UserError
+from t2t_repro.gains import Scored
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import trained_run
+from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.training import checkpoints
+
+STAGES = ["sources", "translations", "pairs", "data", "training", "finishing", "comparison"]
+PROGRAMS = ["decoder", "datagen", "trainer", "finish"]
+TRAIN = [("ab cd", "cd ab"), ("cd", "ab"), ("ab ab cd", "cd")]
+DEV = [("cd cd", "ab ab"), ("ab", "cd")]
+SIZES = "num_hidden_layers=3,hidden_size=16,filter_size=24,num_heads=2"
+FOUND = Comparison(
+    sentences="all 2 dev sentences",
+    teacher=Side("teach", "beam_size=4,alpha=0.6", Scored(40.0, 1.5), 200.0),
+    student=Side("out/model", "beam_size=1,alpha=0.6", Scored(39.75, 1.25), 900.0),
+    p_value=0.25,
+    signature="x",
+)
+
+
+class Programs:
+    """Called instead of the programs; keeps what it was called with."""
+
+    def __init__(self):
+        self.called = []
+        self.fails = ""
+
+    def __call__(self, module, name, argv):
+        flags = dict(each.removeprefix("--").partition("=")[::2] for each in argv)
+        self.called.append((name.removeprefix("t2t-"), flags))
+        if name == self.fails:
+            return 2
+        getattr(self, name.removeprefix("t2t-"))(flags)
+        return 0
+
+    @property
+    def names(self):
+        return [name for name, _ in self.called]
+
+    def of(self, name):
+        return next(flags for called, flags in self.called if called == name)
+
+    def decoder(self, flags):
+        """Writes each sentence backwards; nothing of one that is "cd"."""
+        sources = pathlib.Path(flags["decode_from_file"]).read_text().splitlines()
+        best = ["" if line == "cd" else line[::-1] for line in sources]
+        lines = best
+        if flags.get("output_format") == "jsonl":
+            beams = [[text, f" {text}\r\n", f"{text}\n2", "third"] for text in best]
+            texts = [[{"text": text} for text in of] for of in beams]
+            lines = [json.dumps({"hypotheses": of}) for of in texts]
+        pathlib.Path(flags["decode_to_file"]).write_text("".join(f"{line}\n" for line in lines))
+
+    def datagen(self, flags):
+        data = pathlib.Path(flags["data_dir"])
+        data.mkdir()
+        (data / f"datagen.{flags['problem']}.json").write_text("{}")
+
+    def trainer(self, flags):
+        run = pathlib.Path(flags["output_dir"])
+        run.mkdir(exist_ok=True)
+        (run / "training-data.json").write_text("{}")
+
+    def finish(self, flags):
+        pathlib.Path(flags["output_dir"]).mkdir(exist_ok=True)
+        pathlib.Path(flags["output_dir"], "decoding.json").write_text("{}")
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    made = Programs()
+    monkeypatch.setattr(processes, "program", made)
+    monkeypatch.setattr(comparison, "compare", lambda *args: FOUND)
+    return made
+
+
+def write_run(path, problem, data, hparams=SIZES, hparams_set="transformer_own_text_small"):
+    problem = registry.get_problem(problem)
+    run = RunDirectory(path)
+    config = RunConfig(
+        hparams_set=hparams_set,
+        hparams=registry.get_hparams(hparams_set, hparams),
+        problem=problem.name + "_rev" * problem.was_reversed,
+        data_dir=str(data),
+        version="0",
+    )
+    files = [data / name for name in problem.vocab_files(data)]
+    run.begin(config, ["t2t-trainer"], [str(file) for file in files if file.exists()])
+    arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros(7, "float32")}}
+    checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with teachers: of one vocabulary, and of two; `back` is of the other direction."""
+    folder = tmp_path_factory.mktemp("teachers")
+    for split, rows in (("train", TRAIN), ("eval", DEV)):
+        for side, lines in zip(("inputs", "targets"), zip(*rows, strict=True), strict=True):
+            (folder / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
+    sides = {}
+    for side, size in (("inputs", 30), ("targets", 25)):
+        counts = {"ab": 9, "cd": 8, "a": 3, "b": 3, "c": 3, "d": 3}
+        encoder = SubwordTextEncoder.build_to_target_size(size, counts, 1, 9)
+        encoder.store_to_file(str(folder / side))
+        sides[side] = str(folder / side)
+    problem = registry.get_problem("text2text_tmpdir")
+    for name, vocabularies in {"data": dict.fromkeys(sides, sides["inputs"]), "two": sides}.items():
+        generate_data(Job(problem, str(folder / name), str(folder), vocabularies=vocabularies))
+    write_run(folder / "teach", "text2text_tmpdir", folder / "data")
+    write_run(folder / "back", "text2text_tmpdir_rev", folder / "two")
+    write_run(folder / "forth", "text2text_tmpdir", folder / "two")
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """Copies of the runs, beside text in one language."""
+    for name in ("teach", "back", "forth"):
+        shutil.copytree(made / name, tmp_path / name)
+    (tmp_path / "more").write_text("cd ab ab\n\ncd\n")
+    with gzip.open(tmp_path / "more.gz", "wt") as file:
+        file.write("ab cd cd\n")
+    return tmp_path
+
+
+def request_of(folder, teacher="teach", **more):
+    return DistillRequest(teacher=str(folder / teacher), output_dir=str(folder / "out"), **more)
+
+
+def run(request):
+    said = []
+    return stages.run(request, said.append), "\n".join(said)
+
+
+def text_of(folder, split="train"):
+    files = [folder / "out" / "text" / split / name for name in pairs.FILES]
+    return list(zip(*(file.read_text().splitlines() for file in files), strict=True))
+
+
+def test_the_student_learns_what_the_teacher_writes(programs, folder):
+    more = f"{folder / 'more'},{folder / 'more.gz'}"
+    found, said = run(request_of(folder, monolingual=more, train_steps=4000))
+    assert list(found.stages) == STAGES and programs.names == PROGRAMS
+    assert sorted(text_of(folder)) == [
+        ("ab ab cd", "cd", "dc ba ba"),
+        ("ab cd", "cd ab", "dc ba"),
+        ("ab cd cd", "dc dc ba", "dc dc ba"),
+        ("cd ab ab", "ba ba dc", "ba ba dc"),
+    ]
+    assert text_of(folder)[-2:] == [
+        ("cd ab ab", "ba ba dc", "ba ba dc"),
+        ("ab cd cd", "dc dc ba", "dc dc ba"),
+    ]
+    assert text_of(folder, "dev") == [(a, b, b) for a, b in DEV]
+    assert found.pairs["translated"] == 4 and "  2 without a translation" in said
+    decoder, trainer = programs.of("decoder"), programs.of("trainer")
+    assert set(decoder) == {"output_dir", "decode_from_file", "decode_to_file"}
+    assert programs.of("datagen")["vocab"].startswith(str(folder / "teach"))
+    assert trainer["hparams_set"] == "transformer_own_text_small"
+    assert trainer["train_steps"] == "4000" and trainer["local_eval_frequency"] == "200"
+    hparams = registry.get_hparams(trainer["hparams_set"], trainer["hparams"])
+    assert (hparams.num_encoder_layers, hparams.num_decoder_layers) == (6, 2)
+    assert (hparams.hidden_size, hparams.filter_size) == (16, 24)
+    assert programs.of("finish")["beam_sizes"] == "1"
+    assert "-0.25 BLEU (p = 0.250), 4.5 times as fast" in said
+    for name, stage in found.stages.items():
+        assert not stage.command or f"  {stage.command}" in said, name
+    assert (
+        json.loads((folder / "out" / "distill.json").read_text())["comparison"]["p_value"] == 0.25
+    )
+    # The same again does nothing; more steps train on, and make what follows anew.
+    del programs.called[:]
+    again, said = run(request_of(folder, monolingual=more, train_steps=4000))
+    assert (
+        again == found and not programs.called and said.count(": done before, in ") == len(STAGES)
+    )
+    run(request_of(folder, monolingual=more, train_steps=5000))
+    assert programs.names == PROGRAMS[2:]
+
+
+def test_it_goes_on_behind_what_is_done(programs, folder):
+    programs.fails = "t2t-datagen"
+    with pytest.raises(UserError, match="t2t-datagen to end well .*Received: exit code 2"):
+        run(request_of(folder))
+    programs.fails = ""
+    del programs.called[:]
+    found, _ = run(request_of(folder))
+    assert programs.names == PROGRAMS[1:] and list(found.stages) == STAGES
+
+
+def test_the_best_of_the_beam_each_once(programs, folder):
+    run(request_of(folder, n_best=3, decode_hparams="beam_size=6", only_data=True))
+    decoder = programs.of("decoder")
+    assert decoder["decode_hparams"] == "beam_size=6,return_beams=True"
+    assert decoder["output_format"] == "jsonl"
+    rows = [row for row in text_of(folder) if row[0] == "ab cd"]
+    assert rows == [("ab cd", "cd ab", text) for text in ("dc ba", "dc ba 2", "third")]
+    assert programs.names == PROGRAMS[:2]
+
+
+def test_self_training_adds_text_to_what_is_known(programs, folder):
+    more = {"training_sources": False, "repeat_gold": 2, "only_data": True}
+    found, said = run(request_of(folder, monolingual=str(folder / "more.gz"), **more))
+    rows = text_of(folder)
+    gold = sorted((a, b, b) for a, b in TRAIN)
+    assert sorted(rows[:3]) == sorted(rows[3:6]) == gold
+    assert rows[6:] == [("ab cd cd", "dc dc ba", "dc dc ba")]
+    assert "The student's data are in" in said and "  t2t-trainer --problem=text2text_tmp" in said
+    # Without --only_data it goes on from there.
+    more["only_data"] = False
+    del programs.called[:]
+    run(request_of(folder, monolingual=str(folder / "more.gz"), **more))
+    assert programs.names == PROGRAMS[2:]
+
+
+@pytest.mark.parametrize("teacher, swapped", [("back", False), ("forth", True)])
+def test_back_translations_have_a_tag_and_the_students_direction(
+    programs, folder, teacher, swapped
+):
+    found, said = run(request_of(folder, teacher, back_translate=str(folder / "more")))
+    rows = text_of(folder)
+    known = [(b, a) for a, b in TRAIN] if swapped else TRAIN
+    assert sorted(rows[:3]) == sorted((a, b, b) for a, b in known)
+    assert rows[3:] == [("♻ ba ba dc", "cd ab ab", "cd ab ab")]
+    dev = [(b, a) for a, b in DEV] if swapped else DEV
+    assert text_of(folder, "dev") == [(a, b, b) for a, b in dev]
+    sides = ("inputs", "targets")[:: -1 if swapped else 1]
+    for flag, side in zip(("source_vocab", "target_vocab"), sides, strict=True):
+        assert programs.of("datagen")[flag].endswith(f"vocab.text2text_tmpdir.{side}.subwords")
+    assert "num_encoder_layers" not in programs.of("trainer")["hparams"]
+    assert "beam_sizes" not in programs.of("finish")
+    assert list(found.stages) == STAGES[:-1] and found.comparison is None
+
+
+def test_a_reversed_teachers_student_has_its_sides(programs, folder):
+    run(request_of(folder, "back", only_data=True))
+    assert text_of(folder, "dev") == [(b, a, a) for a, b in DEV]
+    assert programs.of("datagen")["source_vocab"].endswith("targets.subwords")
+
+
+def test_what_it_was_begun_with_must_stay(programs, folder):
+    request = request_of(folder, monolingual=str(folder / "more"), source_tag=None)
+    run(request)
+    with pytest.raises(UserError, match="Received: --n_best was '1', now '2'. Put them back"):
+        run(dataclasses.replace(request, n_best=2))
+    (folder / "more").write_text("ab\n")
+    with pytest.raises(UserError, match="Received: .*more has changed. Put them back"):
+        run(request)
+    arrays = {checkpoints.WEIGHTS: {"kernel": np.ones(7, "float32")}}
+    where = folder / "teach" / "checkpoints"
+    checkpoints.write(where, arrays, checkpoints.State(step=13))
+    with pytest.raises(UserError, match="more has changed|ckpt-13/weights.npz is new"):
+        run(request)
+
+
+def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
+    programs.fails = "t2t-decoder"
+    with pytest.raises(UserError, match="t2t-decoder to end well"):
+        run(request_of(folder))
+    programs.fails = ""
+    sources = folder / "out" / "teacher" / "sources.txt"
+    sources.write_text(sources.read_text() + "ab\n")
+    with pytest.raises(UserError, match="Expected the text that .*sources.txt was made of. Rece"):
+        run(request_of(folder))
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"n_best": 5}, "--n_best of at most beam_size=4. Received: 5. Add --decode_hparams=beam"),
+        ({"decode_hparams": "return_beams=True"}, "Received: return_beams. Leave it out"),
+        ({"hparams": "num_decoder_layer=1"}, "num_decoder_layers"),
+        ({"hparams_set": "transformer_smal"}, "hparams set"),
+        ({"teacher": "none"}, "Expected a run directory"),
+        ({"output_dir": "teach/student"}, "--output_dir to be another file than --teacher"),
+        ({"output_dir": "."}, "a new or empty folder, or one of t2t-distill. Received"),
+        ({"data_dir": "data"}, "Expected files text2text_tmpdir-train"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(programs, folder, made, more, message):
+    (folder / "data").mkdir()
+    for path in (made / "data").glob("vocab*"):
+        shutil.copy(path, folder / "data")
+    paths = {
+        name: str(folder / more[name])
+        for name in ("teacher", "output_dir", "data_dir")
+        if name in more
+    }
+    request = dataclasses.replace(request_of(folder), **more | paths)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(UserError, match=message):
+        run(request)
+    assert sorted(folder.rglob("*")) == before and not programs.called
+
+
+@pytest.mark.parametrize(
+    "problem, hparams_set, message",
+    [
+        ("wsj_parsing", "transformer_tiny", "that writes text.* wsj_parsing, which writes tree"),
+        ("translate_ende_wmt_characters", "transformer_tiny", "which writes text, with characte"),
+        ("algorithmic_reverse_nlplike8k", "transformer_tiny", "with no vocabulary. Name another"),
+        ("text2text_tmpdir", "lstm_attention", "num_encoder_layers has no effect"),
+    ],
+)
+def test_a_run_that_cannot_teach_is_refused(folder, made, problem, hparams_set, message):
+    write_run(folder / "other", problem, made / "data", "", hparams_set)
+    with pytest.raises(UserError, match=message):
+        run(request_of(folder, "other"))
+    assert not (folder / "out").exists()
+
+
+def test_a_text_without_sentences_is_named(programs, folder):
+    (folder / "more").write_text("\n\n")
+    more = {"monolingual": str(folder / "more"), "training_sources": False}
+    with pytest.raises(UserError, match="Expected sentences in .*more. Received: none"):
+        run(request_of(folder, **more))
+    assert not (folder / "out" / "teacher" / "sources.txt").exists()
+
+
+def test_the_student_is_the_teacher_but_for_its_layers(folder):
+    config = trained_run(folder / "teach").config
+    request = request_of(folder)
+    deep = student(request, config)
+    assert deep.hparams.endswith("num_encoder_layers=6,num_decoder_layers=2")
+    assert deep.train_steps == config.hparams.train_steps
+    one = student(dataclasses.replace(request, hparams="num_decoder_layers=1"), config)
+    assert one.hparams.endswith("num_encoder_layers=6,num_decoder_layers=1")
+    named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
+    steps = registry.get_hparams("transformer_tiny").train_steps
+    assert student(named, config) == ("transformer_tiny", "num_heads=1", steps)
+    back = dataclasses.replace(request, back_translate=str(folder / "more"))
+    assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "Expected --teacher and --output_dir. Received: none."),
+        (["--teacher=a"], "Expected --output_dir. Received: none."),
+        (["--monolingual=a", "--back_translate=a"], "Expected --monolingual or --back_translate."),
+        (["--source_tag=a"], "--source_tag has no effect without --back_translate."),
+        (["--notraining_sources"], "Expected something for the teacher to translate."),
+        (["--notraining_sources", "--back_translate=a"], "--notraining_sources has no effect with"),
+        (["--back_translate=/none"], "Expected --back_translate to be files of one sentence a l"),
+        (["--monolingual=/none,"], "Expected --monolingual to be files of one sentence a line."),
+        (["--back_translate=/none", "--source_tag=a\nb"], "Expected --source_tag on one line."),
+        (["--hparams=7"], "Expected \"name=value,name=value\". Received: '7'"),
+        (["--n_best=0"], "n_best"),
+        (["--engine=none"], "engine"),
+    ],
+)
+def test_wrong_flags_end_in_one_line(argv, message, capsys):
+    both = ["--teacher=a", "--output_dir=b"] if argv and argv != ["--teacher=a"] else []
+    with pytest.raises(SystemExit) as stopped:
+        cli.run("t2t-distill", distill.__doc__, distill.define_flags, distill.main, both + argv)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and error.count("\n") == 1 and message in error

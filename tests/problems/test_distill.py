@@ -1,0 +1,116 @@
+"""Sources with what a teacher makes of them: T2T's three files, and what is read as the targets."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import example, pipeline, tfrecord
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
+from t2t_repro.text.subword import SubwordTextEncoder
+
+NAME = "text2text_tmpdir_distill"
+LINES = {
+    "inputs": ["ab cd", "cd cd ab", "ab"],
+    "gold": ["cd", "ab ab", "cd cd cd cd"],
+    "prediction": ["ab", "cd ab cd", "cd cd"],
+}
+
+
+@pytest.fixture
+def raw_dir(tmp_path):
+    for split, count in (("train", 3), ("dev", 2)):
+        (tmp_path / "raw" / split).mkdir(parents=True)
+        for name, lines in LINES.items():
+            (tmp_path / "raw" / split / name).write_text("\n".join(lines[:count]) + "\n")
+    return tmp_path / "raw"
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    counts = {"ab": 9, "cd": 9, "a": 3, "b": 3, "c": 3, "d": 3}
+    encoder = SubwordTextEncoder.build_to_target_size(30, counts, 1, 9)
+    encoder.store_to_file(path := tmp_path / "vocab")
+    return path
+
+
+def made(raw_dir, vocabulary, data):
+    vocabularies = dict.fromkeys(("inputs", "targets"), str(vocabulary))
+    problem = registry.get_problem(NAME)
+    return generate_data(Job(problem, str(data), str(raw_dir), vocabularies=vocabularies))
+
+
+def test_the_files_hold_all_three_and_the_translations_are_the_targets(
+    raw_dir, vocabulary, tmp_path
+):
+    summary = made(raw_dir, vocabulary, tmp_path / "data")
+    assert summary["splits"]["train"]["examples"] == 3
+    encoder = SubwordTextEncoder(str(vocabulary))
+    (path,) = (tmp_path / "data").glob(f"{NAME}-dev-*")
+    stored = [example.lists(record) for record in tfrecord.read(path)]
+    for number, record in enumerate(stored):
+        text = {name: encoder.decode(ids[:-1]) for name, ids in record.items()}
+        names = dict(zip(("inputs", "targets", "dist_targets"), LINES, strict=True))
+        assert text == {name: LINES[file][number] for name, file in names.items()}
+        assert all(ids[-1] == 1 for ids in record.values())
+    problem = registry.get_problem(NAME)
+    read = list(pipeline.read_split(problem, Split.EVAL, tmp_path / "data"))
+    assert read == [{"inputs": r["inputs"], "targets": r["dist_targets"]} for r in stored]
+    reversed_ = list(
+        pipeline.read_split(registry.get_problem(f"{NAME}_rev"), "dev", tmp_path / "data")
+    )
+    assert reversed_ == [{"inputs": r["targets"], "targets": r["inputs"]} for r in read]
+
+
+def test_batches_are_of_the_translations(raw_dir, vocabulary, tmp_path):
+    made(raw_dir, vocabulary, tmp_path / "data")
+    hparams = registry.get_hparams("transformer_tiny", "batch_size=64")
+    problem = registry.get_problem(NAME)
+    where = tmp_path / "data"
+    for more in ("", ",subword_dropout=0.5"):
+        hparams = hparams.override(f"max_length=50{more}")
+        batches = pipeline.make_dataset(problem, "train", hparams, where, training=True, seed=3)
+        batch = next(iter(batches.as_numpy_iterator()))
+        encoder = SubwordTextEncoder(str(vocabulary))
+        pairs = {
+            tuple(encoder.decode([i for i in batch[side][row].tolist() if i > 1]) for side in batch)
+            for row in range(len(batch["inputs"]))
+        }
+        assert pairs <= set(zip(LINES["inputs"], LINES["prediction"], strict=True)) and pairs
+    found = pipeline.describe(problem, "train", hparams, where, training=True)
+    lengths = [len(encoder.encode(line)) + 1 for line in LINES["prediction"]]
+    assert found.targets_tokens == sum(lengths)
+    assert np.ndim(batch["targets"]) == 2
+
+
+def test_a_lack_of_lines_files_or_vocabulary_is_named(raw_dir, vocabulary, tmp_path):
+    problem = registry.get_problem(NAME)
+    data = tmp_path / "data"
+    with pytest.raises(UserError, match=r"teacher's vocabulary in .*as vocab\.text2text_tmp"):
+        generate_data(Job(problem, str(data), str(raw_dir)))
+    with pytest.raises(UserError, match="--vocab_size with a problem that builds subwords"):
+        Job(problem, str(data), str(raw_dir), vocab_size=40)
+    shutil.copy(vocabulary, data / problem.vocab_filename)
+    prediction = raw_dir / "train" / "prediction"
+    prediction.write_text("ab\n")
+    with pytest.raises(UserError, match=r"as many lines .*inputs has 3 lines, .*prediction has 1"):
+        generate_data(Job(problem, str(data), str(raw_dir)))
+    prediction.unlink()
+    with pytest.raises(UserError, match="Expected prediction .*/train'"):
+        generate_data(Job(problem, str(data), str(raw_dir)))
+    with pytest.raises(UserError, match="--train_source"):
+        problem.prepare_raw_files(str(raw_dir), {"train_source": "a"})
+
+
+def test_other_translations_are_not_kept_unseen(raw_dir, vocabulary, tmp_path):
+    made(raw_dir, vocabulary, tmp_path / "data")
+    summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
+    assert set(summary["splits"]["train"]["raw_text"]) == set(LINES)
+    (raw_dir / "train" / "prediction").write_text("ab\nab\nab\n")
+    with pytest.raises(UserError, match="Expected the prediction that the train files"):
+        made(raw_dir, vocabulary, tmp_path / "data")
