@@ -36,13 +36,13 @@ import numpy as np
 import t2t_repro
 from t2t_repro.data import text_dataset
 from t2t_repro.layers import (
+    EncoderLayer,
     FeedForward,
     LayerNorm,
     PrePostProcess,
     SelfAttention,
     SinusoidalPositions,
     SymbolEmbedding,
-    TransformerEncoder,
 )
 from t2t_repro.layers.attention_score import ScaledDotProduct
 from t2t_repro.layers.dropout import Dropout
@@ -173,7 +173,7 @@ ffn.build(x.shape)
 w_1, b_1, w_2, b_2 = (keras.ops.convert_to_numpy(weight) for weight in ffn.weights)
 beside("3.3", "max(0, x W1 + b1) W2 + b2", "ffn(x)", np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2)
 
-encoder_layer = TransformerEncoder(
+encoder_layer = EncoderLayer(
     num_heads=8, filter_size=2048, preprocess="none", postprocess="dan", dropout=0.1
 )
 encoder_layer(x)

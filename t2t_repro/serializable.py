@@ -18,8 +18,10 @@ CLASSES = {
     "layers.attention_score": (
         *("Additive", "AttentionScore", "DotProduct", "Multiplicative", "ScaledDotProduct"),
     ),
-    "layers.blocks": ("DecoderLayer", "EncoderLayer"),
-    "layers.blockwise_attention": ("BlockwiseCrossAttention", "BlockwiseSelfAttention"),
+    "layers.blocks": ("Block", "DecoderLayer", "EncoderLayer"),
+    "layers.blockwise_attention": (
+        *("BlockwiseCrossAttention", "BlockwiseSelfAttention", "InBlocks"),
+    ),
     "layers.dilated_convolution": (
         *("ConvolutionBlock", "DilatedConvolution", "ResidualConvolutions"),
     ),
@@ -29,6 +31,7 @@ CLASSES = {
     ),
     "layers.feed_forward": ("Dense", "FeedForward"),
     "layers.initialization": ("ByParts",),
+    "layers.keras_hub": ("HubBlock", "TransformerDecoder", "TransformerEncoder"),
     "layers.local_attention": ("LocalSelfAttention",),
     "layers.lstm": (
         *("AttentionLSTM", "BahdanauScore", "BidirectionalLSTM", "LSTM", "LSTMStack"),

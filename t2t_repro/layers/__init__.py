@@ -24,8 +24,8 @@ _WHERE = {
     "SymbolEmbedding": "embedding",
     "TargetSpaceEmbedding": "embedding",
     "TokenAndPositionEmbedding": "embedding",
-    "TransformerDecoder": "blocks",
-    "TransformerEncoder": "blocks",
+    "TransformerDecoder": "keras_hub",
+    "TransformerEncoder": "keras_hub",
 }
 __all__ = [*_WHERE]  # noqa: PLE0604
 

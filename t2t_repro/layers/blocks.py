@@ -1,6 +1,6 @@
 """The paper's layers for a model of one's own: plain arguments, boolean and implicit masks."""
 
-from keras import initializers
+from keras import activations, initializers
 
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
@@ -10,8 +10,8 @@ from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 
 
-class _Block(Layer):
-    """What the two layers share; its arguments are described at EncoderLayer."""
+class Block(Layer):
+    """What the two layers share: arguments, which EncoderLayer describes, and their sublayers."""
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class _Block(Layer):
         norm_type: str = "layer",
         norm_epsilon: float = 1e-6,
         kernel_initializer="glorot_uniform",
+        activation="relu",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -38,6 +39,7 @@ class _Block(Layer):
         self.norm_type = norm_type
         self.norm_epsilon = norm_epsilon
         self.kernel_initializer = initializers.get(kernel_initializer)
+        self.activation = activations.get(activation)
 
     def sublayer(self, layer: Layer, name: str) -> Sublayer:
         """Returns the layer with what happens before and after it."""
@@ -68,17 +70,29 @@ class _Block(Layer):
             self.filter_size,
             self.relu_dropout,
             kernel_initializer=self.kernel_initializer.clone(),
+            activation=self.activation,
             name="feed_forward",
             dtype=self.dtype_policy,
         )
         return self.sublayer(layer, "ffn")
 
+    def encoder(self, depth: int) -> EncoderSublayers:
+        """Returns a layer of the encoder, of vectors of this size."""
+        own = self.attention(SelfAttention, depth, "self_attention")
+        return EncoderSublayers(own, self.ffn(), name="layer", dtype=self.dtype_policy)
 
-class EncoderLayer(_Block):
+    def decoder(self, depth: int) -> DecoderSublayers:
+        """Returns a layer of the decoder, of vectors of this size."""
+        own = self.attention(SelfAttention, depth, "self_attention")
+        cross = self.attention(CrossAttention, depth, "encdec_attention")
+        return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
+
+
+class EncoderLayer(Block):
     """One layer of the encoder: self-attention, then feed-forward (paper, section 3.1).
 
     It has the variables of a layer of the Transformer's, and computes the same. With
-    `use_causal_mask` it is a layer of a language model. `TransformerEncoder` is another name of it.
+    `use_causal_mask` it is a layer of a language model.
 
     Args:
         num_heads: N.
@@ -92,6 +106,7 @@ class EncoderLayer(_Block):
         norm_type: what "n" does: "layer", "group", "batch", "noam", "l2" or "none".
         norm_epsilon: what "n" adds to the variance.
         kernel_initializer: of each kernel.
+        activation: inside the feed-forward sublayer; of Keras, by name or as a function.
 
     Example:
 
@@ -106,8 +121,7 @@ class EncoderLayer(_Block):
     """
 
     def build(self, input_shape):
-        own = self.attention(SelfAttention, input_shape[-1], "self_attention")
-        self.layer = EncoderSublayers(own, self.ffn(), name="layer", dtype=self.dtype_policy)
+        self.layer = self.encoder(input_shape[-1])
         self.layer.build(input_shape)
 
     def call(
@@ -143,16 +157,15 @@ class EncoderLayer(_Block):
         return self.layer(x, attention_mask=seen)[1]
 
 
-class DecoderLayer(_Block):
+class DecoderLayer(Block):
     """One layer of the decoder: it looks back at itself, then at the encoder's output.
 
     It has the variables of a layer of the Transformer's, and computes the same.
-    `TransformerDecoder` is another name of it.
 
     Args:
         num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout,
-            norm_type, norm_epsilon, kernel_initializer: see EncoderLayer. "group" lets a position
-            see those ahead of it.
+            norm_type, norm_epsilon, kernel_initializer, activation: see EncoderLayer. "group" lets
+            a position see those ahead of it.
 
     Example:
 
@@ -165,13 +178,7 @@ class DecoderLayer(_Block):
     """
 
     def build(self, x_shape, memory_shape=None):
-        depth = x_shape[-1]
-        sublayers = (
-            self.attention(SelfAttention, depth, "self_attention"),
-            self.attention(CrossAttention, depth, "encdec_attention"),
-            self.ffn(),
-        )
-        self.layer = DecoderSublayers(*sublayers, name="layer", dtype=self.dtype_policy)
+        self.layer = self.decoder(x_shape[-1])
         self.layer.build(x_shape)
 
     def call(
@@ -222,8 +229,3 @@ class DecoderLayer(_Block):
     def _masks(self, x_mask, memory_mask, attention_mask, causal) -> dict:
         own, other = joined(attention_mask, x_mask, causal), joined(padding=memory_mask)
         return {"attention_mask": own, "memory_mask": other}
-
-
-# KerasHub's names.
-TransformerEncoder = EncoderLayer
-TransformerDecoder = DecoderLayer

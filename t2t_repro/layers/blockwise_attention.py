@@ -219,7 +219,7 @@ def _add(total, start, size, more):
     return ops.slice_update(total, (0, 0, start, 0), now)
 
 
-class _InBlocks(WeightlessAttention):
+class InBlocks(WeightlessAttention):
     """Lets an Attention go through blockwise_attention; one step of decoding is as it was.
 
     Args:
@@ -242,7 +242,7 @@ class _InBlocks(WeightlessAttention):
         return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
 
 
-class BlockwiseSelfAttention(_InBlocks, SelfAttention):
+class BlockwiseSelfAttention(InBlocks, SelfAttention):
     """Self-attention in blocks of keys: what SelfAttention computes, in little memory.
 
     Args:
@@ -260,7 +260,7 @@ class BlockwiseSelfAttention(_InBlocks, SelfAttention):
     """
 
 
-class BlockwiseCrossAttention(_InBlocks, CrossAttention):
+class BlockwiseCrossAttention(InBlocks, CrossAttention):
     """Attention to the encoder's output in blocks of keys, as CrossAttention computes it.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import keras
-from keras import initializers, ops
+from keras import activations, initializers, ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
@@ -27,9 +27,10 @@ class FeedForward(Layer):
 
     Args:
         filter_size: F, the inner width.
-        dropout: rate after the relu (hparam relu_dropout).
+        dropout: rate after the activation (hparam relu_dropout).
         dropout_broadcast_dims: axes of (B, T, F) along which one draw serves all.
         kernel_initializer: of both kernels; biases begin at 0.
+        activation: of the inner width; of Keras, by name or as a function.
 
     Example:
 
@@ -46,6 +47,7 @@ class FeedForward(Layer):
         dropout: float = 0.0,
         dropout_broadcast_dims: Sequence[int] = (),
         kernel_initializer="glorot_uniform",
+        activation="relu",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -53,17 +55,18 @@ class FeedForward(Layer):
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
+        self.activation = activations.get(activation)
         self.drop = dropout_layer(
             dropout, self.dropout_broadcast_dims, rank=3, dtype=self.dtype_policy
         )
 
     def build(self, input_shape):
-        depth = input_shape[-1]
-        self.intermediate_dense = self._dense("intermediate_dense", depth, self.filter_size, "relu")
-        self.output_dense = self._dense("output_dense", self.filter_size, depth)
-        build_all([self.drop], (None, None, self.filter_size))
+        depth, width = input_shape[-1], self.filter_size
+        self.intermediate_dense = self._dense("intermediate_dense", depth, width, self.activation)
+        self.output_dense = self._dense("output_dense", width, depth)
+        build_all([self.drop], (None, None, width))
 
-    def _dense(self, name: str, depth: int, units: int, activation: str | None = None) -> Dense:
+    def _dense(self, name: str, depth: int, units: int, activation=None) -> Dense:
         initializer = self.kernel_initializer.clone()
         arguments = {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
         layer = Dense(units, activation, **arguments)

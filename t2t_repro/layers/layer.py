@@ -1,10 +1,14 @@
 """What all layers share: their configuration is their constructor's arguments."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
+
+from t2t_repro.errors import unknown
+
+_OF_EVERY_LAYER = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
 class Replacing:
@@ -44,6 +48,14 @@ class Layer(Replacing, keras.layers.Layer):
     outputs.
     """
 
+    _takes: frozenset[str] = frozenset()  # what the constructors of all its classes take by name
+
+    def __new__(cls, *args, **kwargs):
+        for name in kwargs:
+            if name not in cls._takes and name not in _OF_EVERY_LAYER:
+                raise unknown(f"argument of {cls.__name__}", name, cls._takes)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -51,6 +63,9 @@ class Layer(Replacing, keras.layers.Layer):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         keras.saving.register_keras_serializable("t2t_repro")(cls)
+        bases = cls.__mro__[: cls.__mro__.index(Layer)]
+        made = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+        cls._takes = frozenset(name for each in made for name in _named_parameters(each))
 
     def compute_output_spec(self, *args, **kwargs):
         # As a Keras layer that has no compute_output_shape: its outputs may be of several dtypes.
@@ -89,8 +104,18 @@ def _arguments(cls: type) -> list[str]:
     names: list[str] = []
     for base in cls.__mro__[: cls.__mro__.index(Layer)]:
         if "__init__" in vars(base):
-            _, *parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-            names += [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-            if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            constructor = vars(base)["__init__"]
+            names += _named_parameters(constructor)
+            if not any(p.kind is p.VAR_POSITIONAL for p in _parameters(constructor)):
                 break
     return names
+
+
+def _parameters(constructor: Callable) -> list[inspect.Parameter]:
+    """Returns the parameters of a constructor after `self`."""
+    return list(inspect.signature(constructor).parameters.values())[1:]
+
+
+def _named_parameters(constructor: Callable) -> list[str]:
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [each.name for each in _parameters(constructor) if each.kind in named]

@@ -14,7 +14,7 @@ class MultiHeadAttention(Layer):
     Args:
         num_heads: N.
         key_dim: H of queries and keys; None: D / N.
-        value_dim: H of values; None: D / N.
+        value_dim: H of values; None: key_dim.
         dropout: rate on the weights.
         kernel_initializer: of each of T2T's kernels.
         score: "scaled_dot_product", "dot_product", "multiplicative" or "additive".
@@ -44,11 +44,12 @@ class MultiHeadAttention(Layer):
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
+        of_values = key_dim if value_dim is None else value_dim
         self.dropout = dropout
         self.attention = CrossAttention(
             num_heads,
             key_dim and key_dim * num_heads,
-            value_dim and value_dim * num_heads,
+            of_values and of_values * num_heads,
             dropout=dropout,
             kernel_initializer=kernel_initializer,
             score=score,

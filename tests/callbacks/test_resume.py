@@ -198,13 +198,13 @@ def own_model():
     """Returns a functional model of this package's layers, and its data without end."""
     import tensorflow as tf
 
-    from t2t_repro.layers import SinusoidalPositions, TransformerEncoder
+    from t2t_repro.layers import EncoderLayer, SinusoidalPositions
 
     keras.utils.clear_session()  # as in a process of its own: layers are numbered from 0
     keras.utils.set_random_seed(0)
     ids = keras.Input((None,), dtype="int32")
     x = SinusoidalPositions()(keras.layers.Embedding(11, 8, mask_zero=True)(ids))
-    x = TransformerEncoder(num_heads=2, filter_size=12, dropout=0.3)(x)
+    x = EncoderLayer(num_heads=2, filter_size=12, dropout=0.3)(x)
     outputs = keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(x))
     model = keras.Model(ids, outputs)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -18,6 +18,8 @@ from t2t_repro.layers import (
     SelfAttention,
     SymbolEmbedding,
     TokenAndPositionEmbedding,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 from t2t_repro.layers.blockwise_attention import BlockwiseCrossAttention, BlockwiseSelfAttention
 
@@ -132,6 +134,59 @@ def test_multi_head_attention_is_that_of_keras():
     np.testing.assert_allclose(found, theirs(X, MEMORY, value_mask=REAL), atol=1e-5)
 
 
+def test_values_are_as_wide_as_keys_where_nothing_else_is_said():
+    layer = MultiHeadAttention(N, key_dim=5)
+    layer.build(X.shape)
+    assert [w.shape for w in layer.weights] == [(D, N * 5), (D, 2 * N * 5), (N * 5, D)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_keras_hub_s_layers_are_ours_by_other_arguments(first):
+    before, after = ("n", "da") if first else ("none", "dan")
+    ours = {"preprocess": before, "postprocess": after, "norm_epsilon": 1e-4, "activation": "gelu"}
+    theirs = {"normalize_first": first, "layer_norm_epsilon": 1e-4, "activation": "gelu"}
+    x = keras.layers.Embedding(5, D, mask_zero=True)(IDS)
+    plain, none = np.asarray(x), np.ones((B, S), bool)
+    pairs = np.tri(S, dtype=bool)[None].repeat(B, 0)
+
+    def twins(kind, other, *inputs):
+        one, two = kind(N, F, **ours), other(F, N, **theirs)
+        one(*inputs), two(*inputs)
+        two.set_weights(one.get_weights())
+        return one, two
+
+    one, two = twins(EncoderLayer, TransformerEncoder, plain)
+    for found, expected in (
+        (two(x), one(x)),
+        (two(plain, padding_mask=REAL), one(x)),
+        (two(x, none, attention_mask=pairs), one(plain, use_causal_mask=True)),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    one, two = twins(DecoderLayer, TransformerDecoder, X, plain)
+    to = np.broadcast_to(REAL[:, None], (B, T, S))
+    for found, expected in (
+        (two(X, x), one(X, plain, memory_mask=REAL)),
+        (two(X, plain, encoder_padding_mask=REAL), one(X, x)),
+        (two(X, plain, encoder_attention_mask=to), one(X, x)),
+        (two(X, plain, use_causal_mask=False), one(X, plain, use_causal_mask=False)),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    alone, one = TransformerDecoder(F, N, **theirs), EncoderLayer(N, F, **ours)
+    alone(x), one(x)
+    one.set_weights(alone.get_weights())
+    np.testing.assert_allclose(alone(x), one(x, use_causal_mask=True), atol=1e-6)
+    with pytest.raises(UserError, match="Received: a call with it. Make another layer"):
+        alone(plain, plain)
+
+
+def test_dropout_of_keras_hub_s_layers_is_behind_sublayers_and_on_weights():
+    layer = TransformerEncoder(F, N, dropout=0.25)
+    layer(X)
+    own, ffn = layer.layer.self_attention, layer.layer.ffn
+    rates = (own.layer.dropout, own.postprocess.dropout, ffn.postprocess.dropout, ffn.layer.dropout)
+    assert rates == (0.25, 0.25, 0.25, 0.0)
+
+
 def test_the_weights_of_a_layer():
     encoder, decoder = EncoderLayer(N, F), DecoderLayer(N, F)
     encoder(MEMORY), decoder(X, MEMORY)
@@ -162,6 +217,17 @@ def test_embeddings_mask_and_go_back():
 @pytest.mark.parametrize(
     "call, message",
     [
+        (
+            lambda: EncoderLayer(N, intermediate_dim=F),
+            "Unknown argument of EncoderLayer. Received: 'intermediate_dim'. .* filter_size",
+        ),
+        (lambda: EncoderLayer(N, F, layer_norm_epsilon=1e-4), "Did you mean 'norm_epsilon'"),
+        (
+            lambda: TransformerEncoder(F, N, bias_initializer="ones"),
+            "of TransformerEncoder. Received: 'bias_initializer'. Did you mean 'kernel_initializer",
+        ),
+        (lambda: MultiHeadAttention(N, use_bias=False), "Received: 'use_bias'. Expected one of"),
+        (lambda: SymbolEmbedding(vocabulary_size=11), "Did you mean 'vocab_size'"),
         (lambda: SelfAttention(5)(X), "key_channels, or the model size.* 12 channels, 5 heads"),
         (lambda: SelfAttention(N, 6, 8)(X), "Expected value_channels.* Received: 8 channels, 3 he"),
         (
