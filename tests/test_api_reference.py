@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,8 @@ def test_it_is_made_without_a_warning(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+    pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
+    assert not re.findall(r"class=\"base\">[\w.]*\._\w+", "".join(pages))
     for page, name in {
         "t2t_repro": "Transformer",
         "t2t_repro/loaded_run": "LoadedRun.translate",

@@ -27,9 +27,13 @@ def test_the_table_names_each_argument(method):
             assert f"`{argument}`" in row[0 if does == WORKS else 1]
 
 
-def run(folder, *names):
+BACKENDS = pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+
+
+def run(folder, backend, *names):
     """Runs the page's scripts, each in a process of its own; returns what the last one printed."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    environment |= {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
     for name in names:
         done = subprocess.run(
             [sys.executable, "-c", script(name)],
@@ -44,19 +48,21 @@ def run(folder, *names):
 
 
 @pytest.mark.slow
-def test_the_program_runs(tmp_path):
-    said = run(tmp_path, "train.py", "go_on.py")
+@BACKENDS
+def test_the_program_runs(tmp_path, backend):
+    said = run(tmp_path, backend, "train.py", "go_on.py")
     assert (tmp_path / "served" / "saved_model.pb").is_file()
     header, *rows = (tmp_path / "log.csv").read_text().splitlines()
     assert len(rows) == 3 and "val_bleu" in header
     assert (tmp_path / "best.keras").is_file()
     assert re.search(r"^\[.*\]$", said, re.MULTILINE)
-    assert "it has ended" in run(tmp_path, "train.py")
+    assert "it has ended" in run(tmp_path, backend, "train.py")
 
 
 @pytest.mark.slow
-def test_the_program_of_ones_own_layers_runs(tmp_path):
-    said = run(tmp_path, "own.py", "own_go_on.py")
+@BACKENDS
+def test_the_program_of_ones_own_layers_runs(tmp_path, backend):
+    said = run(tmp_path, backend, "own.py", "own_go_on.py")
     assert re.search(r"^\[[01] [01]\]$", said, re.MULTILINE)
     assert (tmp_path / "own-served" / "saved_model.pb").is_file()
     assert len((tmp_path / "own-log.csv").read_text().splitlines()) == 4
@@ -65,5 +71,5 @@ def test_the_program_of_ones_own_layers_runs(tmp_path):
 
 @pytest.mark.slow
 def test_a_model_of_one_s_own_is_trained_saved_and_loaded_in_another_process(tmp_path):
-    said = [run(tmp_path, name) for name in ("classifier.py", "classify.py")]
+    said = [run(tmp_path, "tensorflow", name) for name in ("classifier.py", "classify.py")]
     assert said[0].endswith(said[1]) and said[1].startswith("[[")

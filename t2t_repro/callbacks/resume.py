@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
 from t2t_repro.models.keras_data import FitCallback
 from t2t_repro.run_directory import RunDirectory
@@ -273,7 +274,7 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
     """Returns endless data, or the function that makes them, and the steps of an epoch."""
     x: Any = arguments.get("x")
     steps = arguments.get("steps_per_epoch")
-    ours = hasattr(x, "as_numpy_iterator")  # a tf.data.Dataset, or what stands for it under JAX
+    ours = hasattr(x, "cardinality") or isinstance(x, NumpyBatches)
     if not ours and not callable(x) and not isinstance(x, Iterator):
         raise UserError(
             "Expected a tf.data.Dataset, a generator, or a function of the number of batches to "
@@ -286,13 +287,15 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             "order. Received: the same as x and as validation_data. Make them twice."
         )
     size = int(x.cardinality()) if hasattr(x, "cardinality") else -1
+    if isinstance(x, NumpyBatches) and x.num_batches is not None:
+        size = x.num_batches
     if not (steps or size >= 0):
         raise UserError(
             "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
             "or a tf.data.Dataset that knows its cardinality()."
         )
-    if ours and not hasattr(x, "cardinality"):
-        return itertools.chain.from_iterable(itertools.repeat(x)), int(steps or 0)
+    if isinstance(x, NumpyBatches):
+        return itertools.chain.from_iterable(itertools.repeat(x)), steps or size
     return (x.repeat() if size >= 0 else x), steps or size
 
 

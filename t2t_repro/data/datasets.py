@@ -30,7 +30,7 @@ def dataset(
     """Returns the batches of a problem's files: what t2t-trainer trains and evaluates on.
 
     Each is {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0; a packed problem's
-    have the segments and positions too. It is a tf.data.Dataset, under JAX an iterable.
+    have the segments and positions too. It is a tf.data.Dataset, under JAX a keras.utils.PyDataset.
 
     Args:
         problem: a problem, or its name.
@@ -115,15 +115,15 @@ def text_dataset(
         top = next((top for top in tops if top >= longest), 0)
         return {name: _padded([side[row] for row in rows], top) for name, side in sides.items()}
 
+    count = len(buckets.one_pass(kept, places, sizes))
     if _jax():
-        return pipeline.NumpyBatches(batches, padded)
+        return pipeline.NumpyBatches(batches, padded, count)
     import tensorflow as tf
 
     spec = tf.TensorSpec([None, None], tf.int32)
     made = tf.data.Dataset.from_generator(
         lambda: map(padded, batches()), output_signature=dict.fromkeys(sides, spec)
     )
-    count = len(buckets.one_pass(kept, places, sizes))
     return made.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
 

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -109,7 +110,8 @@ def make_dataset(
         return _dataset(batches, _parser(problem, hparams), count)
     tops = [boundary - 1 for boundary in scheme["boundaries"]]
     tops.append(int(source.length[source.kept].max(initial=0)))
-    return NumpyBatches(batches, _numpy_parser(problem, hparams, tops if training else []))
+    parse = _numpy_parser(problem, hparams, tops if training else [])
+    return NumpyBatches(batches, parse, None if training else count)
 
 
 def read_split(
@@ -158,17 +160,42 @@ def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count
     return dataset.with_options(options).prefetch(_AHEAD)
 
 
-class NumpyBatches:
+class NumpyBatches(keras.utils.PyDataset):
     """Batches as NumPy arrays, for a process without TensorFlow. A thread makes them in advance.
+
+    `fit` and the like take it as it is, in its own order, whatever their `shuffle`.
 
     Args:
         batches: called for each pass; yields the records of each batch.
         parse: makes a batch of records.
+        count: how many batches a pass has; None: it has no end.
     """
 
-    def __init__(self, batches: Callable[[], Iterator[np.ndarray]], parse: Callable):
-        self._batches = batches
-        self._parse = parse
+    def __init__(
+        self,
+        batches: Callable[[], Iterator[np.ndarray]],
+        parse: Callable,
+        count: int | None = None,
+    ):
+        super().__init__()
+        self._batches, self._parse, self._count = batches, parse, count
+        self._rest: Iterator[dict[str, np.ndarray]] | None = None
+
+    @property
+    def num_batches(self) -> int | None:
+        """How many a pass has; None: it has no end."""
+        return self._count
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+        """Returns the next batch, which is what Keras wants by any index."""
+        if self._rest is None:
+            self._rest = itertools.chain.from_iterable(itertools.repeat(self))
+        return next(self._rest)
+
+    def on_epoch_end(self) -> None:
+        """Begins a new pass, also where Keras took a part of one only."""
+        if self._count is not None:
+            self._rest = None
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         made = map(self._parse, self._batches())

@@ -37,27 +37,34 @@ class Made:
         Raises:
             UserError: if a layer was assigned that no configuration tells.
         """
-        living = (ref() for ref in self._layers)
-        made = {id(layer) for layer in living if layer is not None}
-        there = [id(layer) for layer in _inside(model)]
-        as_made = [i for i in there if i in made] == self._places
-        others = _others(model, self._names)
-        if others and not own:
-            raise _untold(others[0], "the model", "a class of your own that derives from it")
-        if as_made:
+        self.check(model, own)
+        if self._as_made(model):
             return []
         holders: dict[int, list[str]] = {}
         for name in self._names:
-            part = getattr(model, name)
-            holders.setdefault(id(part), []).append(name)
-            for layer in [part, *_inside(part)]:
-                _check_is_told(layer)
+            holders.setdefault(id(getattr(model, name)), []).append(name)
         serialize = keras.saving.serialize_keras_object
         layers = {held[0]: serialize(getattr(model, held[0])) for held in holders.values()}
         return [
             {"names": held, "layer": _without(layers[held[0]], "build_config")}
             for held in holders.values()
         ]
+
+    def check(self, model: keras.Model, own: bool = False) -> None:
+        """Refuses what `changed` could not tell; arguments and errors as there."""
+        others = _others(model, self._names)
+        if others and not own:
+            raise _untold(others[0], "the model", "a class of your own that derives from it")
+        if self._as_made(model):
+            return
+        for part in {id(part): part for part in map(model.__getattribute__, self._names)}.values():
+            for layer in [part, *_inside(part)]:
+                _check_is_told(layer)
+
+    def _as_made(self, model: keras.Model) -> bool:
+        living = (ref() for ref in self._layers)
+        made = {id(layer) for layer in living if layer is not None}
+        return [i for i in map(id, _inside(model)) if i in made] == self._places
 
 
 def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:

@@ -173,7 +173,7 @@ class SequenceModel(Replacing, GuardedModel):
             input_signature = [ids]
         return super().export(filepath, format, verbose, input_signature, **kwargs)
 
-    def quantize(self, *arguments, **keywords):
+    def quantize(self, mode=None, config=None, filters=None, **kwargs):
         """Refuses: Keras quantizes layers of its own, of which there are none here.
 
         Raises:

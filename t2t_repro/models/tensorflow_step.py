@@ -62,6 +62,8 @@ def fit(model, batch, sample_weight=None, observer=None):
 
     All replicas apply or none. An observer is told the gradients' norms, of one replica alone.
     """
+    if not model.built:
+        model.build()
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     context = tf.distribute.get_replica_context()

@@ -7,6 +7,7 @@ import pytest
 
 import t2t_repro
 from t2t_repro.data import dataset, text_dataset
+from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder
 
@@ -39,6 +40,16 @@ def test_training_leaves_out_what_is_too_long_and_an_evaluation_does_not():
     assert len(list(pairs(text_dataset(inputs, targets, ENCODER, HPARAMS)))) == len(INPUTS)
     whole = text_dataset(inputs, targets, ENCODER, HPARAMS, training=False)
     assert len(list(pairs(whole))) == len(inputs)
+
+
+@pytest.mark.parametrize("count, after", [(3, [0, 1, 2]), (None, [2, 0, 1])])
+def test_batches_of_numpy_are_what_keras_takes(count, after):
+    batches = NumpyBatches(lambda: iter(range(3)), lambda number: {"inputs": number}, count)
+    assert batches.num_batches == count
+    assert [batch["inputs"] for batch in batches.as_numpy_iterator()] == [0, 1, 2]
+    assert [batches[index]["inputs"] for index in (2, 0, 1, 0, 1)] == [0, 1, 2, 0, 1]
+    batches.on_epoch_end()  # before the end of a pass
+    assert [batches[index]["inputs"] for index in range(3)] == after
 
 
 @pytest.mark.parametrize(

@@ -92,13 +92,21 @@ def extra(model):
         (extra, "Received: the Dropout.* Take a class of your own that derives from it"),
     ],
 )
-def test_what_could_not_be_loaded_is_not_saved(change, message, tmp_path):
+def test_what_could_not_be_loaded_is_neither_saved_nor_built(change, message, tmp_path):
     model = new()
     change(model)
-    model.build()
     with pytest.raises(UserError, match=message):
         model.save(tmp_path / "model.keras")
     assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match=message):
+        model.build()
+
+
+def test_a_layer_without_a_configuration_can_be_trained():
+    model = new()
+    model.inputs_dropout = keras.layers.Lambda(lambda x, training=False: x)
+    model.build()
+    assert model(BATCH).shape == (2, 3, 17)
 
 
 def test_a_subclass_keeps_layers_of_its_own(tmp_path):
@@ -118,13 +126,6 @@ def test_an_item_cannot_be_assigned_and_nothing_once_built():
     model.build()
     with pytest.raises(ValueError, match="already built"):
         model.inputs_position = LearnedPositions(32)
-
-
-def test_quantize_says_where_to_quantize():
-    model = new()
-    model.build()
-    with pytest.raises(UserError, match="t2t-exporter --quantize=float16"):
-        model.quantize("int8")
 
 
 @pytest.mark.slow

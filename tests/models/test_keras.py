@@ -1,5 +1,6 @@
 """The model as Keras means it: what compile, fit, evaluate and predict take, and what they say."""
 
+import dataclasses
 import inspect
 import os
 import subprocess
@@ -52,6 +53,9 @@ ARGUMENTS = {
     "predict_on_batch": {"x": WORKS},
     "save": dict.fromkeys(("filepath", "overwrite", "zipped", "kwargs"), WORKS),
     "export": dict.fromkeys(("filepath", "format", "verbose", "input_signature", "kwargs"), WORKS),
+    "save_weights": dict.fromkeys(("filepath", "overwrite", "max_shard_size"), WORKS),
+    "load_weights": dict.fromkeys(("filepath", "skip_mismatch", "kwargs"), WORKS),
+    "quantize": dict.fromkeys(("mode", "config", "filters", "kwargs"), "Expected no quantize"),
 }
 
 
@@ -228,6 +232,17 @@ def test_a_subclass_has_its_own_loss_and_metrics():
     assert found["loss"] == 5.0 and found["largest"] > 0
 
 
+@pytest.mark.parametrize("eager", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_fit_builds_the_model(eager):
+    losses = []
+    for model in (build(run_eagerly=eager), new()):
+        if not model.built:
+            model.compile(keras.optimizers.SGD(0.1), run_eagerly=eager)
+        losses.append(model.fit(X, Y, verbose=0, shuffle=False, batch_size=4).history["loss"])
+        assert model.optimizer.variables and np.asarray(model.optimizer.iterations) == 2
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
 def test_fit_with_every_argument():
     seen = []
     callback = keras.callbacks.LambdaCallback(
@@ -253,6 +268,87 @@ def test_fit_with_every_argument():
     logs = ["accuracy", "loss"]
     validated = [*logs, "val_accuracy", "val_loss"]
     assert seen == [0, (1, validated), 0, (2, logs)]
+
+
+def test_compile_with_what_scales():
+    half = build(loss=logits_crossentropy(), loss_weights=[0.5])
+    whole = build(loss=logits_crossentropy())
+    assert half.test_on_batch(X, Y) == pytest.approx(0.5 * whole.test_on_batch(X, Y))
+    for scaled in (True, False):
+        model = new("activation_dtype=float16")
+        model.compile("sgd", auto_scale_loss=scaled)
+        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == scaled
+
+
+def test_evaluate_and_predict_with_every_argument(capsys):
+    model, seen = build(metrics=["accuracy"]), []
+    callback = keras.callbacks.LambdaCallback()
+    callback.on_test_batch_end = lambda batch, logs: seen.append(("test", batch))
+    callback.on_predict_batch_end = lambda batch, logs: seen.append(("predict", batch))
+    arguments = {"batch_size": 3, "steps": 2, "callbacks": [callback], "verbose": 2}
+    found = model.evaluate(X, Y, sample_weight=HALVES, return_dict=True, **arguments)
+    assert set(found) == {"loss", "accuracy"}
+    first = {"inputs": X[:6], "targets": Y[:6]}
+    logits = model.predict(BATCH, **arguments)
+    np.testing.assert_allclose(logits, model(first), atol=1e-5)
+    assert seen == [("test", 0), ("test", 1), ("predict", 0), ("predict", 1)]
+    assert capsys.readouterr().out.count("2/2") == 2
+    with pytest.raises(ValueError, match="not recognized: .*beam"):
+        model.evaluate(X, Y, beam=1)
+
+
+def test_save_with_every_argument(tmp_path, monkeypatch):
+    model, path = build(), tmp_path / "model.keras"
+    model.save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    model.set_weights([weight + 1 for weight in model.get_weights()])
+    model.save(path, overwrite=False)
+    assert path.read_bytes() == before
+    model.save(tmp_path / "folder", zipped=False)
+    loaded = keras.saving.load_model(tmp_path / "folder")
+    np.testing.assert_array_equal(loaded(BATCH), model(BATCH))
+    with pytest.raises(ValueError, match="not supported: .*beam"):
+        model.save(path, beam=1)
+    assert path.read_bytes() == before
+
+
+def test_weights_alone_with_every_argument(tmp_path, monkeypatch):
+    model, path = build(), tmp_path / "model.weights.h5"
+    model.save_weights(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    model.set_weights([weight + 1 for weight in model.get_weights()])
+    model.save_weights(path, overwrite=False)
+    assert path.read_bytes() == before
+    model.save_weights(tmp_path / "parts.weights.json", max_shard_size=1e-5)
+    other = build()
+    other.load_weights(tmp_path / "parts.weights.json")
+    np.testing.assert_array_equal(other(BATCH), model(BATCH))
+    hparams = dataclasses.replace(model.hparams, filter_size=24)
+    sizes = {"inputs_vocab_size": 17, "targets_vocab_size": 19}
+    wider = t2t_repro.Transformer.from_hparams(hparams, **sizes)
+    with pytest.raises(ValueError, match="could not be loaded"):
+        wider.load_weights(path)
+    with pytest.warns(UserWarning, match="could not be loaded"):
+        wider.load_weights(path, skip_mismatch=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *({"mode": mode} for mode in ("int8", "int4", "float8")),
+        {"config": keras.quantizers.Int8QuantizationConfig()},
+        {"mode": "int8", "filters": "ffn"},
+    ],
+)
+def test_quantize_is_refused_and_changes_nothing(arguments):
+    model = build()
+    before = np.asarray(model(BATCH))
+    with pytest.raises(UserError, match="Expected no quantize.* t2t-exporter --quantize=float16"):
+        model.quantize(**arguments)
+    np.testing.assert_array_equal(model(BATCH), before)
+    assert np.isfinite(model.train_on_batch(X, Y))
 
 
 def test_the_policy_is_that_of_keras_where_the_hparams_say_none():
