@@ -26,7 +26,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_overrides
 from t2t_repro.problem import Split
-from t2t_repro.studies.compare import runner
+from t2t_repro.studies.compare import matching, runner
 from t2t_repro.studies.compare.grid import Grid, parse_numbers
 from t2t_repro.studies.compare.variants import of_sequences, of_sets
 
@@ -53,6 +53,8 @@ def define_flags(f: flags.FlagValues) -> None:
         "changes of its own in brackets: transformer_base_v1,transformer_base_v2[batch_size=1024]."
     )
     flags.DEFINE_string("hparams_sets", "", text, flag_values=f)
+    text = "With --hparams_sets: parameters chooses widths by which all have as many as the first."
+    flags.DEFINE_enum("match", "", ["", "parameters"], text, flag_values=f)
     text = "What is compared: PREPROCESS/POSTPROCESS pairs of the letters a, d and n, or none."
     flags.DEFINE_string("sequences", "none/dan,n/da", text, flag_values=f)
     text = "Of the learning rate, instead of the set's (T2T's legacy learning_rate 0.1 is 1.0)."
@@ -90,6 +92,7 @@ def request_of(args: flags.FlagValues) -> runner.Request:
             raise UserError(
                 f"Expected --{name}. Received: none. t2t-compare --help has an example."
             )
+    cli.check_needs(args, {"match": "hparams_sets"})
     for name in ("hparams_set", "sequences") if args.hparams_sets else ():
         if args[name].present:
             raise UserError(f"Expected --hparams_sets or --{name}. Received: both. Leave one out.")
@@ -135,6 +138,9 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         bleu_sentences=bleu_sentences,
         decode_hparams=args.decode_hparams,
     )
+    if args.match:
+        grid = matching.with_equal_parameters(grid)
+        print(matching.in_words(grid), flush=True)
     output_dir = pathlib.Path(args.output_dir).expanduser()
     command = ("t2t-compare", *sys.argv[1:])
     return runner.Request(grid, output_dir, command, args.t2t_usr_dir, args.worker_gpu)

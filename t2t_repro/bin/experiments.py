@@ -13,6 +13,7 @@ has a second part, whose files are called extrapolation.
   memory            attention in blocks does not need the square of the length in memory
   layer_types       table 1: how time and memory of a layer grow with its length and width
   residuals         residuals carry the positions to all layers (the authors' lecture)
+  order             without positions a layer of attention does not know the order (3.5)
   warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
 """
 
@@ -37,6 +38,7 @@ EXPERIMENTS = {
     "memory": {"memory": "experiments.layer_types:long_inputs"},
     "layer_types": {"layer_types": "experiments.layer_types:table1"},
     "residuals": {"residuals": "experiments.residuals:run"},
+    "order": {"order": "experiments.order:run"},
     "warmup": {"warmup": "compare.warmup:run"},
 }
 

@@ -34,7 +34,6 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.interop import t2t_runs
 
     run = trained_run(args.output_dir)
-    run.check_transformer("tensor2tensor's files")
     t2t_runs.export_checkpoint(run, args.t2t_dir, checkpoint=args.checkpoint_path)
 
 

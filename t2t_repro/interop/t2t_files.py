@@ -10,6 +10,7 @@ from t2t_repro import schema
 from t2t_repro.config import HParams, field_named
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
+from t2t_repro.hparam_rules import RECURRENT
 from t2t_repro.interop import foreign_hparams
 
 # What T2T 1.4 to 1.14 had and 1.15 has no more, at rest: nothing then or now follows from it.
@@ -23,6 +24,7 @@ _BEFORE_1_15: dict[str, Any] = {
     "tpu_batch_size_per_shard": 24,
     "use_tpu": False,
 }
+_OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
 # Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
@@ -55,7 +57,12 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
     own = {name: v for name, v in values.items() if name in foreign_hparams.OWN}
-    foreign = {name: v for name, v in values.items() if name not in own and name not in ignored}
+    known = own.keys() | set(ignored)
+    foreign = {
+        name: v
+        for name, v in values.items()
+        if name not in known and (name, v) not in _OF_LSTMS.items()
+    }
     wrong = [message for item in foreign.items() if (message := _complaint(*item))]
     if wrong:
         names = ",".join(name for name, value in foreign.items() if _complaint(name, value))
@@ -144,6 +151,8 @@ def write_hparams(hparams: HParams) -> str:
     }
     ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}
     values |= ours | {"warm_start_from_second": ""}
+    # As its LSTMs' sets have it: they run in loops, through which no variable is handed on.
+    values["daisy_chain_variables"] = hparams.model not in RECURRENT
     return json.dumps(values, indent=0, sort_keys=True)
 
 

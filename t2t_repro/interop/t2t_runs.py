@@ -15,6 +15,7 @@ import numpy as np
 from t2t_repro import __version__, registry
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
+from t2t_repro.hparam_rules import BYTENET, TRANSFORMER
 from t2t_repro.interop import (
     t2t_checkpoint,
     t2t_files,
@@ -28,7 +29,8 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, optimizers
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
-_T2T_SET = "transformer_base_v1"
+_T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
+_T2T_LSTM = "lstm_seq2seq"
 _WRITTEN = ("checkpoint", "hparams.json", "flags.txt")  # beside a checkpoint and the vocabulary
 
 
@@ -93,7 +95,7 @@ def import_checkpoint(
     # An average has the slots of its members at best, and then begins at step 0.
     with_optimizer = request.optimizer_state and bool(source.slots()) and source.step() > 0
     config = RunConfig(
-        hparams_set=set_name,
+        hparams_set=set_name or _T2T_SETS.get(resolved.model, _T2T_LSTM),
         hparams=resolved,
         problem=problem_name,
         data_dir=os.path.abspath(where),
@@ -138,7 +140,7 @@ def _hparams(
     else:
         given = t2t_files.read_overrides(said.get("hparams", ""))
     given |= t2t_files.read_overrides(request.hparams)
-    return values | given, name or "transformer_base_v1", set(given)
+    return values | given, name, set(given)
 
 
 def _problem(name: str, folder: pathlib.Path):
@@ -239,8 +241,9 @@ def export_checkpoint(
     if run.config.hparams.ema_decay:
         rest = "no optimizer state, which is not that of the moving average"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
+    its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
     say(
-        f"If tensor2tensor lacks the set {config.hparams_set!r}, give it --hparams_set={_T2T_SET}: "
+        f"If tensor2tensor lacks the set {config.hparams_set!r}, give it --hparams_set={its_own}: "
         "hparams.json wins over it."
     )
     return prefix
@@ -248,7 +251,7 @@ def export_checkpoint(
 
 def _flags(run: TrainedRun) -> dict[str, str]:
     return {
-        "model": "transformer",
+        "model": run.config.hparams.model,
         "problem": run.config.problem,
         "hparams_set": run.config.hparams_set,
         "data_dir": run.config.data_dir,

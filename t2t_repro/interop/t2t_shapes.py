@@ -7,11 +7,15 @@ from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import BYTENET, OPPONENTS
 
 Shapes = dict[str, tuple[int, ...]]
 VERSIONS = "1.4 to 1.15"  # of T2T: their Transformers' variables have the same names
-_MODALITY = re.compile(r"transformer/symbol_modality_(\d+)_(\d+)/(\w+)/weights_(\d+)")
+_MODALITY = re.compile(r"(?P<model>\w+)/symbol_modality_(\d+)_(\d+)/(\w+)/weights_(\d+)")
 _AFTER = "layer_postprocess_sequence"
+_SPOKEN = re.compile(r"/attention_layer(?:_\d+)?/kernel$")
+_CONVOLUTION = re.compile(r"/encoder/repeat_(\d+)/residual_conv/conv_block_(\d+)_single/kernel$")
+_PLACES = ("norm_before", "norm_after", "gates")
 _LAYER = re.compile(r"transformer/body/(encoder|decoder)/layer_(\d+)/")
 _ATTENTION = "transformer/body/{}/layer_0/self_attention/multihead_attention"
 _RELATIVE = "dot_product_attention_relative/relative_positions_keys/embeddings"
@@ -19,8 +23,11 @@ _BEFORE_1_4 = re.compile(r"(^|/)parallel_\d+(_\d+)?/|^body/|^symbol_modality")
 
 
 def check_names(names: Collection[str], prefix: Any) -> None:
-    """Raises a UserError unless these are the variables of T2T's Transformer."""
-    if any(_LAYER.match(name) for name in names) and any(_MODALITY.match(name) for name in names):
+    """Raises a UserError unless these are the variables of a model that is here, too."""
+    has_tables = any(_MODALITY.match(name) for name in names)
+    if has_tables and any(_LAYER.match(name) for name in names):
+        return
+    if has_tables and _model(names) in OPPONENTS:
         return
     if any(_BEFORE_1_4.search(name) for name in names):
         example = next(name for name in sorted(names) if _BEFORE_1_4.search(name))
@@ -34,8 +41,13 @@ def check_names(names: Collection[str], prefix: Any) -> None:
     raise UserError(
         f"Expected a Transformer of tensor2tensor {VERSIONS}: variables transformer/body/... and "
         f"transformer/symbol_modality_... Received: {prefix}, with variables of "
-        f"{', '.join(tops[:10]) or 'nothing'}. Other models are not supported."
+        f"{', '.join(tops[:10]) or 'nothing'}. Of other models there are: {', '.join(OPPONENTS)}."
     )
+
+
+def _model(names: Collection[str]) -> str:
+    """Returns the name of the model that has these variables."""
+    return next(match["model"] for name in names if (match := _MODALITY.match(name)))
 
 
 def facts(shapes: Shapes) -> dict[str, Any]:
@@ -47,10 +59,13 @@ def facts(shapes: Shapes) -> dict[str, Any]:
         "hidden_size": hidden_size,
         "symbol_modality_num_shards": shards,
         "shared_embedding_and_softmax_weights": kinds == {"shared"},
-        "use_target_space_embedding": "transformer/body/target_space_embedding/kernel" in shapes,
+        "model": (model := _model(shapes)),
     }
     if kinds != {"shared"}:
         found["shared_embedding"] = "shared" in kinds
+    if model in OPPONENTS:
+        return found | (_bytenet_facts(shapes) if model == BYTENET else _lstm_facts(shapes))
+    found["use_target_space_embedding"] = "transformer/body/target_space_embedding/kernel" in shapes
     layers = [match for name in shapes if (match := _LAYER.match(name))]
     for side in ("encoder", "decoder"):
         numbers = {int(match[2]) for match in layers if match[1] == side}
@@ -63,6 +78,26 @@ def facts(shapes: Shapes) -> dict[str, Any]:
     if positions:
         found |= {"pos": "emb", "max_length": positions[0]}
     return found | _attention_facts(shapes, _ATTENTION.format(side)) | _norm_facts(shapes, side)
+
+
+def _lstm_facts(shapes: Shapes) -> dict[str, Any]:
+    cells = {match[1] for name in shapes if (match := re.search(r"/cell_(\d+)/", name))}
+    found: dict[str, Any] = {"num_hidden_layers": len(cells)}
+    kernels = [shape for name, shape in shapes.items() if _SPOKEN.search(name)]
+    if kernels:
+        bahdanau = any("/bahdanau_attention/" in name for name in shapes)
+        found["attention_mechanism"] = "bahdanau" if bahdanau else "luong"
+        found |= {"num_heads": len(kernels), "attention_layer_size": kernels[0][-1]}
+    return found
+
+
+def _bytenet_facts(shapes: Shapes) -> dict[str, Any]:
+    blocks = [(match, shapes[name]) for name in shapes if (match := _CONVOLUTION.search(name))]
+    return {
+        "num_block_repeat": len({match[1] for match, _ in blocks}),
+        "num_hidden_layers": len({match[2] for match, _ in blocks}),
+        "kernel_height": blocks[0][1][0],
+    }
 
 
 def _attention_facts(shapes: Shapes, scope: str) -> dict[str, Any]:
@@ -114,7 +149,7 @@ def reconcile(
             if nothing is known: what the variables say helps to choose.
     """
     found = facts(shapes)
-    before, after, gates = (found.pop(name) for name in ("norm_before", "norm_after", "gates"))
+    before, after, gates = (found.pop(name, None) for name in _PLACES)
     if values is None:
         said = ", ".join(f"{name}={value!r}" for name, value in found.items())
         raise UserError(
@@ -133,7 +168,7 @@ def reconcile(
         changes[name] = value
     norm_type, add = (values | changes)["norm_type"], "z" if gates else "a"
     places = (("layer_preprocess_sequence", before, False), (_AFTER, after, gates))
-    for name, has, gated in places:
+    for name, has, gated in places if before is not None else ():
         sequence = str(values[name])
         normalizes = "n" in sequence.replace("none", "") and norm_type != "none"
         # A norm without variables may be anywhere.
@@ -180,7 +215,7 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
 
 def _effective(values: dict[str, Any], name: str, hidden_size: int) -> Any:
     """Returns an hparam as it works: 0 may mean another one."""
-    if name in ("attention_key_channels", "attention_value_channels"):
+    if name in ("attention_key_channels", "attention_value_channels", "attention_layer_size"):
         return values[name] or hidden_size
     if name in ("num_encoder_layers", "num_decoder_layers"):
         return values[name] or values["num_hidden_layers"]
@@ -189,7 +224,7 @@ def _effective(values: dict[str, Any], name: str, hidden_size: int) -> Any:
 
 def _tables(shapes: Shapes) -> set[tuple[int, str]]:
     """Returns (rows, "shared" or "input_emb" or "target_emb" or "softmax") of each table."""
-    return {(int(m[1]), m[3]) for name in shapes if (m := _MODALITY.match(name))}
+    return {(int(m[2]), m[4]) for name in shapes if (m := _MODALITY.match(name))}
 
 
 def _shards(shapes: Shapes) -> dict[tuple[int, int, str], int]:
@@ -197,6 +232,6 @@ def _shards(shapes: Shapes) -> dict[tuple[int, int, str], int]:
     counts: dict[tuple[int, int, str], int] = {}
     for name in shapes:
         if m := _MODALITY.match(name):
-            key = (int(m[1]), int(m[2]), m[3])
+            key = (int(m[2]), int(m[3]), m[4])
             counts[key] = counts.get(key, 0) + 1
     return counts

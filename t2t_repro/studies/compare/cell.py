@@ -17,13 +17,15 @@ from t2t_repro.decoding.dev_bleu import DevSample
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.models.batch_shape import BatchShape
+from t2t_repro.models.flops import train_step_flop
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import checkpoints, distribution, experiment, guards
+from t2t_repro.training import checkpoints, devices, distribution, experiment, guards
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -130,6 +132,7 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
             measured["activations"][str(step)] = scales
     result: dict[str, Any] = {
         "parameters": model.count_params(),
+        **_of_a_step(model, batches, devices.choose(request.worker_gpu).replicas),
         "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
         "initial_loss": losses[0] if losses else None,
         "unigram_loss": None,
@@ -167,6 +170,17 @@ def _first_batches(config: RunConfig, problem: Problem, count: int) -> list[dict
         seed=config.random_seed,
     )
     return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def _of_a_step(model, batches: Sequence[dict[str, np.ndarray]], replicas: int) -> dict[str, float]:
+    """Returns target tokens and FLOPs of a step on so many devices, by the first batches."""
+    tokens = [np.count_nonzero(batch["targets"]) for batch in batches]
+    shapes = [BatchShape(*batch["inputs"].shape, *batch["targets"].shape[1:]) for batch in batches]
+    flop = [train_step_flop(model.hparams, shape, model.targets_vocab_size) for shape in shapes]
+    return {
+        "step_tokens": replicas * float(np.mean(tokens)),
+        "step_flop": replicas * float(np.mean(flop)),
+    }
 
 
 def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:

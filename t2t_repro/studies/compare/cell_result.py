@@ -39,6 +39,8 @@ class CellResult:
         hypotheses, references: dev translations at the end; None: none.
         tokens_per_second: the median over the reports.
         parameters: of the model.
+        step_tokens: real target tokens of a step, and
+        step_flop: its floating-point operations, both by the first batches.
         fingerprint: a hash of the first batches.
         gradients, activations: {step: {place: value}}.
     """
@@ -54,6 +56,8 @@ class CellResult:
     references: list[str] | None
     tokens_per_second: float
     parameters: int
+    step_tokens: float
+    step_flop: float
     fingerprint: str
     gradients: dict[int, Places]
     activations: dict[int, Places]
@@ -72,6 +76,11 @@ class CellResult:
         if self.sentences is None:
             return None
         return sum(self.sentences[name]) / sum(self.sentences["tokens"])
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step took; nan where no report says it."""
+        return self.step_tokens / self.tokens_per_second if self.tokens_per_second else np.nan
 
     @property
     def last_train_loss(self) -> float | None:

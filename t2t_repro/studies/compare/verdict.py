@@ -5,7 +5,8 @@ seeds. Two variants are compared by dev loss and by BLEU, over the seeds that bo
 interval of the difference is of 1,000 resamples that draw seeds and, the same ones for all cells,
 dev sentences. One is *better* by a measure if it is so with every seed and the interval leaves
 zero out. That is an answer only if the trainings were whole (in the last quarter of the steps the
-mean dev loss fell by less than `STILL`), of at least `SEEDS` seeds, and none of them diverged.
+mean dev loss fell by less than `STILL`), of at least `SEEDS` seeds, none of them diverged, and each
+ended better than word frequencies.
 
 Few seeds support little, whatever is drawn from them: that all of n agree happens by chance in one
 of 2 ** (n - 1) comparisons of two that are alike. The answer says that number.
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from t2t_repro.scoring.bleu import SacreBleu
-from t2t_repro.studies.compare.cell_result import CellResult
+from t2t_repro.studies.compare.cell_result import FREQUENCIES, CellResult
 from t2t_repro.studies.compare.results import RESAMPLES, Results
 from t2t_repro.studies.tables import Table, columns
 
@@ -160,6 +161,8 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
         ended = results.of(depth=depth, warmup=warmup, variant=name)
         if diverged := len(ended) - len(cells):
             doubts.append(f"{diverged} of {len(ended)} trainings of {name} diverged")
+        if poor := sum(r.status == FREQUENCIES for r in cells):
+            doubts.append(f"{poor} of {name} ended no better than word frequencies")
         fall = _late_fall(cells)
         if cells and fall is None:
             doubts.append(f"{name} was evaluated too seldom to see whether it still learned")

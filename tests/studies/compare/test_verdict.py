@@ -49,6 +49,8 @@ def result_of(cell: Cell, loss: float, wrong: int = 0, fall: float = 0.0) -> Cel
         references=REFERENCES,
         tokens_per_second=500.0,
         parameters=99,
+        step_tokens=250.0,
+        step_flop=2e9,
         fingerprint=f"seed {cell.seed}",
         gradients={},
         activations={},
@@ -119,6 +121,11 @@ def test_what_makes_it_no_answer_is_said():
         "diverged; "
     )
     assert "1 seed of each, where 3 are needed. So far: dev loss" in answer.sentence(9000)
+    poor = {
+        c: dataclasses.replace(r, unigram_loss=1.9) for c, r in found(plan_of()).by_cell.items()
+    }
+    (answer,) = verdict.verdicts(Results(plan_of(), poor))
+    assert answer.doubts[0] == "3 of none/dan ended no better than word frequencies"
     cells = {c: dataclasses.replace(r, dev=r.dev[-1:]) for c, r in found(plan_of()).by_cell.items()}
     (answer,) = verdict.verdicts(Results(plan_of(), cells))
     assert "evaluated too seldom" in answer.doubts[0]

@@ -1,0 +1,173 @@
+"""What each variant's quality costs: dev loss against time and against FLOPs.
+
+A step's time is the median over a run's reports; its FLOPs are counted (models/flops.py) on the
+batches that the run begins with. *At equal time* is when the quickest of a setting has ended, at
+equal FLOPs likewise; the loss there is on a line between two evaluations.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from t2t_repro.studies.compare.cell_result import CellResult
+from t2t_repro.studies.compare.grid import setting_in_words
+from t2t_repro.studies.compare.pictures import style
+from t2t_repro.studies.compare.results import Results
+from t2t_repro.studies.tables import Table, columns
+from t2t_repro.views import pictures
+
+PICTURE = "quality.png"
+CAPTION = (
+    "Dev loss against the time of training, without evaluations, and against its floating-point "
+    "operations: each seed a line, with a mark at each evaluation."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What one variant took in one setting: means over its seeds.
+
+    `loss_by` is its dev loss when the others of the setting had spent as much: {"time": ...,
+    "FLOPs": ...}, None where it was not evaluated by then.
+    """
+
+    depth: int | None
+    warmup: int | None
+    name: str
+    parameters: int
+    step_flop: float
+    step_seconds: float
+    steps: int
+    loss_by: dict[str, float | None]
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """The hours and the FLOPs of a whole run."""
+        return {"time": self.steps * self.step_seconds / 3600, "FLOPs": self.steps * self.step_flop}
+
+
+_PER_STEP: dict[str, Callable[[CellResult], float]] = {
+    "time": lambda result: result.step_seconds,
+    "FLOPs": lambda result: result.step_flop,
+}
+
+
+def costs(results: Results) -> list[Cost]:
+    """Returns the cost of each variant in each setting that has cells which came to their end."""
+    found = []
+    for depth, warmup in results.grid.settings():
+        sides = {
+            name: [
+                r
+                for r in results.of(depth=depth, warmup=warmup, variant=name)
+                if r.diverged_at is None and r.dev and r.tokens_per_second
+            ]
+            for name in results.grid.names
+        }
+        sides = {name: cells for name, cells in sides.items() if cells}
+        steps = results.grid.train_steps
+        least = {
+            what: min((steps * _mean(map(of, cells)) for cells in sides.values()), default=0.0)
+            for what, of in _PER_STEP.items()
+        }
+        for name, cells in sides.items():
+            losses = {
+                what: [_loss_at(r.dev, least[what] / of(r)) for r in cells]
+                for what, of in _PER_STEP.items()
+            }
+            found.append(
+                Cost(
+                    *(depth, warmup, name, cells[0].parameters),
+                    _mean(r.step_flop for r in cells),
+                    _mean(r.step_seconds for r in cells),
+                    steps,
+                    {what: _mean_or_none(of_each) for what, of_each in losses.items()},
+                )
+            )
+    return found
+
+
+def sentences(found: Sequence[Cost]) -> list[str]:
+    """Returns whose dev loss is the lowest at equal time and at equal FLOPs, a setting a line."""
+    said = []
+    for setting in dict.fromkeys((cost.depth, cost.warmup) for cost in found):
+        here = [cost for cost in found if (cost.depth, cost.warmup) == setting]
+        parts = []
+        for what, form in (("time", "{:.2g} hours"), ("FLOPs", "{:.2g}")):
+            known = [(loss, cost.name) for cost in here if (loss := cost.loss_by[what]) is not None]
+            if len(known) < 2:
+                continue
+            (loss, name), *others = sorted(known)
+            rest = ", ".join(f"{other} {value:.3f}" for value, other in others)
+            least = form.format(min(cost.spent[what] for cost in here))
+            parts.append(f"at equal {what} ({least}) that of {name}, {loss:.3f} ({rest})")
+        if parts:
+            where = setting_in_words(*setting)
+            head = f"Of {where} the" if where else "The"
+            said.append(f"{head} lowest dev loss is {', '.join(parts)}: means over the seeds.")
+    return said
+
+
+def table(found: Sequence[Cost]) -> Table:
+    """Returns what each variant took."""
+    rows = [
+        (
+            *(cost.depth, cost.warmup, cost.name, cost.parameters),
+            *(cost.step_flop / 1e9, 1000 * cost.step_seconds),
+            *(cost.spent["time"], cost.spent["FLOPs"] / 1e15),
+            *(cost.loss_by["time"], cost.loss_by["FLOPs"]),
+        )
+        for cost in found
+    ]
+    return Table(
+        "costs",
+        "What they cost",
+        columns(
+            "depth | warm-up :, | of | parameters :, | GFLOP a step :,.1f | ms a step :,.0f | "
+            "hours :,.2f | PFLOP :,.3f | dev loss at equal time :.3f | at equal FLOPs :.3f"
+        ),
+        rows,
+        (
+            "Of a whole run, without evaluations. At equal time: when the quickest of the setting "
+            "had ended; at equal FLOPs: when the one that needs the fewest had; by the curves of "
+            "dev loss, empty before the first evaluation. Times depend on what else the machine "
+            "did; FLOPs are those of matrix products, on one device.",
+        ),
+    )
+
+
+def draw(results: Results):
+    """Returns the picture, a row a setting that has results."""
+    settings = [s for s in results.grid.settings() if results.of(depth=s[0], warmup=s[1])]
+    figure, axes = pictures.figure(2, len(settings), title="Dev loss against its cost", height=3.2)
+    for (depth, warmup), pair in zip(settings, np.reshape(axes, (-1, 2)), strict=True):
+        units = (("time", 3600.0, "hours of training"), ("FLOPs", 1e15, "PFLOP"))
+        for each, (what, unit, label) in zip(pair, units, strict=True):
+            for name in results.grid.names:
+                own = style(results.grid, name)
+                for result in results.of(depth=depth, warmup=warmup, variant=name):
+                    if result.dev and result.tokens_per_second:
+                        steps, losses = zip(*result.dev, strict=True)
+                        spent = np.array(steps) * _PER_STEP[what](result) / unit
+                        each.plot(spent, losses, marker="o", markersize=3, **own)
+                        own.pop("label", None)
+            each.set(xlabel=label, ylabel="dev loss, nats")
+            each.set_xscale("log" if what == "FLOPs" else "linear")
+            each.set_title(setting_in_words(depth, warmup))
+            each.legend(fontsize=8)
+    return figure
+
+
+def _loss_at(curve: Sequence[tuple[int, float]], step: float) -> float | None:
+    steps, losses = zip(*curve, strict=True)
+    return float(np.interp(step, steps, losses)) if step >= steps[0] else None
+
+
+def _mean(values) -> float:
+    return float(np.mean(list(values)))
+
+
+def _mean_or_none(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _mean(known) if len(known) == len(values) else None

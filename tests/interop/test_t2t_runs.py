@@ -1,0 +1,90 @@
+"""Checkpoints of tensor2tensor's recurrent and convolutional models become runs, and come back."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from t2t_repro.config import HParams
+from t2t_repro.interop import t2t_files, t2t_runs, t2t_shapes
+from t2t_repro.interop.t2t_checkpoint import Checkpoint
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import trained_run
+from tests.conftest import T2TRun
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+FOLDER = GOLDEN / "opponents"
+CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
+
+
+class Case:
+    """One of tests/golden/opponents."""
+
+    def __init__(self, name: str):
+        with np.load(FOLDER / f"{name}.npz") as arrays:
+            self.arrays = dict(arrays)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def group(self, prefix: str) -> dict[str, np.ndarray]:
+        start = f"{prefix}:"
+        return {k.removeprefix(start): v for k, v in self.arrays.items() if k.startswith(start)}
+
+    @property
+    def hparams(self) -> HParams:
+        fields = {field.name for field in dataclasses.fields(HParams)}
+        values = json.loads(str(self["hparams"]))
+        kept = {name: value for name, value in values.items() if name in fields}
+        return HParams(**kept, model=str(self["model"]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_variables_say_which_model_they_are_of(name):
+    case = Case(name)
+    shapes = {variable: value.shape for variable, value in case.group("var").items()}
+    t2t_shapes.check_names(shapes, "a")
+    values = dataclasses.asdict(case.hparams)
+    assert t2t_shapes.reconcile(values, shapes, values) == (case.hparams, [])
+    decided = ("model", "hidden_size", "num_hidden_layers", "symbol_modality_num_shards")
+    without = {name: v for name, v in values.items() if name not in decided}
+    hparams, notes = t2t_shapes.reconcile(without, shapes)
+    assert [getattr(hparams, n) for n in decided] == [values[n] for n in decided]
+    assert f"model={case.hparams.model!r}" in notes
+
+
+@pytest.mark.parametrize(
+    "name", sorted(json.loads((GOLDEN / "opponents_hparams.json").read_text()))
+)
+def test_their_sets_are_read_as_tensor2tensor_wrote_them(name, tmp_path):
+    values = json.loads((GOLDEN / "opponents_hparams.json").read_text())[name]
+    (tmp_path / "hparams.json").write_text(json.dumps(values))
+    found = t2t_files.read_hparams(tmp_path / "hparams.json")
+    assert found["hidden_size"] == values["hidden_size"]
+    hparams = HParams(**found, model="byte_net" if "byte" in name else "lstm_seq2seq_attention")
+    written = json.loads(t2t_files.write_hparams(hparams))
+    assert written["daisy_chain_variables"] == values["daisy_chain_variables"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_there_and_back(name, tmp_path):
+    case = Case(name)
+    theirs = T2TRun(tmp_path / "t2t", case)
+    folder = theirs.write(7)
+    model = str(case["model"])
+    flags = (folder / "flags.txt").read_text().replace("--model=transformer", f"--model={model}")
+    (folder / "flags.txt").write_text(flags)
+    request = t2t_runs.ImportRequest(checkpoint=folder, output_dir=tmp_path / "run")
+    t2t_runs.import_checkpoint(request)
+    config = RunDirectory(tmp_path / "run").config()
+    assert config.hparams == case.hparams
+    assert config.hparams_set == ("bytenet_base" if model == "byte_net" else "lstm_seq2seq")
+    t2t_runs.export_checkpoint(trained_run(tmp_path / "run"), tmp_path / "back")
+    one, other = Checkpoint(folder), Checkpoint(tmp_path / "back")
+    assert set(one.shapes) == set(other.shapes)
+    for array in set(one.shapes) - {"training/beta1_power", "training/beta2_power"}:
+        np.testing.assert_array_equal(other.array(array), one.array(array), err_msg=array)
+    assert f"--model={model}\n" in (tmp_path / "back" / "flags.txt").read_text()

@@ -1,0 +1,78 @@
+"""Quality against time and FLOPs, on results made by hand."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro.studies.compare import costs, variants
+from t2t_repro.studies.compare.cell_result import CellResult
+from t2t_repro.studies.compare.grid import Cell, Grid
+from t2t_repro.studies.compare.results import Results
+
+BIG, FAST = "transformer_base_v1", "lstm_attention"
+CURVES = {BIG: [(100, 5.0), (200, 3.0), (400, 2.0)], FAST: [(100, 4.0), (200, 3.5), (400, 3.4)]}
+
+
+@pytest.fixture
+def results():
+    """The big one takes half a second a step and 8 GFLOP, the other a quarter and 10."""
+    plan = Grid(
+        problem="algorithmic_reverse_binary40_test",
+        data_dir="/data",
+        variants=variants.of_sets(f"{BIG},{FAST}"),
+        seeds=2,
+        train_steps=400,
+    )
+    cells = {
+        cell: CellResult(
+            cell=cell,
+            stopped_at=None,
+            train=[],
+            dev=[(step, loss + cell.seed / 10) for step, loss in CURVES[cell.variant]],
+            initial_loss=None,
+            unigram_loss=None,
+            sentences=None,
+            hypotheses=None,
+            references=None,
+            tokens_per_second=1000.0,
+            parameters=77,
+            step_tokens=500.0 if cell.variant == BIG else 250.0,
+            step_flop=8e9 if cell.variant == BIG else 10e9,
+            fingerprint="",
+            gradients={},
+            activations={},
+        )
+        for cell in plan.cells()
+    }
+    return Results(plan, cells)
+
+
+def test_who_is_better_at_equal_time_and_at_equal_flops(results):
+    big, fast = costs.costs(results)
+    assert (big.step_seconds, fast.step_seconds) == (0.5, 0.25)
+    assert fast.spent == {"time": pytest.approx(100 / 3600), "FLOPs": pytest.approx(4e12)}
+    # After 100 s the big one has made 200 steps; of 3.2 TFLOP the other makes 320.
+    assert big.loss_by == {"time": pytest.approx(3.05), "FLOPs": pytest.approx(2.05)}
+    assert fast.loss_by == {"time": pytest.approx(3.45), "FLOPs": pytest.approx(3.44 + 0.05)}
+    assert costs.sentences([big, fast]) == [
+        "The lowest dev loss is at equal time (0.028 hours) that of transformer_base_v1, 3.050 "
+        "(lstm_attention 3.450), at equal FLOPs (3.2e+12) that of transformer_base_v1, 2.050 "
+        "(lstm_attention 3.490): means over the seeds."
+    ]
+    rows = costs.table([big, fast]).rows
+    assert rows[0][2:6] == (BIG, 77, 8.0, 500.0)
+    assert len(costs.draw(results).axes) == 2
+
+
+def test_what_was_not_evaluated_by_then_has_no_loss(results):
+    slow = {
+        cell: dataclasses.replace(r, step_tokens=5000.0) if cell.variant == BIG else r
+        for cell, r in results.by_cell.items()
+    }
+    big, fast = costs.costs(Results(results.grid, slow))
+    assert big.loss_by["time"] is None and fast.loss_by["time"] == pytest.approx(3.45)
+    assert "equal time" not in costs.sentences([big, fast])[0]
+    assert costs.costs(Results(results.grid, {})) == costs.sentences([]) == []
+    stopped = Cell(None, None, BIG, 0)
+    only = {stopped: dataclasses.replace(results.by_cell[stopped], stopped_at=3)}
+    assert costs.costs(Results(results.grid, only)) == []
