@@ -42,6 +42,7 @@ class _RunFile:
     data_dir: str
     version: str
     random_seed: int = 0
+    batch_parts: int = 1
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
 
@@ -50,8 +51,10 @@ class _RunFile:
 class RunConfig(_RunFile):
     """What a run is.
 
-    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
-    of the user's package that was loaded, None where none was.
+    `batch_parts` is into how many parts a step cuts its batch, each with dropout of its own; 0 is
+    in a request alone: as many as training/batch_parts.py chooses. `commands` holds each command
+    line that worked on it, oldest first; `t2t_usr_dir` is the folder of the user's package that was
+    loaded, None where none was.
     """
 
     hparams: HParams
@@ -280,6 +283,8 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     old = {**dataclasses.asdict(before.hparams), "problem": before.problem}
     new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
     old["random_seed"], new["random_seed"] = before.random_seed, now.random_seed
+    if now.batch_parts:
+        old["batch_parts"], new["batch_parts"] = before.batch_parts, now.batch_parts
     # A longer run continues a shorter one; the schedules that read its end are the exception.
     if "train_steps" not in now.hparams.read_by_schedule:
         del old["train_steps"], new["train_steps"]

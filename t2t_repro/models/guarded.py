@@ -31,6 +31,7 @@ class GuardedModel(keras.Model):
     """
 
     _observer: Observer | None = None
+    batch_parts: int = 1  # of TensorFlow's step: parts of the rows, each with dropout of its own
 
     def observe_gradients(self, every: int | None) -> keras.metrics.Metric | None:
         """Lets `fit` note the gradients' norms at the steps that are multiples of `every`.

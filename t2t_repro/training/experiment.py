@@ -20,6 +20,7 @@ from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import (
+    batch_parts,
     batch_size,
     checkpoints,
     devices,
@@ -56,6 +57,7 @@ def run(request: TrainRequest) -> dict[str, Any]:
     devices.set_threads(*request.threads)
     alone = request.schedule in ("evaluate", TRY_BATCH_SIZE)
     where = ONE if alone else devices.choose(request.worker_gpu)
+    request = request if alone else batch_parts.decided(request, where)
     for warning in [] if alone else machine.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
     plan, asked = None, request
@@ -142,12 +144,15 @@ class Experiment:
         with where.scope():
             model = build_model(config, self._problem)
             model.optimizer.build(model.trainable_variables)
+        batch_parts.use(model, config.batch_parts, where)
         log: TrainingLog = SilentLog(run, plan.train_steps, plan.train_steps)
         writer = make_writer(run) if is_chief else None
         if is_chief:
             log = make_log(run, plan, writer)
         self._check(with_evaluation)
         taken = self._warm_start(model, log) if is_chief else None
+        if model.batch_parts > 1:
+            log.say(batch_parts.described(model.batch_parts))
         if config.hparams.freeze:
             log.say(_what_is_trained(model))
         evaluator = Evaluator(model, self._problem.eval_metrics())

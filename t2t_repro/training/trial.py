@@ -35,6 +35,7 @@ def run(
     shape: BatchShape,
     worker_gpu: int | None = None,
     threads: tuple[int, int] = (0, 0),
+    parts: int = 1,
 ) -> Trial:
     """Makes steps, on all the devices that a run would have, in a process of its own.
 
@@ -44,10 +45,11 @@ def run(
         shape: of each device's part of a batch.
         worker_gpu: as `devices.choose`.
         threads: as `devices.set_threads`.
+        parts: as `batch_parts.use`.
     """
     until = time.monotonic() + MOST_SECONDS
     ended = processes.run(
-        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads),
+        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, parts),
         watch=lambda pid: time.monotonic() < until,
     )
     if ended.result is not None:
@@ -62,11 +64,12 @@ def _steps(
     shape: BatchShape,
     worker_gpu: int | None,
     threads: tuple[int, int],
+    parts: int,
 ) -> Trial:
     os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
     import numpy as np
 
-    from t2t_repro.training import devices, distribution, machine, optimizers
+    from t2t_repro.training import batch_parts, devices, distribution, machine, optimizers
 
     devices.set_threads(*threads)
     where = devices.choose(worker_gpu)
@@ -76,6 +79,7 @@ def _steps(
         )
         model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=machine.compiles())
         model.optimizer.build(model.trainable_variables)
+    batch_parts.use(model, parts, where)
     sentences = max(1, round(shape.sentences)) * where.local
     rng = np.random.default_rng(0)
     lengths = {"inputs": shape.source_length, "targets": shape.target_length}
