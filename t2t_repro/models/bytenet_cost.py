@@ -15,10 +15,14 @@ def parameters(hparams: HParams) -> dict[str, int]:
 
 def forward_flop(hparams: HParams, batch: BatchShape, vocab_size: int) -> float:
     """Returns the floating-point operations of a forward pass, as models/flops.py counts."""
-    longest = max(1.5 * batch.source_length, batch.target_length)
-    positions = batch.sentences * -(-longest // LENGTHS) * LENGTHS
     softmax = batch.target_tokens * hparams.hidden_size * vocab_size
-    return 2 * (positions * _kernels(hparams) + softmax)
+    return 2 * (positions(batch) * _kernels(hparams) + softmax)
+
+
+def positions(batch: BatchShape) -> float:
+    """Returns how many positions are computed: both sides have the same, a multiple of LENGTHS."""
+    longest = max(1.5 * batch.source_length, batch.target_length)
+    return batch.sentences * -(-longest // LENGTHS) * LENGTHS
 
 
 def _kernels(hparams: HParams) -> int:

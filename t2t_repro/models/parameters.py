@@ -92,7 +92,8 @@ def check_search(
 ) -> None:
     """Checks that the search for one translation fits into memory, before any of it is made.
 
-    What cannot be: of each beam the keys and values of every token, and twice the logits of one.
+    What cannot be: of each beam the keys and values of every token, or what its model has in their
+    place, and twice the logits of one.
 
     Args:
         hparams: the model's settings.
@@ -105,6 +106,10 @@ def check_search(
         UserError: if it does not, or a vocabulary is missing.
     """
     kept = longest * hparams.decoder_layers * sum(_widths(hparams))
+    if hparams.model in RECURRENT:
+        kept = 2 * hparams.num_hidden_layers * LSTMCost(hparams).width  # the state alone
+    elif hparams.model == BYTENET:
+        kept = longest * hparams.hidden_size  # of all that was written, anew at each step
     need = 4 * beams * (kept + 2 * problem.targets_vocab_size(os.fspath(data_dir)))
     if need > (there := memory.total()):
         raise UserError(

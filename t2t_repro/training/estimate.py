@@ -17,7 +17,7 @@ from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.data.job import Job
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
-from t2t_repro.models import parameters
+from t2t_repro.models import activations, parameters
 from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.problem import Problem, Split, Text2TextProblem
@@ -225,13 +225,7 @@ def _memory(
 ) -> int:
     """Returns about what training holds: weights, slots and gradients, and activations."""
     hparams = request.config.hparams
-    depth, filters, heads = hparams.hidden_size, hparams.filter_size, hparams.num_heads
-    source, target = shape.source_tokens, shape.target_tokens
-    own = heads * shape.source_length * 3
-    encoder = hparams.encoder_layers * source * (10 * depth + 2 * filters + own)
-    crossed = heads * (shape.source_length + shape.target_length) * 3
-    decoder = hparams.decoder_layers * target * (16 * depth + 2 * filters + crossed)
-    held = encoder + decoder + 2 * target * vocabulary[1]
+    held = activations.held(hparams, shape, vocabulary[1])
     weights = count * (1 + parameters.copies(hparams))
     parts = 1 if machine.kind == "GPU" else machine.replicas
     process = 0 if machine.kind == "GPU" else _PROCESS

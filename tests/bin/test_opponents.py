@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_repro import cli
-from t2t_repro.bin import decoder, exporter, trainer
+from t2t_repro.bin import decoder, exporter, finish, trainer, translate_all
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 
@@ -45,3 +45,37 @@ def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
         run(exporter, output_dir)
     assert stop.value.code == 2
     assert f"Expected a Transformer for an export. Received: {tmp_path}" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_is_finished_and_its_checkpoints_translate(model, tmp_path, capsys):
+    hparams_set, changes = MODELS[model]
+    for side in ("inputs", "targets"):
+        for split in ("train", "eval"):
+            lines = [f"{split} word {i} of {side} {i % 7}" for i in range(40)]
+            (tmp_path / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
+    directory = f"{tmp_path / 'run'}"
+    run(
+        trainer,
+        *("--problem=text2text_tmpdir", f"--hparams_set={hparams_set}", f"--model={model}"),
+        f"--hparams=hidden_size=8,num_hidden_layers=1,batch_size=256,{changes}",
+        *(f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path}", f"--output_dir={directory}"),
+        *("--generate_data", "--train_steps=4", "--schedule=train", "--local_eval_frequency=2"),
+    )
+    source = tmp_path / "inputs.eval.txt"
+    run(
+        translate_all,
+        *(f"--model_dir={directory}", f"--source={source}", "--wait_minutes=0"),
+        f"--translations_dir={tmp_path / 'all'}",
+        *("--beam_size=2", "--decode_hparams=extra_length=3"),
+    )
+    names = [path.name for path in (tmp_path / "all").iterdir()]
+    assert any("-2" in name for name in names) and any("-4" in name for name in names), names
+    run(
+        finish,
+        *(f"--model_dir={directory}", "--n=2", "--beam_sizes=1,2", "--alphas=0.6"),
+        "--sentences=5",
+    )
+    assert "Chose " in capsys.readouterr().out
+    assert RunDirectory(tmp_path / "run" / "finished").config().hparams.model == model
