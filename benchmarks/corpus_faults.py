@@ -121,7 +121,8 @@ def put_control(pairs: Lines, i: int, rng: random.Random) -> None:
     side = rng.randrange(2)
     text = pairs[i][side]
     at = rng.randrange(1, max(2, len(text)))
-    character = rng.choice("\x00\x07\x0b\x1b\x7f\u200b\ufeff\u2028\u2060\xad\u202e\t")
+    # Not NUL: a file with one is refused as it is read.
+    character = rng.choice("\x07\x0b\x1b\x7f\u200b\ufeff\u2028\u2060\xad\u202e\t")
     pairs[i][side] = text[:at] + character + text[at:] if at < len(text) else character + text
 
 
