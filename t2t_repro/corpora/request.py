@@ -57,9 +57,9 @@ class RawText:
         "They become the problem's own files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The other side of --train_source, file by file.")
-    dev_source: str | None = flag(None, "The same for dev; default: drawn from training.")
+    dev_source: str | None = flag(None, "As --train_source, for dev; default: drawn from training.")
     dev_target: str | None = flag(None, "The other side of --dev_source.")
-    test_source: str | None = flag(None, "The same for a test set, which is text alone.")
+    test_source: str | None = flag(None, "As --train_source, for a test set, which is text alone.")
     test_target: str | None = flag(None, "The other side of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
@@ -75,7 +75,10 @@ class RawText:
         most=50_000,
     )
     test_size: int | None = flag(
-        None, "How many pairs to draw for test; default: none.", least=1, most=50_000
+        None,
+        "How many pairs to draw for test; default: none, or of t2t-own-text 5%, at most 1000.",
+        least=1,
+        most=50_000,
     )
     train_weights: str | None = flag(
         None, "How often each corpus of --train_source is taken, such as 1,2.5."

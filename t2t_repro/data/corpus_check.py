@@ -50,6 +50,8 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     made = examine(corpus, track, keep=frozenset(["duplicate"] if repeats else []))
     for line in made.lines():
         report(line)
+    if any(each.count for each in made.findings):
+        report(f"The numbers of lines are those of the files in {job.tmp_dir}.")
     title = f"The text of {job.problem.name}"
     to.bad_pairs.unlink(missing_ok=True)
     output.write_report(to, made, title)  # not `made_for` it before all is done

@@ -3,6 +3,7 @@
 import html
 import importlib.resources
 import itertools
+import json
 import pathlib
 import re
 import shlex
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t2t_repro import schema
+from t2t_repro.certificate.record import read_or_none
 from t2t_repro.corpora.checks import output
 from t2t_repro.decoding import chosen
 from t2t_repro.files import write_text_atomic
@@ -88,12 +90,23 @@ FEW = 10_000  # pairs; as many captions end at 31 BLEU (benchmarks/RESULTS.md)
 
 def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     """Returns what to do with the model, as commands."""
-    place = shlex.quote(str(folder / "model"))
+    place, export = shlex.quote(str(folder / "model")), folder / "export" / "saved_model"
+    languages = _check(folder).get("languages", ())
+    pair = "-".join(languages) + "=" if all(languages) and len(set(languages)) == 2 else ""
+    certificate = read_or_none(export)
+    golden = certificate.golden if certificate else ()
+    short = sorted((each.source for each in golden), key=len)[:1]
     steps = [
-        f"t2t-server --model={shlex.quote(str(folder / 'export' / 'saved_model'))}",
+        f"t2t-server --model={pair}{shlex.quote(str(export))}",
+        *(
+            "curl http://127.0.0.1:8000/translate -d "
+            + shlex.quote(json.dumps({"inputs": source}, ensure_ascii=False))
+            for source in short
+        ),
         f"t2t-decoder --output_dir={place} --decode_interactive",
         f"t2t-decoder --output_dir={place} --decode_from_file=FILE --decode_to_file=OUT",
         f"t2t-show {shlex.quote(str(folder / 'run'))}",
+        f"t2t-show {place} --verify",
     ]
     if record.plan and record.plan.train_steps < record.plan.wanted_steps:
         steps.append("the same t2t-own-text with --train_minutes=0   trains it to the end")
@@ -103,6 +116,12 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
             "run, and back-translation of text in the target language"
         )
     return steps
+
+
+def _check(folder: pathlib.Path) -> dict[str, Any]:
+    """Returns the report of the check of the text; {}: there is none."""
+    path = output.paths(folder / "data", "text2text_tmpdir").json
+    return schema.read(path, dict[str, Any]) if path.exists() else {}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]], best: int | None = None) -> str:
@@ -153,10 +172,13 @@ def _text(folder: pathlib.Path, record: Record) -> str:
     vocabulary = made.get("vocabulary") or {}
     why = f"<p>{made['vocab_size']['targets']:,} subwords. "
     why += f"{html.escape(vocabulary.get('reason', ''))}</p>"
-    report = output.paths(folder / "data", "text2text_tmpdir").html
-    if report.exists():
-        why += f'<p><a href="{report.relative_to(folder)}">What the check of the text found</a></p>'
+    if check := _check(folder):
+        report = output.paths(folder / "data", "text2text_tmpdir").html
+        why += f'<p><a href="{report.relative_to(folder)}">What the check of the text found</a>: '
+        why += f"{check['bad_pairs']:,} pairs to leave out.</p>"
     heads = ("split", "pairs", "source subwords", "target subwords")
+    if record.scores:
+        rows.append(("test", record.scores["sentences"], "", ""))
     return _table(heads, rows) + why + warnings + inputs
 
 

@@ -136,8 +136,8 @@ def said(plan: Plan) -> str:
         f"  {plan.parameters:,} parameters, {plan.subwords:,} subwords",
         f"  {plan.train_steps:,} steps of {plan.seconds_per_step:.3f} s, every "
         f"{plan.local_eval_frequency:,} an evaluation of {plan.evaluation_seconds:.0f} s, as a "
-        f"trial measured: {duration(60 * plan.minutes)} at most; it stops earlier where BLEU has "
-        f"not risen for {plan.patience:,} steps",
+        f"trial measured: {duration(60 * plan.minutes)}, longer on a machine that gets busier; it "
+        f"stops earlier where BLEU has not risen for {plan.patience:,} steps",
         f"  {plan.disk_mb:,.0f} MB of disk at most",
     ]
     if plan.train_steps < plan.wanted_steps:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ td { padding: .1rem 1rem .1rem 0; vertical-align: top; }
 def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
     """Returns the description of a server of these models and limits."""
     first = models[0]
+    source, target = _example(first)
     name = _value("string", enum=[served.name for served in models], default=first.name)
     most = max(served.model.beam_size for served in models)
     sentence = {
@@ -67,21 +69,21 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
                     _object(libre, "translatedText"),
                 ]
             },
-            {"inputs": "A dog runs."},
+            {"inputs": source},
         ),
         "/attention": _post(
             "What each token of a translation looks at: one weight for each source token, the mean "
             "over the heads of the last decoder layer.",
             _object(pair, "inputs", "targets"),
             _object(looked, *looked),
-            {"inputs": "A dog runs.", "targets": "Ein Hund rennt."},
+            {"inputs": source, "targets": target},
         ),
         "/detect": _post(
             "In which of the served languages a text is, the likeliest first, in percent; as "
             "LibreTranslate answers, JSON or a form. Of a text without letters: nothing.",
             _object({"q": _STRING}, "q"),
             _array(guess),
-            {"q": "A dog runs."},
+            {"q": source},
         ),
         "/languages": _get("What is translated into what, as LibreTranslate says it.", languages),
         "/healthz": _get(
@@ -102,6 +104,15 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
         },
         "paths": paths,
     }
+
+
+def _example(served: ServedModel) -> tuple[str, str]:
+    """Returns a sentence and its translation: one of the model's certificate, or any."""
+    golden = served.certificate.golden if served.certificate else ()
+    if not golden:
+        return "A dog runs.", "Ein Hund rennt."
+    shortest = min(golden, key=lambda each: len(each.source))
+    return shortest.source, shortest.translation
 
 
 def page(description: _Object, address: str) -> str:
@@ -134,7 +145,7 @@ def _section(path: str, method: str, operation: _Object, address: str) -> str:
     call, rows = f"curl {address}{path}", ""
     if "requestBody" in operation:
         content = operation["requestBody"]["content"]["application/json"]
-        call += f" -d '{json.dumps(content['example'])}'"
+        call += " -d " + shlex.quote(json.dumps(content["example"], ensure_ascii=False))
         for schema in content["schema"].get("anyOf", [content["schema"]]):
             fields = "".join(
                 f"<tr><td><code>{name}</code></td><td>{html.escape(_said(of))}"

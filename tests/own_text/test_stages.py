@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shlex
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from t2t_repro import cli, processes, registry
 from t2t_repro.bin import own_text
 from t2t_repro.certificate import record as certificate
-from t2t_repro.certificate.record import Certificate, Data
+from t2t_repro.certificate.record import Certificate, Data, Golden
 from t2t_repro.corpora.request import RawText
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.errors import UserError
@@ -23,6 +24,22 @@ from t2t_repro.training import checkpoints
 STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
 PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
 SECONDS = 0.5  # a step
+
+
+def certified(kind, golden=()):
+    return Certificate(
+        kind=kind,
+        problem="text2text_tmpdir",
+        hparams_set="transformer_own_text_small",
+        random_seed=0,
+        step=12,
+        made=(),
+        data=Data(),
+        files=(),
+        decoding={},
+        scores=(),
+        golden=golden,
+    )
 
 
 class Programs:
@@ -55,6 +72,8 @@ class Programs:
         summary = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 11}}
         text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
         (data / "datagen.text2text_tmpdir.json").write_text(text_of)
+        checked = {"languages": ["en", "de"], "bad_pairs": 3}
+        (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
 
     def trainer(self, flags):
         run = RunDirectory(flags["output_dir"])
@@ -89,19 +108,7 @@ class Programs:
             weights_tried=(weights,),
             searches_tried=(search,),
         ).write(out)
-        Certificate(
-            kind="run",
-            problem="text2text_tmpdir",
-            hparams_set="transformer_own_text_small",
-            random_seed=0,
-            step=12,
-            made=(),
-            data=Data(),
-            files=(),
-            decoding={},
-            scores=(),
-            golden=(),
-        ).write(out)
+        certified("run").write(out)
 
     def decoder(self, flags):
         target = pathlib.Path(flags["decode_to_file"])
@@ -112,6 +119,8 @@ class Programs:
         folder = pathlib.Path(flags["export_dir"])
         folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_text("model")
+        golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
+        certified("saved_model", golden).write(folder)
 
 
 @pytest.fixture
@@ -166,7 +175,10 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     page = (out / "index.html").read_text()
     assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
     assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
-    assert f"t2t-server --model={out / 'export' / 'saved_model'}" in said
+    assert f"t2t-server --model=en-de={out / 'export' / 'saved_model'}" in said
+    assert "/translate -d " + shlex.quote('{"inputs": "it\'s"}') in said
+    assert f"t2t-show {out / 'model'} --verify" in said
+    assert "found</a>: 3 pairs to leave out" in page and "<td>test</td>" in page
     assert "7 pairs are few: docs/own-text.md has fine-tuning" in said
     # The same again does nothing.
     del programs.called[:]

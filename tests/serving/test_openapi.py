@@ -1,15 +1,31 @@
 """The description is that of what is served."""
 
+import dataclasses
+import html
+import json
 import re
+import shlex
 
 import pytest
 from starlette.testclient import TestClient
 
+from t2t_repro.certificate.record import Certificate, Data, Golden
 from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
 from tests.serving.conftest import FakeModel, served
 
 PAGES = {"/", "/docs", "/openapi.json"}
+CERTIFIED = {
+    "problem": "text2text_tmpdir",
+    "hparams_set": "transformer_tiny",
+    "random_seed": 0,
+    "step": 3,
+    "made": (),
+    "data": Data(),
+    "files": (),
+    "decoding": {},
+    "scores": (),
+}
 
 
 @pytest.fixture
@@ -31,6 +47,26 @@ def fields(schema, value, where="the answer"):
         assert set(schema["required"]) <= value.keys() <= schema["properties"].keys(), where
         for name, one in value.items():
             fields(schema["properties"][name], one, f"{where}.{name}")
+
+
+def test_examples_are_sentences_of_the_model(model):
+    """A sentence in the language that it reads: of any other the answer is nonsense."""
+    golden = (Golden("ein ganz langer satz", "A LONG ONE", -1.0), Golden("l'eau", "L'EAU", -2.0))
+    record = Certificate(kind="saved_model", golden=golden, **CERTIFIED)
+    (de_en,) = served(model)
+    with TestClient(
+        app.create([dataclasses.replace(de_en, certificate=record)], Limits())
+    ) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+        shown = client.get("/docs").text
+    for path, expected in (
+        ("/translate", {"inputs": "l'eau"}),
+        ("/attention", {"inputs": "l'eau", "targets": "L'EAU"}),
+        ("/detect", {"q": "l'eau"}),
+    ):
+        content = paths[path]["post"]["requestBody"]["content"]["application/json"]
+        assert content["example"] == expected
+    assert shlex.quote(json.dumps({"inputs": "l'eau"})) in html.unescape(shown)
 
 
 def test_every_path_is_described_and_answers_its_example_so(client):
