@@ -26,6 +26,7 @@ PROGRAMS = {
     "t2t-translate-all": "translate_all",
     "t2t-score-trees": "score_trees",
     "t2t-paper": "paper",
+    "t2t-reproduce": "reproduce",
     "t2t-import-checkpoint": "import_checkpoint",
     "t2t-export-checkpoint": "export_checkpoint",
     "t2t-exporter": "exporter",

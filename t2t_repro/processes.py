@@ -22,6 +22,7 @@ from t2t_repro import quiet, user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
+_MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 
 
 class Ended(NamedTuple):
@@ -196,7 +197,8 @@ def run_program(command: Sequence[str], doing: str) -> None:
         Interrupted: on a signal, which it got too.
     """
     name, *argv = command
-    code = program(f"t2t_repro.bin.{name.removeprefix('t2t-').replace('-', '_')}", name, argv)
+    module = _MODULES.get(name, name.removeprefix("t2t-").replace("-", "_"))
+    code = program(f"t2t_repro.bin.{module}", name, argv)
     if code:
         raise UserError(
             f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "

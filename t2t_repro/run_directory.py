@@ -25,6 +25,7 @@ from t2t_repro.files import write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
+PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _Row = dict[str, str | int | float | bool | None]

@@ -2,12 +2,13 @@
 
   t2t-paper                                   prints all, and writes paper/paper.json and .md
   t2t-paper --tables=3                        the variations and their parameters
-  t2t-paper --tables=2,4 --runs=run,run2      and the BLEU or F1 of runs
+  t2t-paper --tables=2,3,4 --runs=run,run2    and what runs have: BLEU, perplexity, cost, F1
+  t2t-paper --tables=settings                 the paper's settings, T2T's and ours
   t2t-paper --tables=training,scaling --hardware=1xH200
 
 Tables: 1 (the cost of a layer; it measures for half a minute), 2 (BLEU and training FLOPs), 3 (the
-variations and their parameters), 4 (parsing), training (the command that trains each row, and its
-hours), scaling (1, 8 and 64 devices).
+variations and their parameters), 4 (parsing), settings, training (the command that trains each
+row, and its hours), scaling (1, 8 and 64 devices).
 """
 
 import dataclasses
@@ -23,13 +24,13 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.requests import flag
 from t2t_repro.studies.paper import hardware as machines
-from t2t_repro.studies.paper import run_scores, scaling, training_plan
+from t2t_repro.studies.paper import run_scores, scaling, settings, training_plan
 from t2t_repro.studies.paper import tables as paper_tables
 from t2t_repro.studies.tables import Table
 
-TABLES = ("1", "2", "3", "4", "training", "scaling")
+TABLES = ("1", "2", "3", "4", "settings", "training", "scaling")
 _READ_BY = {  # of flags that not all tables read
-    "runs": {"2", "4"},
+    "runs": {"2", "3", "4"},
     "hardware": {"training", "scaling"},
     "efficiency": {"training", "scaling"},
     "bandwidth": {"scaling"},
@@ -49,17 +50,18 @@ class Request:
     output_dir: str = flag("paper", "Where to write paper.json and paper.md.")
     runs: str = flag(
         "",
-        "Runs to put beside the paper's, with commas between: DIR, which holds bleu.json or "
-        "f1.json, or DIR=FILE. t2t-bleu and t2t-score-trees write them (--json_file).",
+        "Runs to put beside the paper's, with commas between: DIR with a bleu.json or f1.json, a "
+        "folder of such, as t2t-reproduce's, or DIR=FILE. t2t-bleu and t2t-score-trees write them.",
     )
     hardware: str = flag(
         "8xP100",
         f"Where training is to run: COUNTxNAME ({', '.join(machines.DEVICES)}), or this, which is "
         "measured.",
     )
-    efficiency: float = flag(
-        machines.EFFICIENCY,
-        "The share of the hardware's rate that a training step reaches on one device.",
+    efficiency: float | None = flag(
+        None,
+        "The share of the hardware's rate that a training step reaches on one device; default: "
+        "what was measured on such a device.",
     )
     bandwidth: float | None = flag(
         None, "GB/s of the links between devices, instead of the hardware's usual ones."
@@ -72,7 +74,7 @@ class Request:
                 raise unknown("table", name, TABLES)
         if not self.names:
             raise UserError(f"Expected --tables of {', '.join(TABLES)}. Received: none.")
-        if not 0 < self.efficiency <= 1:
+        if self.efficiency is not None and not 0 < self.efficiency <= 1:
             raise UserError(f"Expected 0 < --efficiency <= 1. Received: {self.efficiency}.")
         if self.bandwidth is not None and self.bandwidth <= 0:
             raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {self.bandwidth}.")
@@ -113,13 +115,15 @@ def report(request: Request) -> None:
     check_outputs({name: folder / name for name in ("paper.json", "paper.md")}, scores)
     runs = run_scores.read(request.runs)
     hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)
+    share = request.efficiency or hardware.device.efficiency
     make: dict[str, Callable[[], list[Table]]] = {
         "1": paper_tables.table1,
         "2": lambda: paper_tables.table2(runs),
-        "3": paper_tables.table3,
+        "3": lambda: paper_tables.table3(runs),
         "4": lambda: paper_tables.table4(runs),
-        "training": lambda: [training_plan.plan(hardware, request.efficiency)],
-        "scaling": lambda: scaling.tables(hardware.device, request.efficiency),
+        "settings": settings.table,
+        "training": lambda: [training_plan.plan(hardware, share)],
+        "scaling": lambda: scaling.tables(hardware.device, share),
     }
     folder.mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []

@@ -86,13 +86,28 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
 
 
 def again(forecast: Forecast, request: TrainRequest) -> Forecast:
-    """Returns the forecast of a run whose data are there by now, with the batches they give."""
-    hparams, before = request.config.hparams, forecast.batch
-    batch = batch_of(hparams, real_tokens(request, data_of(request)), before.replicas)
-    steps = max(0, request.plan.train_steps - newest_step(request.run))
-    times = (batch.mean_tokens / batch.accumulated) / (before.mean_tokens / before.accumulated)
-    seconds, flop = forecast.step_seconds * times, forecast.flop * times
-    return dataclasses.replace(forecast, batch=batch, steps=steps, step_seconds=seconds, flop=flop)
+    """Returns the forecast of a run whose data are there by now, with what they say.
+
+    Args:
+        forecast: what was seen before; what was measured then stays, for so much more or less work.
+        request: the run.
+    """
+    fresh = of(request, forecast.machine)
+    seconds, how = fresh.step_seconds, fresh.how
+    if forecast.is_measured:
+        seconds, how = forecast.step_seconds * fresh.flop / forecast.flop, forecast.how
+    return dataclasses.replace(
+        forecast,
+        parameters=fresh.parameters,
+        vocabulary=fresh.vocabulary,
+        batch=fresh.batch,
+        flop=fresh.flop,
+        steps=fresh.steps,
+        checkpoint=fresh.checkpoint,
+        checkpoints=fresh.checkpoints,
+        step_seconds=seconds,
+        how=how,
+    )
 
 
 def data_of(request: TrainRequest) -> DataNeeds:

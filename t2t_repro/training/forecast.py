@@ -5,10 +5,10 @@ import json
 
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.files import write_text_atomic
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.training.machine import Machine
 
-FILE = "plan.json"
+FILE = PLAN
 PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 _ABOUT = 0.1
 

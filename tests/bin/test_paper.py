@@ -53,7 +53,7 @@ def test_all_that_needs_no_measuring(folder, capsys):
     assert max(map(len, out.splitlines())) <= 100
     values = json.loads((folder / "paper" / "paper.json").read_text())
     assert list(values) == [
-        *("2", "2-cost", "3", "3-parameters", "4", "training"),
+        *("2", "2-cost", "2-others", "3", "3-parameters", "4", "training"),
         *("scaling-paper-batch", "scaling-batch-per-device"),
     ]
     base, big = values["2-cost"]["rows"]
@@ -61,7 +61,7 @@ def test_all_that_needs_no_measuring(folder, capsys):
     assert big["FLOP by time"] == pytest.approx(2.29824e19)
     assert base["FLOP counted"] < base["FLOP by time"]
     markdown = (folder / "paper" / "paper.md").read_text()
-    assert "| Transformer (big) | 28.4 | 41.8 | 2.3e19 | 2.3e19 |" in markdown
+    assert "| Transformer (big) | 28.4 | 41.8 | 2.3e19 | 2.3e19 | 27.7 |" in markdown
     assert "t2t-trainer --problem=parsing_wsj16k --hparams_set=paper_parsing_wsj" in markdown
 
 
@@ -94,9 +94,9 @@ def test_runs_stand_beside_the_papers(folder, capsys):
 @pytest.mark.parametrize(
     "argv, message",
     [
-        (["--tables=5"], "Unknown table. Received: '5'. Expected one of: 1, 2, 3, 4, scaling"),
+        (["--tables=5"], "Unknown table. Received: '5'. Expected one of: 1, 2, 3, 4, scaling, s"),
         (["--tables=3,scalin"], "Unknown table. Received: 'scalin'. Did you mean 'scaling'?"),
-        (["--tables="], "Expected --tables of 1, 2, 3, 4, training, scaling. Received: none."),
+        (["--tables="], "Expected --tables of 1, 2, 3, 4, settings, training, scaling. R"),
         (["--tables=scaling", "--efficiency=0"], "Expected 0 < --efficiency <= 1. Received: 0.0."),
         (["--tables=scaling", "--efficiency=1.5"], "<= 1. Received: 1.5."),
         (["--tables=scaling", "--bandwidth=-1"], "--bandwidth > 0, in GB/s. Received: -1.0."),
@@ -114,6 +114,6 @@ def test_what_is_refused(folder, capsys, argv, message):
 
 def test_runs_are_refused_where_no_table_shows_them(folder, capsys):
     trained(folder / "a", "translate_ende_wmt32k", "bleu.json", BLEU)
-    assert "--runs has no effect on --tables=3: 2, 4 read it." in refused(
-        capsys, "--tables=3", "--runs=a"
+    assert "--runs has no effect on --tables=settings: 2, 3, 4 read it." in refused(
+        capsys, "--tables=settings", "--runs=a"
     )

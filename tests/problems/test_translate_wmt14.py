@@ -1,12 +1,8 @@
 """The paper's data, through tensorflow-datasets' real wmt14_translate and small archives."""
 
 import builtins
-import collections
-import gzip
 import importlib.resources.abc
-import io
 import sys
-import tarfile
 
 import pytest
 
@@ -15,80 +11,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-
-CORPORA = {  # per language and split: the archives' names and their files, English last
-    "de": {
-        Split.TRAIN: [
-            (
-                "training-parallel-europarl-v7.tgz",
-                ["training/europarl-v7.de-en.de", "training/europarl-v7.de-en.en"],
-            ),
-            (
-                "training-parallel-commoncrawl.tgz",
-                ["commoncrawl.de-en.de", "commoncrawl.de-en.en"],
-            ),
-            (
-                "training-parallel-nc-v9.tgz",
-                ["training/news-commentary-v9.de-en.de", "training/news-commentary-v9.de-en.en"],
-            ),
-        ],
-        Split.EVAL: [("dev.tgz", ["dev/newstest2013.de", "dev/newstest2013.en"])],
-        Split.TEST: [
-            (
-                "dev.tgz",
-                ["dev/newstest2014-deen-src.de.sgm", "dev/newstest2014-deen-ref.en.sgm"],
-            )
-        ],
-    },
-    "fr": {
-        Split.TRAIN: [
-            (
-                "training-parallel-europarl-v7.tgz",
-                ["training/europarl-v7.fr-en.fr", "training/europarl-v7.fr-en.en"],
-            ),
-            (
-                "training-parallel-commoncrawl.tgz",
-                ["commoncrawl.fr-en.fr", "commoncrawl.fr-en.en"],
-            ),
-            ("training-parallel-un.tgz", ["un/undoc.2000.fr-en.fr", "un/undoc.2000.fr-en.en"]),
-            (
-                "training-parallel-nc-v9.tgz",
-                ["training/news-commentary-v9.fr-en.fr", "training/news-commentary-v9.fr-en.en"],
-            ),
-            (
-                "training-giga-fren.tar",
-                ["giga-fren.release2.fixed.fr.gz", "giga-fren.release2.fixed.en.gz"],
-            ),
-        ],
-        Split.EVAL: [("dev.tgz", ["dev/newstest2013.fr", "dev/newstest2013.en"])],
-        Split.TEST: [
-            (
-                "dev.tgz",
-                ["dev/newstest2014-fren-src.fr.sgm", "dev/newstest2014-fren-ref.en.sgm"],
-            )
-        ],
-    },
-}
-
-
-def lines(file):
-    """A file's lines; the second pair has an empty side, one has an ending of Windows."""
-    language = file.removesuffix(".gz").removesuffix(".sgm")[-2:]
-    stem = file.removesuffix(".gz").removesuffix(".sgm")[:12]
-    made = [f"{stem} {number} ({language}) é" for number in range(4 + len(file) // 9)]
-    if language == "en":
-        made[1] = ""
-    return made
-
-
-def content(file):
-    made = lines(file)
-    if file.endswith(".sgm"):
-        kind = "ref" if "ref" in file else "src"
-        made = [f'<seg id="{number + 1}">{line}</seg>' for number, line in enumerate(made)]
-        made = [f'<{kind}set setid="x">', "<doc>", "<p>", *made, "</p>", "</doc>", f"</{kind}set>"]
-    text = "".join(line + "\n" for line in made).encode()
-    return gzip.compress(text) if file.endswith(".gz") else text
+from tests.problems.wmt14_archives import CORPORA, lines, write
 
 
 def expected(language, split):
@@ -102,17 +25,7 @@ def expected(language, split):
 
 @pytest.fixture
 def raw_dir(tmp_path):
-    archives = collections.defaultdict(dict)
-    for splits in CORPORA.values():
-        for corpora in splits.values():
-            for archive, files in corpora:
-                archives[archive] |= {file: content(file) for file in files}
-    for name, files in archives.items():
-        with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
-            for file, data in files.items():
-                info = tarfile.TarInfo(file)
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
+    write(tmp_path)
     return tmp_path
 
 

@@ -6,10 +6,6 @@ from dataclasses import dataclass, replace
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.studies.paper.published import SUSTAINED_TFLOPS
 
-# The share of a device's rate that a training step of the base model reaches, measured in float32
-# on two CPU cores against their own matrix products: benchmarks/train_step.py, in RESULTS.md there.
-EFFICIENCY = 0.72
-
 
 @dataclass(frozen=True)
 class Device:
@@ -23,6 +19,8 @@ class Device:
     between: float  # GB/s from a host to the others
     per_host: int
     source: str
+    efficiency: float  # the share of the rate that a training step has reached
+    measured: str  # where and by whom
 
     @property
     def rate(self) -> float:
@@ -48,24 +46,37 @@ class Hardware:
 
 
 def _gpu(
-    name: str, precision: str, peak: float, within: float, between: float, source: str
+    name: str,
+    precision: str,
+    peak: float,
+    links: tuple[float, float],
+    source: str,
+    measured: tuple[float, str],
 ) -> Device:
-    return Device(name, precision, peak, SUSTAINED_TFLOPS.get(name), within, between, 8, source)
+    sustained = SUSTAINED_TFLOPS.get(name)
+    return Device(name, precision, peak, sustained, *links, 8, source, *measured)
 
 
 _PAPER = "NVIDIA's data sheet; sustained: the paper's footnote 5"
 _SHEET = "NVIDIA's data sheet, without sparsity"
+_ON_P100 = (0.42, "the paper's own for big on 8 P100; its base has 0.29")
+_ON_A100 = (0.33, "NVIDIA's for big, in mixed precision, on one A100")
+_ON_H100 = (0.35, "llm-foundry's for 760 million parameters at 2,048 tokens on H100")
+_OLD = (16, 1.25)
 DEVICES = {
     device.name: device
     for device in (
-        _gpu("K80", "float32", 4.37, 16, 1.25, _PAPER + " (one of its two GPUs)"),
-        _gpu("K40", "float32", 4.29, 16, 1.25, _PAPER),
-        _gpu("M40", "float32", 6.8, 16, 1.25, _PAPER),
-        _gpu("P100", "float32", 10.6, 80, 50, _PAPER + "; links: DGX-1"),
-        _gpu("V100", "float16", 125, 150, 50, _SHEET + "; links: DGX-1V"),
-        _gpu("A100", "bfloat16", 312, 300, 200, _SHEET + "; links: DGX A100"),
-        _gpu("H100", "bfloat16", 989, 450, 400, _SHEET + "; links: DGX H100"),
-        _gpu("H200", "bfloat16", 989, 450, 400, _SHEET + "; links: DGX H200"),
+        _gpu("K80", "float32", 4.37, _OLD, _PAPER + " (one of its two GPUs)", _ON_P100),
+        _gpu("K40", "float32", 4.29, _OLD, _PAPER, _ON_P100),
+        _gpu("M40", "float32", 6.8, _OLD, _PAPER, _ON_P100),
+        _gpu("P100", "float32", 10.6, (80, 50), _PAPER + "; links: DGX-1", _ON_P100),
+        _gpu(
+            *("V100", "float16", 125, (150, 50), _SHEET + "; links: DGX-1V"),
+            (0.30, "NVIDIA's for big, in mixed precision, on one V100"),
+        ),
+        _gpu("A100", "bfloat16", 312, (300, 200), _SHEET + "; links: DGX A100", _ON_A100),
+        _gpu("H100", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H100", _ON_H100),
+        _gpu("H200", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H200", _ON_H100),
     )
 }
 THIS = "this"
@@ -96,7 +107,8 @@ def this_machine() -> Device:
 
     rate = machine.measure_rate() / 1e12
     source = "float32 products of 2048 x 2048 matrices, measured now; the network is assumed"
-    return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source)
+    measured = (0.72, "base in float32 on two CPU cores: benchmarks/RESULTS.md")
+    return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source, *measured)
 
 
 def with_bandwidth(hardware: Hardware, bandwidth: float | None) -> Hardware:

@@ -50,6 +50,64 @@ TABLE2 = (
 )
 
 
+class Reproduction(NamedTuple):
+    """What others have reached on newstest2014 En-De; `tokens` are a batch's, padding included."""
+
+    who: str
+    devices: str
+    tokens: int | None
+    steps: str
+    bleu: float
+    kind: str
+    source: str
+
+
+_MULTI_BLEU, _SACRE = "multi-bleu", "sacreBLEU"
+REPRODUCTIONS = (
+    Reproduction(
+        *("T2T user, base, 20 averaged", "8 GPUs x 4,096", 32_768, "250k"),
+        *(26.96, _MULTI_BLEU, "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("the same with byte pairs", "8 GPUs x 4,096", 32_768, "250k"),
+        *(27.11, "compounds split", "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("T2T user, base", "1 GPU x 3,072", 3_072, "500k", 25.61),
+        *(_MULTI_BLEU, "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("T2T user, base_single_gpu", "2 GPUs", None, "400k", 23.50),
+        *(_MULTI_BLEU, "tensor2tensor#455"),
+    ),
+    Reproduction(
+        *("T2T user, big_single_gpu", "2 GPUs x 2,048", 4_096, "600k", 26.02),
+        *(_MULTI_BLEU, "tensor2tensor#518"),
+    ),
+    Reproduction(
+        *("TensorFlow models, big", "8 V100", 24_576, "250k", 28.4),
+        *("uncased", "tensorflow/models#7816"),
+    ),
+    Reproduction(
+        *("NVIDIA, big", "8 A100 x 10,240", 81_920, "", 27.92, _SACRE),
+        "DeepLearningExamples",
+    ),
+    Reproduction(
+        *("fairseq, big, Scaling NMT", "128 GPUs", None, "", 29.29),
+        *("compounds split", "fairseq examples/scaling_nmt"),
+    ),
+    Reproduction("OpenNMT-tf, base", "", None, "", 26.93, _SACRE, "CTranslate2's README"),
+)
+
+
+def sacrebleu_of(bleu: float) -> float:
+    """Returns about which sacreBLEU a tokenised BLEU with compounds split of En-De is.
+
+    NVIDIA's line over 2,000 checkpoints (DeepLearningExamples, PyTorch/Translation/Transformer).
+    """
+    return 0.978 * bleu - 0.05
+
+
 class Training(NamedTuple):
     """How long the paper trained a model on 8 P100s (section 5.2)."""
 

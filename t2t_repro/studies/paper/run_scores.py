@@ -7,6 +7,8 @@ from typing import Any
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.studies.paper import run_records
+from t2t_repro.studies.paper.run_records import RunRecord
 
 BLEU_FILE = "bleu.json"
 F1_FILE = "f1.json"
@@ -14,7 +16,7 @@ F1_FILE = "f1.json"
 
 @dataclass(frozen=True)
 class RunScore:
-    """A run and a score of it: either BLEU or F1; the other is None."""
+    """A run and a score of it, BLEU or F1; what it has not is None."""
 
     path: str
     problem: str
@@ -22,10 +24,13 @@ class RunScore:
     step: int | None  # of the run's last metrics
     bleu: dict[str, Any] | None  # as `BleuScores.as_dict`
     f1: dict[str, Any] | None  # as `parseval.score`
+    record: RunRecord
 
 
 def read(text: str) -> list[RunScore]:
     """Returns the scores of the runs in "DIR,DIR=FILE": FILE, else bleu.json and f1.json in DIR.
+
+    A DIR that is no run but has some stands for those in it that have a score.
 
     Raises:
         UserError: if a folder is no run, has no score, or a file holds none.
@@ -34,23 +39,37 @@ def read(text: str) -> list[RunScore]:
     for piece in filter(None, (piece.strip() for piece in text.split(","))):
         folder, _, file = piece.partition("=")
         run = RunDirectory(folder)
-        run.config()  # an error when it is none
-        if file:
-            files = [Path(file).expanduser()]
-            if not files[0].is_file():
-                raise UserError(
-                    f"Expected the JSON file of a score. Received: {file!r} for {folder}, which "
-                    f"does not exist. {_how_to_score(run)}"
-                )
+        inside = [] if file or run.exists() else sorted(run.path.glob("*/run.json"))
+        if inside:
+            found = [score for path in inside for score in _found(RunDirectory(path.parent))]
         else:
-            files = [path for name in (BLEU_FILE, F1_FILE) if (path := run.path / name).is_file()]
-        if not files:
+            run.config()  # an error when it is none
+            found = [_given(run, file)] if file else _found(run)
+        if not found:
             raise UserError(
                 f"Expected {BLEU_FILE} or {F1_FILE} in {run.path}, a score of the run. Received: "
                 f"neither. {_how_to_score(run)}"
             )
-        scores += [_read_file(run, path) for path in files]
+        scores += found
     return scores
+
+
+def _found(run: RunDirectory) -> list[RunScore]:
+    """Returns what a run has."""
+    files = [path for name in (BLEU_FILE, F1_FILE) if (path := run.path / name).is_file()]
+    if not files and run_records.of(run).dev_bleu is not None:  # a row of table 3
+        return [_of(run)]
+    return [_read_file(run, path) for path in files]
+
+
+def _given(run: RunDirectory, file: str) -> RunScore:
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise UserError(
+            f"Expected the JSON file of a score. Received: {file!r} for {run.path}, which does not "
+            f"exist. {_how_to_score(run)}"
+        )
+    return _read_file(run, path)
 
 
 def _read_file(run: RunDirectory, path: Path) -> RunScore:
@@ -70,10 +89,15 @@ def _read_file(run: RunDirectory, path: Path) -> RunScore:
             f"Expected in {path} what t2t-bleu --translation or t2t-score-trees writes with "
             f"--json_file. Received: {error!r}. {_how_to_score(run)}"
         ) from error
+    return _of(run, bleu, f1)
+
+
+def _of(run: RunDirectory, bleu: Any = None, f1: Any = None) -> RunScore:
     config = run.config()
     steps = [row["step"] for row in run.read_metrics() if "step" in row]
     step = max(steps, default=None)
-    return RunScore(str(run.path), config.problem, config.hparams_set, step, bleu, f1)
+    path, record = str(run.path), run_records.of(run)
+    return RunScore(path, config.problem, config.hparams_set, step, bleu, f1, record)
 
 
 def _how_to_score(run: RunDirectory) -> str:

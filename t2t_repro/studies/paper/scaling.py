@@ -8,7 +8,7 @@ from t2t_repro.models import parameters
 from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.studies.paper import published
-from t2t_repro.studies.paper.hardware import EFFICIENCY, Device, Hardware
+from t2t_repro.studies.paper.hardware import Device, Hardware
 from t2t_repro.studies.tables import Table, columns
 
 LENGTH = 30  # tokens in a sentence: what WMT's have on average, about
@@ -66,7 +66,7 @@ def tables(device: Device, efficiency: float) -> list[Table]:
     """
     rate = f"{device.rate:.3g} TFLOP/s ({device.precision})"
     formulas = (
-        f"One {device.name}: {rate}; {efficiency_note(efficiency)}. {device.source}.",
+        f"One {device.name}: {rate}; {efficiency_note(device, efficiency)}. {device.source}.",
         "compute = FLOP of the tokens a device / (rate x efficiency); reduce, a ring all-reduce = "
         f"2 (N - 1) / N x {BYTES} bytes x parameters / bandwidth + 2 (N - 1) x {LATENCY * 1e6:.0f} "
         f"us; bandwidth {device.within:g} GB/s up to {device.per_host} devices (one host), "
@@ -101,9 +101,9 @@ def tables(device: Device, efficiency: float) -> list[Table]:
     ]
 
 
-def efficiency_note(efficiency: float) -> str:
+def efficiency_note(device: Device, efficiency: float) -> str:
     """Returns the efficiency and where it is from."""
-    known = ", measured on two CPU cores" if efficiency == EFFICIENCY else ""
+    known = f": {device.measured}" if efficiency == device.efficiency else ""
     return f"efficiency {efficiency:.2f} (--efficiency{known})"
 
 

@@ -50,8 +50,9 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
         (
             f"{pattern} (each row's own in the files written)",
             f"hours = FLOP / ({hardware.count} x {hardware.device.rate:.3g} TFLOP/s "
-            f"{hardware.device.precision} x {efficiency:.2f}); {efficiency_note(efficiency)}, "
-            "without the exchange of gradients, which --tables=scaling has. "
+            f"{hardware.device.precision} x {efficiency:.2f}); "
+            f"{efficiency_note(hardware.device, efficiency)}, without the exchange of gradients, "
+            "which --tables=scaling has. "
             f"{hardware.device.source}. The paper's own hours on 8 P100 are efficiencies of "
             f"{_paper_efficiencies()}: table 2.",
             f"A step is {published.BATCH_TOKENS:,} source and {published.BATCH_TOKENS:,} target "

@@ -51,6 +51,23 @@ def test_a_run_with_the_file_that_t2t_score_trees_writes_elsewhere(run, tmp_path
     assert (score.bleu, score.f1["all"]["f1"]) == (None, 100)
 
 
+def test_a_folder_of_runs_stands_for_those_with_a_score(run, tmp_path):
+    score_bleu(tmp_path, run.path / "bleu.json")
+    dev = tmp_path / "dev"
+    RunDirectory(dev).begin(run.config(), ["t2t-trainer"], [])
+    RunDirectory(tmp_path / "bare").begin(run.config(), ["t2t-trainer"], [])
+    (dev / "bleu-dev.json").write_text('{"sacrebleu": {"score": 3.25}}')
+    (dev / "averaged").mkdir()
+    (dev / "averaged" / "eval-dev-11.json").write_text('{"metrics": {"loss": 0.0}}')
+    of_dev, of_run = run_scores.read(str(tmp_path))
+    assert (of_run.path, of_run.record.dev_bleu) == (str(run.path), None)
+    assert (of_dev.path, of_dev.bleu, of_dev.f1) == (str(dev), None, None)
+    assert (of_dev.record.dev_bleu, of_dev.record.perplexity) == (3.25, 1.0)
+    (dev / "bleu-dev.json").write_text('{"sacrebleu": 3}')
+    with pytest.raises(UserError, match="Expected the number sacrebleu.score in .*bleu-dev.json"):
+        run_scores.read(str(dev))
+
+
 def test_no_runs():
     assert run_scores.read("") == []
 

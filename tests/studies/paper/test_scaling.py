@@ -45,6 +45,8 @@ def test_the_tables_follow_from_the_step():
     assert strong.rows[1][3:] == pytest.approx(weak.rows[1][3:])
 
 
-def test_the_efficiency_is_said_to_be_measured_only_where_it_was():
-    assert "measured on two CPU cores" in scaling.efficiency_note(hardware.EFFICIENCY)
-    assert scaling.efficiency_note(0.123) == "efficiency 0.12 (--efficiency)"
+def test_the_efficiency_says_where_it_was_measured():
+    device = hardware.DEVICES["A100"]
+    said = "efficiency 0.33 (--efficiency: NVIDIA's for big, in mixed precision, on one A100)"
+    assert scaling.efficiency_note(device, device.efficiency) == said
+    assert scaling.efficiency_note(device, 0.123) == "efficiency 0.12 (--efficiency)"

@@ -1,0 +1,164 @@
+"""Carries a recipe out by this project's programs: train, average, translate, score.
+
+What is done is not done again, so that a recipe that was stopped goes on by the same call.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_repro import registry, schema
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic, writing
+from t2t_repro.problem import Problem, Split
+from t2t_repro.processes import run_program
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.studies.paper import run_records, run_scores
+from t2t_repro.studies.paper.recipes import Recipe
+
+Say = Callable[[str], None]
+Program = Callable[[Sequence[str], str], None]
+RECIPE_FILE = "recipe.json"  # in a run: what was to be done
+DECODED = "decoded"  # a folder of a run
+_SCORES = {Split.EVAL: run_records.DEV_BLEU_FILE, Split.TEST: run_scores.BLEU_FILE}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where recipes are carried out, and what all of them add to their commands.
+
+    Attributes:
+        data_dir, tmp_dir: as t2t-datagen takes them.
+        output_dir: has a run for each recipe.
+        hparams: changes to all, such as another batch_size.
+        train_steps: updates of each run; None: the recipe's own.
+        save_checkpoints_secs: save by the clock instead; 0: by updates.
+        worker_gpu: devices; None: all.
+        yes: go to work even where the machine plainly cannot end it.
+    """
+
+    data_dir: str
+    tmp_dir: str
+    output_dir: str
+    hparams: str = ""
+    train_steps: int | None = None
+    save_checkpoints_secs: int = 0
+    worker_gpu: int | None = None
+    yes: bool = False
+
+
+def carry_out(
+    recipe: Recipe, place: Place, say: Say = print, program: Program = run_program
+) -> RunDirectory:
+    """Makes everything of a recipe that is not there yet; returns its run.
+
+    Args:
+        recipe: what.
+        place: where.
+        say: gets lines.
+        program: runs a command; as `processes.run_program`.
+
+    Raises:
+        UserError: if a program fails; it has said why.
+        Interrupted: on a signal.
+    """
+    run = RunDirectory(folder_of(recipe, place))
+    averaged, decoded = run.path / run_records.AVERAGED, run.path / DECODED
+    _begin(recipe, place, run)
+
+    def do(command: list[str], doing: str) -> None:
+        say(f"\n{recipe.name}: {doing}\n  {' '.join(command)}")
+        program(command, doing)
+
+    if not is_trained(run):
+        do(training(recipe, place), "training")
+    if not any(averaged.glob("checkpoints/ckpt-*")):
+        flags = [f"--model_dir={run.path}", f"--output_dir={averaged}", f"--n={recipe.averaged}"]
+        do(["t2t-avg-all", *flags, "--last_only"], f"the mean of {recipe.averaged} checkpoints")
+    if run_records.evaluation_of(run) is None:
+        do(["t2t-eval", f"--output_dir={averaged}"], "perplexity of dev")
+    problem = registry.get_problem(recipe.problem)
+    for split in recipe.splits:
+        if (run.path / _SCORES[split]).is_file():
+            continue
+        source, reference = write_texts(problem, place, split, decoded)
+        translation = decoded / f"{split}.translation"
+        flags = [f"--decode_from_file={source}", f"--decode_to_file={translation}"]
+        do(["t2t-decoder", f"--output_dir={averaged}", *flags], f"translating {split}")
+        flags = [f"--translation={translation}", f"--reference={reference}"]
+        score = run.path / _SCORES[split]
+        do(["t2t-bleu", *flags, f"--json_file={score}"], f"scoring {split}")
+    return run
+
+
+def folder_of(recipe: Recipe, place: Place) -> pathlib.Path:
+    """Returns the folder of a recipe's run."""
+    return pathlib.Path(place.output_dir).expanduser() / recipe.name
+
+
+def training(recipe: Recipe, place: Place) -> list[str]:
+    """Returns the command that trains a recipe's run; it makes the data too."""
+    hparams = ",".join(filter(None, [recipe.hparams, place.hparams]))
+    every = recipe.updates
+    if place.train_steps:  # tried out: there are to be checkpoints to average all the same
+        every = min(every, max(1, place.train_steps // (recipe.averaged + 1)))
+    return [
+        "t2t-trainer",
+        f"--problem={recipe.problem}",
+        f"--hparams_set={recipe.hparams_set}",
+        *([f"--hparams={hparams}"] if hparams else []),
+        "--generate_data",
+        f"--tmp_dir={place.tmp_dir}",
+        f"--data_dir={place.data_dir}",
+        f"--output_dir={folder_of(recipe, place)}",
+        *([f"--train_steps={place.train_steps}"] if place.train_steps else []),
+        f"--local_eval_frequency={every}",
+        *(
+            [f"--save_checkpoints_secs={place.save_checkpoints_secs}"]
+            if place.save_checkpoints_secs
+            else []
+        ),
+        f"--keep_checkpoint_max={recipe.averaged}",
+        f"--random_seed={recipe.seed}",
+        *([f"--worker_gpu={place.worker_gpu}"] if place.worker_gpu else []),
+        *(["--yes"] if place.yes else []),
+    ]
+
+
+def _begin(recipe: Recipe, place: Place, run: RunDirectory) -> None:
+    """Writes what is to be done into a run, or checks it against what was begun there."""
+    file = run.path / RECIPE_FILE
+    settings = {"hparams": place.hparams, "train_steps": place.train_steps}
+    wanted = json.loads(json.dumps({**dataclasses.asdict(recipe), "changes": settings}))
+    there = schema.read(file, dict[str, Any]) if file.is_file() else wanted
+    if there != wanted:
+        differs = sorted(name for name in wanted if wanted[name] != there.get(name))
+        raise UserError(
+            f"Expected what {run.path} was begun with. Received: another {' and '.join(differs)}. "
+            "Give the same flags to go on, or another --output_dir."
+        )
+    run.path.mkdir(parents=True, exist_ok=True)
+    write_text_atomic(file, json.dumps(wanted, indent=1) + "\n")
+
+
+def is_trained(run: RunDirectory) -> bool:
+    """Whether a run has the checkpoint of its last step."""
+    if not run.exists():
+        return False
+    return (run.checkpoints_dir / f"ckpt-{run.config().hparams.train_steps}").is_dir()
+
+
+def write_texts(
+    problem: Problem, place: Place, split: str, folder: pathlib.Path
+) -> list[pathlib.Path]:
+    """Writes the sentences of a split, a line each; returns the files of source and reference."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{split}.{kind}" for kind in ("source", "reference")]
+    samples = problem.generate_samples(place.data_dir, place.tmp_dir, split)  # type: ignore
+    with writing(paths[0]) as source, writing(paths[1]) as reference:
+        for sample in samples:
+            source.write(sample["inputs"] + "\n")
+            reference.write(sample["targets"] + "\n")
+    return paths

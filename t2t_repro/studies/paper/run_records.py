@@ -1,0 +1,138 @@
+"""What a run's files say of it beside its scores: perplexity, parameters, and what it cost."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from t2t_repro import schema
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import PLAN, RunDirectory
+
+AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
+DEV_BLEU_FILE = "bleu-dev.json"
+_EVALUATION = re.compile(r"eval-dev-(\d+)\.json")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What training took.
+
+    Attributes:
+        hours: of the steps alone.
+        devices: on which.
+        rate: TFLOP/s of the matrix products of each, as measured before training.
+        flop: operations, counted: the model's matrix products.
+    """
+
+    hours: float
+    devices: int
+    rate: float
+    flop: float
+
+    @property
+    def flop_by_time(self) -> float:
+        """Operations as the paper has them: time by devices by rate."""
+        return self.hours * 3600 * self.devices * self.rate * 1e12
+
+    @property
+    def share(self) -> float:
+        """Of the rate that training reached: what t2t-paper takes as --efficiency."""
+        return self.flop / self.flop_by_time
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What is known of a run; None: it is not.
+
+    Attributes:
+        perplexity: of a word piece of dev, without label smoothing, of the averaged weights where
+            there are some.
+        dev_bleu: sacreBLEU of dev.
+        parameters: of the model.
+        cost: of its training.
+    """
+
+    perplexity: float | None
+    dev_bleu: float | None
+    parameters: int | None
+    cost: Cost | None
+
+
+def of(run: RunDirectory) -> RunRecord:
+    """Returns what the files of a run say.
+
+    Raises:
+        UserError: if one is not as the programs write it.
+    """
+    loss, plan, bleu = evaluation_of(run), _plan(run), None
+    if (file := run.path / DEV_BLEU_FILE).is_file():
+        bleu = _number(file, _read(file), "sacrebleu", "score")
+    if loss is None:
+        rows = [row for row in run.read_metrics() if row.get("kind") == "eval" and "loss" in row]
+        loss = float(rows[-1]["loss"]) if rows else None
+    return RunRecord(
+        perplexity=None if loss is None else math.exp(min(loss, 100.0)),
+        dev_bleu=bleu,
+        parameters=int(plan["parameters"]) if plan else None,
+        cost=_cost(run, plan) if plan else None,
+    )
+
+
+def evaluation_of(run: RunDirectory) -> float | None:
+    """Returns the loss on dev of a run's averaged weights, the newest; None: t2t-eval was not."""
+    found = {}
+    for path in (run.path / AVERAGED).glob("eval-dev-*.json"):
+        if match := _EVALUATION.fullmatch(path.name):
+            found[int(match[1])] = path
+    if not found:
+        return None
+    path = found[max(found)]
+    return _number(path, _read(path), "metrics", "loss")
+
+
+def _plan(run: RunDirectory) -> dict[str, Any] | None:
+    file = run.path / PLAN
+    return _read(file) if file.is_file() else None
+
+
+def _cost(run: RunDirectory, plan: dict[str, Any]) -> Cost | None:
+    """Returns what the steps took that metrics.jsonl tells of; None: it tells of none."""
+    file = run.path / "training-data.json"
+    if not file.is_file():
+        return None
+    data, name = _read(file), run.path / PLAN
+    tokens_a_step = _number(file, data, "targets_tokens") / _number(file, data, "batches")
+    rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
+    last, seconds, counted = 0, 0.0, 0
+    for row in sorted(rows, key=lambda row: row["step"]):
+        steps, rate = row["step"] - last, float(row.get("tokens_per_second") or 0)
+        last = row["step"]
+        if rate > 0:  # a process's first row has none
+            seconds, counted = seconds + steps * tokens_a_step / rate, counted + steps
+    if not counted:
+        return None
+    machine: dict[str, Any] = plan["machine"]
+    return Cost(
+        hours=seconds * last / counted / 3600,
+        devices=int(machine["replicas"]) if machine["kind"] == "GPU" else 1,
+        rate=_number(name, machine, "rate") / 1e12,
+        flop=_number(name, plan, "flop") * last,
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return schema.read(file, dict[str, Any])
+
+
+def _number(file: Path, values: Any, *keys: str) -> float:
+    try:
+        for key in keys:
+            values = values[key]
+        return float(values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"Expected the number {'.'.join(keys)} in {file}, as the programs write it. Received: "
+            f"{error!r}. Remove the file, and make it anew."
+        ) from error

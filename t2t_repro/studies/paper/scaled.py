@@ -1,0 +1,151 @@
+"""Table 3 made smaller: all rows as runs, one seed after another, and what they say of the paper.
+
+After each run the page is written anew, so that it is there whenever one stops.
+"""
+
+import dataclasses
+import json
+import pathlib
+import statistics
+from collections.abc import Callable, Sequence
+
+from t2t_repro import registry
+from t2t_repro.files import write_text_atomic
+from t2t_repro.models import parameters
+from t2t_repro.run_directory import RunDirectory
+from t2t_repro.studies.paper import conclusions, published, recipes, reproduce, run_records
+from t2t_repro.studies.paper.conclusions import Result
+from t2t_repro.studies.paper.recipes import Scale
+from t2t_repro.studies.paper.reproduce import Place
+from t2t_repro.studies.tables import Table, columns
+
+ROWS = tuple(recipes.row_name(row.hparams_set) for row in published.TABLE3)
+PAGE = "table3"
+Results = dict[str, dict[int, Result]]  # {row: {seed: result}}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study:
+    """Which rows, by what they are made smaller, on what, and with how many seeds."""
+
+    rows: Sequence[str]
+    scale: Scale
+    problem: str
+    seeds: int
+    place: Place
+
+
+def run(
+    study: Study,
+    say: Callable[[str], None] = print,
+    program: reproduce.Program = reproduce.run_program,
+) -> list[pathlib.Path]:
+    """Makes the runs that are not there yet, a seed of all rows before the next; returns the page.
+
+    Raises:
+        UserError: if a program fails, or a run was begun with other settings.
+        Interrupted: on a signal.
+    """
+    written: list[pathlib.Path] = []
+    for seed in range(study.seeds):
+        for row in study.rows:
+            recipe = recipes.table3(row, study.problem, study.scale, seed)
+            reproduce.carry_out(recipe, study.place, say, program)
+            written = write(study)
+    return written
+
+
+def results(study: Study) -> Results:
+    """Returns what the runs that are done ended with."""
+    found: Results = {}
+    for row in study.rows:
+        for seed in range(study.seeds):
+            recipe = recipes.table3(row, study.problem, study.scale, seed)
+            directory = RunDirectory(reproduce.folder_of(recipe, study.place))
+            if not directory.exists():
+                continue
+            record = run_records.of(directory)
+            if record.dev_bleu is not None and record.perplexity is not None:
+                result = Result(record.dev_bleu, record.perplexity)
+                found.setdefault(row, {})[seed] = result
+    return found
+
+
+def tables(study: Study, found: Results) -> list[Table]:
+    """Returns table 3 made smaller, and the paper's conclusions beside ours."""
+    scale = study.scale
+    rows = []
+    for row in (row for row in published.TABLE3 if recipes.row_name(row.hparams_set) in study.rows):
+        name = recipes.row_name(row.hparams_set)
+        of = list(found.get(name, {}).values())
+        recipe = recipes.table3(name, study.problem, scale, 0)
+        hparams = registry.get_hparams(recipe.hparams_set, recipe.hparams)
+        rows.append(
+            (
+                *(name, len(of), parameters.count(hparams, 0).total / 1e6),
+                *_mean([result.perplexity for result in of]),
+                *_mean([result.bleu for result in of]),
+                *(row.perplexity, row.bleu),
+            )
+        )
+    width = scale.width
+    steps = study.place.train_steps or scale.train_steps
+    notes = (
+        f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
+        "heads, dropout, label smoothing and positions are the paper's. base has "
+        f"{steps:,} updates of {scale.batch:,} tokens a side, {scale.warmup_steps:,} of them "
+        f"warm-up; big three times as many. {study.problem}, dev; the mean of the last "
+        f"{scale.averaged} of 20 checkpoints; PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
+        "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
+        "embeddings.",
+        f"t2t-reproduce --table=3 --scale={width} --seeds={study.seeds} makes it.",
+    )
+    heads = columns(
+        "row | seeds | parameters :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f "
+        "| BLEU then"
+    )
+    made = Table("3-scaled", f"Table 3 at 1/{width} of the widths", heads, rows, notes)
+    return [made, _conclusions(study, found)]
+
+
+def _conclusions(study: Study, found: Results) -> Table:
+    then = {recipes.row_name(row.hparams_set): row for row in published.TABLE3}
+    rows = []
+    for each in conclusions.CONCLUSIONS:
+        if not {each.better, each.worse} <= set(study.rows):
+            continue
+        verdict = conclusions.judge(each, found)
+        sign = -1 if each.by == "perplexity" else 1
+        better, worse = (getattr(then[row], each.by) for row in (each.better, each.worse))
+        what = (each.text, {"bleu": "BLEU", "perplexity": "PPL"}[each.by], sign * (better - worse))
+        rows.append((*what, verdict.difference, verdict.interval, verdict.seeds, verdict.word))
+    return Table(
+        "3-conclusions",
+        "The paper's conclusions (section 6.2), and what they are here",
+        columns("conclusion | by | then :+.2f | here :+.2f | +- :.2f | seeds | here it is"),
+        rows,
+        (
+            "then and here: by how much the better row is better. Rows are compared seed by seed. "
+            "confirmed: the 95 % interval of the difference (Student's t over the seeds) leaves "
+            f"zero out; of as good: it lies within {conclusions.EQUAL_WITHIN} BLEU. not testable: "
+            "fewer than two seeds, or an interval that is wider than that.",
+        ),
+    )
+
+
+def _mean(values: list[float]) -> tuple[float | None, float | None]:
+    if not values:
+        return None, None
+    return statistics.mean(values), conclusions.half_interval(values)
+
+
+def write(study: Study) -> list[pathlib.Path]:
+    """Writes the tables as Markdown and JSON; returns the files."""
+    folder = pathlib.Path(study.place.output_dir).expanduser()
+    made = tables(study, results(study))
+    paths = [folder / f"{PAGE}.json", folder / f"{PAGE}.md"]
+    values = {table.name: table.as_dict() for table in made}
+    write_text_atomic(paths[0], json.dumps(values, indent=1) + "\n")
+    head = f"# Table 3 of the paper at 1/{study.scale.width} of its widths\n"
+    write_text_atomic(paths[1], "\n".join([head, *(table.markdown() for table in made)]))
+    return paths

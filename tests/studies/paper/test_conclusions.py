@@ -1,0 +1,54 @@
+"""Intervals over seeds, and what they say of a conclusion of the paper's."""
+
+import pytest
+
+from t2t_repro.studies.paper import conclusions, published, recipes
+from t2t_repro.studies.paper.conclusions import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    NOT_TESTABLE,
+    Conclusion,
+    Result,
+    judge,
+)
+
+BETTER, EQUAL = Conclusion("a over b", "a", "b"), Conclusion("a as b", "a", "b", equal=True)
+
+
+def runs(**bleus):
+    return {row: {s: Result(b, 9 - b) for s, b in enumerate(of)} for row, of in bleus.items()}
+
+
+@pytest.mark.parametrize(
+    "conclusion, results, word, seeds",
+    [
+        (BETTER, runs(a=[5.0, 5.5, 5.2], b=[4.0, 4.4, 4.3]), CONFIRMED, 3),
+        (BETTER, runs(a=[5.0, 5.5, 5.2], b=[4.0, 6.4, 4.3]), NOT_CONFIRMED, 3),
+        (BETTER, runs(a=[4.0, 4.4, 4.3], b=[5.0, 5.5, 5.2]), NOT_CONFIRMED, 3),
+        (BETTER, runs(a=[5.0, 5.5], b=[4.0]), NOT_TESTABLE, 1),
+        (BETTER, runs(a=[5.0]), NOT_TESTABLE, 0),
+        (EQUAL, runs(a=[5.0, 5.1, 5.2], b=[5.02, 5.05, 5.2]), CONFIRMED, 3),
+        (EQUAL, runs(a=[7.0, 7.1, 7.2], b=[5.02, 5.05, 5.2]), NOT_CONFIRMED, 3),
+        (EQUAL, runs(a=[3.0, 5.0, 9.0], b=[5.0, 5.0, 5.0]), NOT_TESTABLE, 3),
+        (BETTER._replace(by="perplexity"), runs(a=[5.0, 5.5], b=[4.0, 4.45]), CONFIRMED, 2),
+    ],
+)
+def test_what_runs_say(conclusion, results, word, seeds):
+    verdict = judge(conclusion, results)
+    assert (verdict.word, verdict.seeds) == (word, seeds)
+
+
+def test_the_interval_is_students():
+    """Of 1, 2, 3, 4: 2.5 +- 3.182 x 1.29099 / 2, as in any table of t."""
+    assert conclusions.half_interval([1.0, 2.0, 3.0, 4.0]) == pytest.approx(2.054, abs=1e-3)
+    assert conclusions.half_interval([7.0]) is None
+
+
+def test_every_conclusion_is_the_papers():
+    printed = {recipes.row_name(row.hparams_set): row for row in published.TABLE3}
+    for each in conclusions.CONCLUSIONS:
+        better, worse = (getattr(printed[row], each.by) for row in (each.better, each.worse))
+        if each.equal:
+            assert abs(better - worse) < 0.11
+        else:
+            assert better < worse if each.by == "perplexity" else better > worse

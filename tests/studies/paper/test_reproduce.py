@@ -1,0 +1,157 @@
+"""A recipe by the programs: which run, with which flags, and what the run's files say after it."""
+
+import importlib
+import json
+import math
+
+import pytest
+
+from t2t_repro import cli, registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.studies.paper import recipes, reproduce, run_records, scaled, settings
+from t2t_repro.studies.paper.reproduce import Place
+from tests.problems import wmt14_archives
+
+TINY = "hidden_size=16,filter_size=24,num_heads=2,num_hidden_layers=1"
+
+
+@pytest.fixture
+def place(tmp_path):
+    folders = {name: str(tmp_path / name) for name in ("data_dir", "tmp_dir", "output_dir")}
+    (tmp_path / "tmp_dir").mkdir()
+    return Place(**folders)
+
+
+def begin(folder, hparams, loss=2.0, bleu=7.0):
+    """Leaves what t2t-trainer, t2t-avg-all, t2t-eval, t2t-decoder and t2t-bleu leave of a run."""
+    run = RunDirectory(folder)
+    config = RunConfig(
+        hparams_set="paper_table3_base",
+        hparams=hparams,
+        problem="translate_ende_multi30k",
+        data_dir="data",
+        version="0",
+    )
+    run.begin(config, ["t2t-trainer"], [])
+    (run.checkpoints_dir / f"ckpt-{hparams.train_steps}").mkdir(parents=True)
+    (run.path / "averaged" / "checkpoints" / "ckpt-9").mkdir(parents=True)
+    metrics = json.dumps({"metrics": {"loss": loss}})
+    (run.path / "averaged" / "eval-dev-9.json").write_text(metrics)
+    (run.path / run_records.DEV_BLEU_FILE).write_text(json.dumps({"sacrebleu": {"score": bleu}}))
+    return run
+
+
+class Programs:
+    """Stands for the programs: keeps their commands; the run is there after training."""
+
+    def __init__(self, place):
+        self.place, self.commands = place, []
+
+    def __call__(self, command, doing):
+        self.commands.append(command)
+        flags = dict(flag.removeprefix("--").split("=", 1) for flag in command[1:] if "=" in flag)
+        if command[0] == "t2t-trainer":
+            hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
+            seed, steps = int(flags["random_seed"]), hparams.train_steps
+            begin(
+                flags["output_dir"], hparams, 2.0 + seed / 10 + 1 / hparams.num_heads, steps + seed
+            )
+
+
+def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
+    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
+    rows = ["base", "a_h1", "e_learned_positions", "big"]
+    study = scaled.Study(
+        rows=rows, scale=scale, problem="translate_ende_multi30k", seeds=2, place=place
+    )
+    programs = Programs(place)
+    paths = scaled.run(study, lambda line: None, programs)
+    done = [command for command in programs.commands if command[0] == "t2t-trainer"]
+    names = [command[7].rpartition("/")[2] for command in done]
+    assert names == [f"{row}-{seed}" for seed in (0, 1) for row in rows]
+    values = json.loads(paths[0].read_text())
+    base, one, _, big = values["3-scaled"]["rows"]
+    assert (base["row"], base["seeds"], base["BLEU"], big["BLEU"]) == ("base", 2, 60.5, 180.5)
+    assert one["PPL"] == pytest.approx((math.exp(3.0) + math.exp(3.1)) / 2)
+    words = {row["conclusion"]: row["here it is"] for row in values["3-conclusions"]["rows"]}
+    assert words == {
+        "(A) one head is worse than eight": "not confirmed",
+        "(E) learned positions are as good": "confirmed",
+        "big is better than base": "confirmed",
+    }
+    assert "| big | 2 |" in paths[1].read_text() and "divided by 8" in paths[1].read_text()
+    programs.commands.clear()
+    assert scaled.run(study, lambda line: None, programs) == paths and not programs.commands
+    with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
+        other = recipes.Scale(width=4, train_steps=60, warmup_steps=7, batch=500)
+        scaled.run(scaled.Study(**{**vars(study), "scale": other}), print, programs)
+
+
+def test_what_a_run_cost(tmp_path):
+    run = begin(tmp_path / "run", registry.get_hparams("paper_table3_base", "train_steps=400"))
+    run.append_metrics({"kind": "train", "step": 100, "tokens_per_second": 0.0})
+    run.append_metrics({"kind": "train", "step": 300, "tokens_per_second": 500.0})
+    run.append_metrics({"kind": "train", "step": 400, "tokens_per_second": 250.0})
+    (run.path / "training-data.json").write_text('{"targets_tokens": 9000, "batches": 3}')
+    machine = {"kind": "GPU", "replicas": 8, "rate": 2e12}
+    plan = {"parameters": 77, "flop": 5e12, "machine": machine}
+    (run.path / "plan.json").write_text(json.dumps(plan))
+    record = run_records.of(run)
+    assert (record.perplexity, record.dev_bleu) == (pytest.approx(math.exp(2.0)), 7.0)
+    cost = record.cost
+    seconds = (200 * 3000 / 500 + 100 * 3000 / 250) * 400 / 300  # the first 100 as the others
+    assert cost.hours == pytest.approx(seconds / 3600)
+    assert (record.parameters, cost.devices, cost.rate, cost.flop) == (77, 8, 2.0, 2e15)
+    assert cost.flop_by_time == pytest.approx(seconds * 8 * 2e12)
+    (run.path / "plan.json").write_text('{"parameters": 77, "machine": {"kind": "CPU"}}')
+    with pytest.raises(UserError, match="Expected the number rate in .*plan.json"):
+        run_records.of(run)
+
+
+@pytest.mark.slow
+def test_from_raw_files_to_table_2_with_the_papers_settings(place, tmp_path, capsys):
+    """On small archives of the real shape: all settings in the run's files are the paper's, but
+    for those that make it small."""
+    wmt14_archives.write(tmp_path / "tmp_dir", times=30)
+
+    def in_this_process(command, doing):
+        name, *argv = command
+        module = {"t2t-eval": "evaluator"}.get(name, name.removeprefix("t2t-").replace("-", "_"))
+        program = importlib.import_module(f"t2t_repro.bin.{module}")
+        cli.run(name, program.__doc__, program.define_flags, program.main, argv)
+
+    small = Place(**{**vars(place), "hparams": TINY, "train_steps": 6})
+    recipe = recipes.table2("ende_base")
+    run = reproduce.carry_out(recipe, small, lambda line: None, in_this_process)
+    found, wanted = settings.of_run(run), settings.of_paper("base")
+    different = {name: value for name, value in found.items() if value != wanted[name]}
+    assert different == {"layers": 1, "d_model": 16, "d_ff": 24, "heads": 2, "updates": 6}
+    plan = json.loads((run.path / "plan.json").read_text())
+    assert plan["problem"] == "translate_ende_wmt14" and plan["batch"]["accumulated"] > 1
+    assert plan["vocabulary"][0] < 1000  # what was made, not the 37,000 that the lines lack
+    mean = (plan["batch"]["source_tokens"] + plan["batch"]["target_tokens"]) / 2
+    assert mean == pytest.approx(25_000, rel=0.03)
+    texts = {split: (run.path / "decoded" / f"{split}.source") for split in ("dev", "test")}
+    for split, file in {"dev": "newstest2013.en", "test": "newstest2014-deen-ref.en.sgm"}.items():
+        expected = [line for line in wmt14_archives.lines(f"dev/{file}") if line]
+        assert len(texts[split].read_text().splitlines()) == len(expected)
+    reproduce.carry_out(recipe, small, lambda line: None, lambda command, doing: pytest.fail(doing))
+    capsys.readouterr()
+    paper = importlib.import_module("t2t_repro.bin.paper")
+    argv = ["--tables=2,3", f"--runs={run.path}", f"--output_dir={tmp_path / 'paper'}"]
+    cli.run("t2t-paper", paper.__doc__, paper.define_flags, paper.main, argv)
+    values = json.loads((tmp_path / "paper" / "paper.json").read_text())
+    (row,) = values["3-runs"]["rows"]
+    assert 1 < row["PPL"] < 10_000 and row["PPL then"] == 4.92 and row["parameters"] < 1
+    (row,) = values["2-runs-cost"]["rows"]
+    assert row["hours"] > 0 and row["FLOP counted"] > 0 and row["devices"] == 1
+    scale = recipes.Scale(width=16, train_steps=20, warmup_steps=9, batch=300)
+    study = scaled.Study(
+        rows=["base", "a_h1"], scale=scale, problem=recipe.problem, seeds=1, place=place
+    )
+    path, page = scaled.run(study, lambda line: None, in_this_process)
+    rows = json.loads(path.read_text())["3-scaled"]["rows"]
+    assert [(row["row"], row["seeds"]) for row in rows] == [("base", 1), ("a_h1", 1)]
+    assert all(1 < row["PPL"] < 10_000 and row["BLEU"] >= 0 for row in rows)
+    assert "| (A) one head is worse than eight | BLEU | +0.90 |" in page.read_text()
