@@ -60,6 +60,12 @@ class Batch:
         return (self.source_tokens + self.target_tokens) / 2
 
     @property
+    def accumulation_of_the_paper(self) -> int:
+        """How many such batches make an update of about the paper's size."""
+        each = self.mean_tokens / self.accumulated
+        return max(1, round(PAPERS_TOKENS / max(each, 1)))
+
+    @property
     def is_the_papers(self) -> bool:
         """Whether an update is about as large as the paper's."""
         return abs(self.mean_tokens / PAPERS_TOKENS - 1) < _ABOUT
@@ -123,6 +129,8 @@ class Forecast:
         values = dataclasses.asdict(self)
         derived = {"hours": self.hours, "training_flop": self.flop * self.steps}
         paper = {"papers_tokens": PAPERS_TOKENS}
+        if self.batch.unit == "tokens":
+            paper["accumulation_of_the_paper"] = self.batch.accumulation_of_the_paper
         return json.dumps(values | derived | {"batch": values["batch"] | paper}, indent=1) + "\n"
 
     def __str__(self) -> str:
