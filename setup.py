@@ -65,6 +65,7 @@ TEST_REQUIREMENTS = [
     *DOCS_REQUIREMENTS,
     *SENTENCEPIECE_REQUIREMENTS,
     *SERVER_REQUIREMENTS,
+    "nltk>=3.9,<4",  # benchmarks/pcfg_baseline.py
     "httpx2>=2,<3",  # what starlette's test client sends by
     "libretranslatepy>=2.1,<3",  # a client of LibreTranslate's protocol
     "pytest>=8,<10",

@@ -65,7 +65,9 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     wanted = student(request, teacher.config)
     vocabulary = check(request, teacher)
     folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
-    inputs = [*_weights(teacher.directory), *map(pathlib.Path, request.texts)]
+    others = [RunDirectory(path) for path in request.ensemble.split(",") if path]
+    weights = [path for each in (teacher.directory, *others) for path in _weights(each)]
+    inputs = [*weights, *map(pathlib.Path, request.texts)]
     digests = {str(path.absolute()): files.sha256(path) for path in inputs}
     begun = record.begin(folder.path, request.begun_with(), digests)
     folder.path.mkdir(parents=True, exist_ok=True)

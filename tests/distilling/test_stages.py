@@ -177,6 +177,7 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     assert set(decoder) == {"output_dir", "decode_from_file", "decode_to_file"}
     assert programs.of("datagen")["vocab"].startswith(str(folder / "teach"))
     assert trainer["hparams_set"] == "transformer_own_text_small"
+    assert len(found.inputs) == 3 and str(folder / "more.gz") in found.inputs
     assert trainer["train_steps"] == "4000" and trainer["local_eval_frequency"] == "200"
     hparams = registry.get_hparams(trainer["hparams_set"], trainer["hparams"])
     assert (hparams.num_encoder_layers, hparams.num_decoder_layers) == (6, 2)
@@ -209,7 +210,12 @@ def test_it_goes_on_behind_what_is_done(programs, folder):
 
 
 def test_the_best_of_the_beam_each_once(programs, folder):
-    run(request_of(folder, n_best=3, decode_hparams="beam_size=6", only_data=True))
+    more = {"ensemble": str(folder / "forth"), "only_data": True}
+    found, _ = run(request_of(folder, n_best=3, decode_hparams="beam_size=6", **more))
+    weights = [
+        str(folder / name / "checkpoints/ckpt-12/weights.npz") for name in ("teach", "forth")
+    ]
+    assert list(found.inputs) == weights and programs.of("decoder")["ensemble"] == more["ensemble"]
     decoder = programs.of("decoder")
     assert decoder["decode_hparams"] == "beam_size=6,return_beams=True"
     assert decoder["output_format"] == "jsonl"
@@ -292,6 +298,7 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
         ({"hparams": "num_decoder_layer=1"}, "num_decoder_layers"),
         ({"hparams_set": "transformer_smal"}, "hparams set"),
         ({"teacher": "none"}, "Expected a run directory"),
+        ({"ensemble": "none"}, "Expected a run directory .*Received: none without run.json"),
         ({"output_dir": "teach/student"}, "--output_dir to be another file than --teacher"),
         ({"output_dir": "."}, "a new or empty folder, or one of t2t-distill. Received"),
         ({"data_dir": "data"}, "Expected files text2text_tmpdir-train"),
