@@ -111,7 +111,7 @@ def main(args: flags.FlagValues) -> None:
         plan = Plan(train_steps=last, local_eval_frequency=last, log_step_count_steps=EVERY)
         writer = events.make_writer(run)
         summaries = Summaries(models[1], EVERY, last, writer=writer)
-        log = TrainersTurn(run, last, EVERY, events=writer.scalars)
+        log = TrainersTurn(run, last, EVERY, events=writer and writer.scalars)
         Trainer(
             models[1], lambda start: _dataset(data), run, plan, log=log, summaries=summaries
         ).train()

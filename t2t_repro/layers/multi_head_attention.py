@@ -66,6 +66,7 @@ class MultiHeadAttention(Layer):
         self,
         query,
         value=None,
+        *,  # third Keras has `key`
         query_mask=None,
         value_mask=None,
         attention_mask=None,

@@ -139,4 +139,4 @@ def positions(pos: str | None, max_length: int, initializer: Any, **kwargs) -> L
             return LearnedPositions(max_length, initializer.clone(), **kwargs)
         case "none" | None:
             return NoPositions(**kwargs)
-    raise unknown("pos", pos, ("timing", "emb", "none"))
+    raise unknown("pos", str(pos), ("timing", "emb", "none"))

@@ -111,12 +111,24 @@ class GuardedModel(keras.Model):
         given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords).arguments
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
+        self._build_first()
         return super().fit(**prepared(given))
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *arguments, **keywords):
+        self._build_first()
+        return super().evaluate(*arguments, **keywords)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
+        self._build_first()
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+
+    @functools.wraps(keras.Model.test_on_batch)
+    def test_on_batch(self, *arguments, **keywords):
+        self._build_first()
+        return super().test_on_batch(*arguments, **keywords)
 
     def train_loss(self, batch, sample_weight=None):
         """Returns the loss of a training step.
@@ -186,6 +198,12 @@ class GuardedModel(keras.Model):
             of_tokens = _Weighted()([y_pred, real * ops.cast(ops.shape(y)[1], "float32")])
             self._compile_metrics.update_state(y, of_tokens, sample_weight)
         return self.get_metrics_result()
+
+    def _build_first(self) -> None:
+        # Under JAX Keras would call the model for its shapes, on x alone. Under TensorFlow it must
+        # be in the scope of a strategy: see `tensorflow_step.fit`.
+        if not self.built and keras.backend.backend() != "tensorflow":
+            self.build()
 
     def _evaluated(self, batch, weights) -> dict:
         logits = self(batch, training=False)

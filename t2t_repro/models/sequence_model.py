@@ -157,9 +157,15 @@ class SequenceModel(Replacing, GuardedModel):
         return cls(HParams(**hparams), **config)
 
     @functools.wraps(keras.Model.save)
-    def save(self, *arguments, **keywords):
+    def save(self, filepath, *arguments, **keywords):
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise UserError(
+                "Expected a file that ends in .keras. Received: "
+                f"{str(filepath)!r}, of a format from which Keras could not load the model. "
+                "save_weights writes weights alone, as .weights.h5."
+            )
         self.get_config()  # Keras opens the file before it asks
-        return super().save(*arguments, **keywords)
+        return super().save(filepath, *arguments, **keywords)
 
     def export(
         self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs

@@ -187,6 +187,14 @@ def test_dropout_of_keras_hub_s_layers_is_behind_sublayers_and_on_weights():
     assert rates == (0.25, 0.25, 0.25, 0.0)
 
 
+def test_multi_head_attention_takes_no_key_apart():
+    for more in ({"key": X}, {"return_attention_scores": True}):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{[*more][0]}'"):
+            MultiHeadAttention(N)(X, X, **more)
+    with pytest.raises(TypeError, match="too many positional"):
+        MultiHeadAttention(N)(X, X, X)
+
+
 def test_the_weights_of_a_layer():
     encoder, decoder = EncoderLayer(N, F), DecoderLayer(N, F)
     encoder(MEMORY), decoder(X, MEMORY)
@@ -242,6 +250,7 @@ def test_embeddings_mask_and_go_back():
         (lambda: PrePostProcess("n", "lair"), "Unknown norm_type. .* Did you mean"),
         (lambda: EncoderLayer(N, F, "na")(X), "Expected `previous`, .* 'na' adds"),
         (lambda: TokenAndPositionEmbedding(11, D, "time"), "Unknown pos.* 'timing'"),
+        (lambda: TokenAndPositionEmbedding(11, 7, D), "Unknown pos. Received: '12'. .* timing"),
         (
             lambda: SymbolEmbedding(11, D).logits(keras.Input((None, D))),
             "Received: a KerasTensor.*reverse=True",

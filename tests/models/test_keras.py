@@ -305,6 +305,8 @@ def test_save_with_every_argument(tmp_path, monkeypatch):
     model.set_weights([weight + 1 for weight in model.get_weights()])
     model.save(path, overwrite=False)
     assert path.read_bytes() == before
+    with pytest.raises(UserError, match="ends in .keras. Received: .*model.h5"):
+        model.save(tmp_path / "model.h5")
     model.save(tmp_path / "folder", zipped=False)
     loaded = keras.saving.load_model(tmp_path / "folder")
     np.testing.assert_array_equal(loaded(BATCH), model(BATCH))
