@@ -18,6 +18,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.fields import INT64
 from t2t_repro.requests import flag
 from t2t_repro.studies.paper import recipes, reproduce, scaled
 from t2t_repro.studies.paper.reproduce import Place
@@ -45,15 +46,20 @@ class Request:
         None, "Updates of a run; default: the paper's; table 3's: 1,500."
     )
     save_checkpoints_secs: int = flag(
-        0, "Save by the clock, as 600; 0: by the updates that 8 P100 made in 600 seconds.", least=0
+        0,
+        "Save by the clock, as 600; 0: by the updates that 8 P100 made in 600 seconds.",
+        least=0,
+        most=INT64,
     )
-    worker_gpu: int | None = flag(None, "On how many GPUs; default: all, or one CPU.", least=1)
+    worker_gpu: int | None = flag(
+        None, "On how many GPUs; default: all, or one CPU.", least=1, most=INT64
+    )
     plan: bool = flag(False, "Print the commands that train, and stop.")
     yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
-    scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.", least=1)
+    scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.")
     seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=10)
-    batch: int = flag(3125, "Table 3: tokens of each side in an update.", least=1)
-    warmup_steps: int = flag(500, "Table 3: updates of warm-up.", least=1)
+    batch: int = flag(3125, "Table 3: tokens of each side in an update.", least=1, most=INT64)
+    warmup_steps: int = flag(500, "Table 3: updates of warm-up.", least=1, most=INT64)
     problem: str = flag("translate_ende_multi30k", "Table 3: on what.")
     given: frozenset[str]
 

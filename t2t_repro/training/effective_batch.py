@@ -17,7 +17,7 @@ from t2t_repro.training import estimate
 from t2t_repro.training.request import TrainRequest
 from t2t_repro.training.updates import batches_of_an_update
 
-_ROUNDS = 4  # the tokens of a batch do not quite follow its size: sizes are rounded down
+_ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
 _NEAR = 0.005
 _FAR = 0.2  # of a run that goes on on other devices
 
@@ -47,12 +47,15 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
             "Leave the second out, or set effective_batch_size=0."
         )
     gathered, size = 0, hparams.batch_size
+    tried: dict[float, int] = {}  # how far from what is wanted: batch_size
     for _ in range(_ROUNDS):
         real = replicas * _tokens(request, size)
         gathered = gathered or max(1, -int(-(1 - _NEAR) * wanted // real))
-        if abs(gathered * real / wanted - 1) < _NEAR:
+        tried[abs(gathered * real / wanted - 1)] = size
+        if min(tried) < _NEAR:
             break
         size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
+    size = tried[min(tried)]
     steps = hparams.train_steps * gathered
     several: dict[str, Any] = {
         "optimizer": "multistep_adam",

@@ -52,6 +52,8 @@ def test_table_3_made_smaller(capsys):
         (["--table=4", "--rows=a"], "Expected --table=2 or 3. Received: 4."),
         (["--table=3", "--scale=3"], "Expected --scale of 1, 2, 4, 8 or 16. Received: 3."),
         (["--rows=ende_big", "--seeds=2"], "--seeds has no effect on table 2. Leave it out."),
+        (["--table=3", "--batch=99999999", "--plan"], "Expected effective_batch_size <= 10000000."),
+        (["--rows=ende_big", "--hparams=batch_siz=9", "--plan"], "Did you mean 'batch_size'"),
         (["--rows=ende_big", "--batch=7"], "--batch has no effect on table 2."),
     ],
 )

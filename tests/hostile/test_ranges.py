@@ -85,6 +85,7 @@ FLAGS = {
     "translate_all": ("min_steps", "beam_size"),
     "compare": ("seeds", "train_steps", "evaluations", "eval_steps", "bleu_sentences"),
     "score_trees": ("cutoff", "worst"),
+    "reproduce": ("seeds", "train_steps", "batch", "warmup_steps", "worker_gpu"),
     "server": ("port", "max_batch_size", "max_queue", "max_sentence_tokens"),
     "bleu": ("min_steps",),
     "exporter": ("gate_samples",),

@@ -51,6 +51,19 @@ def test_batches_are_gathered_and_made_smaller(tmp_path, replicas, gathered):
     assert request.plan.local_eval_frequency == 7 * gathered
 
 
+def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, monkeypatch):
+    """As those of buckets: here to multiples of 160, of which 480 is the nearest to 500."""
+    asked = []
+
+    def real_tokens(request, data):
+        asked.append(request.config.hparams.batch_size)
+        return 2 * (asked[-1] // 160 * 160 or 1,)
+
+    monkeypatch.setattr(estimate, "real_tokens", real_tokens)
+    chosen = effective_batch.choose(request_of(tmp_path, effective_batch_size=500), 1)
+    assert chosen.config.hparams.batch_size // 160 == 3 and 1 < len(asked) < 9
+
+
 def test_what_asks_for_no_size_stays(tmp_path):
     request = request_of(tmp_path, optimizer="adafactor")
     assert effective_batch.choose(request, 3) is request

@@ -99,8 +99,13 @@ def folder_of(recipe: Recipe, place: Place) -> pathlib.Path:
 
 
 def training(recipe: Recipe, place: Place) -> list[str]:
-    """Returns the command that trains a recipe's run; it makes the data too."""
+    """Returns the command that trains a recipe's run; it makes the data too.
+
+    Raises:
+        UserError: if the hparams are none.
+    """
     hparams = ",".join(filter(None, [recipe.hparams, place.hparams]))
+    registry.get_hparams(recipe.hparams_set, hparams)  # what is wrong is said before anything runs
     every = recipe.updates
     if place.train_steps:  # tried out: there are to be checkpoints to average all the same
         every = min(every, max(1, place.train_steps // (recipe.averaged + 1)))
