@@ -89,7 +89,7 @@ def tables(study: Study, found: Results) -> list[Table]:
             )
         )
     width = scale.width
-    steps = study.place.train_steps or scale.train_steps
+    steps = scale.train_steps
     notes = (
         f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
         "heads, dropout, label smoothing and positions are the paper's. base has "
@@ -98,7 +98,9 @@ def tables(study: Study, found: Results) -> list[Table]:
         f"{scale.averaged} of 20 checkpoints; PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
         "embeddings.",
-        f"t2t-reproduce --table=3 --scale={width} --seeds={study.seeds} makes it.",
+        f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={study.seeds} "
+        f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps} makes it"
+        + (f", with --hparams={study.place.hparams}." if study.place.hparams else "."),
     )
     heads = columns(
         "row | seeds | parameters :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f "

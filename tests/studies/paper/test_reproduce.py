@@ -81,6 +81,8 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
         "big is better than base": "confirmed",
     }
     assert "| big | 2 |" in paths[1].read_text() and "divided by 8" in paths[1].read_text()
+    command = "--scale=8 --seeds=2 --train_steps=60 --batch=500 --warmup_steps=7 makes it.\n"
+    assert command in paths[1].read_text()
     programs.commands.clear()
     assert scaled.run(study, lambda line: None, programs) == paths and not programs.commands
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
