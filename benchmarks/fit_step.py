@@ -107,6 +107,7 @@ def main(args: flags.FlagValues) -> None:
         )
 
     def train(folder: pathlib.Path) -> None:
+        folder.mkdir()
         run, last = RunDirectory(folder), args.steps
         plan = Plan(train_steps=last, local_eval_frequency=last, log_step_count_steps=EVERY)
         writer = events.make_writer(run)

@@ -14,7 +14,7 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile
-from t2t_repro.models.keras_data import as_batch, prepared, token_weights
+from t2t_repro.models.keras_data import as_batch, check_arrays, prepared, token_weights
 from t2t_repro.models.observer import Observer
 
 
@@ -111,6 +111,7 @@ class GuardedModel(keras.Model):
         given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords).arguments
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
+        check_arrays(given.get("x"), given.get("y"))
         self._build_first()
         return super().fit(**prepared(given))
 
@@ -122,6 +123,7 @@ class GuardedModel(keras.Model):
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
+        check_arrays(x, y)
         self._build_first()
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 

@@ -132,8 +132,10 @@ def test_what_compile_refuses(compiled, message):
     ],
 )
 def test_data_that_are_refused(call, message):
+    model = build()
     with pytest.raises(UserError, match=message):
-        call(build())
+        call(model)
+    assert np.isfinite(model.predict_on_batch(BATCH)).all()
 
 
 def test_the_forms_of_data_say_the_same():
