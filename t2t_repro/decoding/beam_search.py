@@ -89,8 +89,15 @@ def begin(initial_state: State, batch_size: Tensor, beam_size: int, length: Tens
     )
 
 
-def advance(step_fn: StepFn, beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Beams:
-    """Returns the search when nothing is left to do, or the room in `beams` is used up.
+def advance(
+    step_fn: StepFn,
+    beams: Beams,
+    limits: Tensor,
+    alpha: Tensor,
+    rules: Rules,
+    few: Tensor | int = 0,
+) -> tuple[Beams, Tensor]:
+    """Searches until the room in `beams` is used up, or as few sentences as `few` are unfinished.
 
     Args:
         step_fn: see the module's docstring.
@@ -98,25 +105,27 @@ def advance(step_fn: StepFn, beams: Beams, limits: Tensor, alpha: Tensor, rules:
         limits: int32 (B,), how many tokens each sentence may have. A row of limit 0 takes no part.
         alpha: exponent of the length penalty, a scalar or one for each sentence (B,).
         rules: see `Rules`.
+        few: int32 scalar.
+
+    Returns:
+        (where the search stands then, `unfinished` of it).
     """
     alpha = ops.cast(alpha, "float32")
     grow = _grow_greedily if rules.greedy else _grow
     room = ops.shape(beams.alive_ids)[2]
 
-    def goes_on(beams: Beams) -> Tensor:
-        return ops.logical_and(
-            ops.less(beams.step, room), ops.any(unfinished(beams, limits, alpha, rules))
-        )
+    def goes_on(beams: Beams, live: Tensor) -> Tensor:
+        count = ops.sum(ops.cast(live, "int32"))
+        return ops.logical_and(ops.less(beams.step, room), ops.greater(count, few))
 
-    def body(beams: Beams) -> tuple[Beams]:
-        live = unfinished(beams, limits, alpha, rules)
+    def body(beams: Beams, live: Tensor) -> tuple[Beams, Tensor]:
         logits, state = step_fn(beams.last_ids, beams.parents, beams.step, beams.state)
         grown = grow(beams, ops.cast(logits, "float32"), state, alpha, rules)
         if rules.per_sentence or rules.greedy:
             grown = _freeze(beams, grown, live)
-        return (grown,)
+        return grown, unfinished(grown, limits, alpha, rules)
 
-    return ops.while_loop(goes_on, body, (beams,))[0]
+    return ops.while_loop(goes_on, body, (beams, unfinished(beams, limits, alpha, rules)))
 
 
 def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Tensor:
@@ -186,13 +195,7 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     """One step of beam search."""
     beam_size = rules.beam_size
     penalty = ops.reshape(length_penalty(beams.step + 1, alpha), (-1, 1))
-    ids, log_probs = _continuations(logits, beams.alive_log_probs, 2 * beam_size, rules)
-    # (B, K, C) -> (B, K * C): all continuations of a sentence compete
-    per_beam = ids.shape[2]
-    scores = ops.reshape(log_probs / penalty[..., None], (-1, beam_size * per_beam))
-    scores, chosen = ops.top_k(scores, 2 * beam_size)  # (B, 2K)
-    origin = chosen // per_beam  # (B, 2K): the beam which is continued
-    ids = ops.take_along_axis(ops.reshape(ids, (-1, beam_size * per_beam)), chosen, axis=1)
+    scores, origin, ids = _best(logits, beams.alive_log_probs, penalty, 2 * beam_size, rules)
     log_probs = scores * penalty
     ended = ops.equal(ids, EOS_ID)
     if rules.constrained:  # what is forbidden only fills the beams, below all that is not
@@ -230,9 +233,8 @@ def _grow_greedily(
 ) -> Beams:
     """One step of greedy search: the single living beam takes its most probable token."""
     del alpha
-    values, best = _largest(logits, 1)
-    ids = best[..., 0]  # (B, 1)
-    log_prob = (values - _normalizer(logits, values, best, rules))[..., 0]
+    before = ops.zeros_like(beams.alive_log_probs)
+    log_prob, _, ids = _best(logits, before, ops.ones((1, 1)), 1, rules)  # (B, 1)
     sequences = _write(beams.alive_ids, ids, beams.step)
     # Only where the length is forced, something is added behind an end; it does not count.
     total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
@@ -250,54 +252,71 @@ def _grow_greedily(
     )
 
 
-def _continuations(
-    logits: Tensor, alive_log_probs: Tensor, count: int, rules: Rules
-) -> tuple[Tensor, Tensor]:
-    """ids and log-probs (B, K, C) of the continuations worth looking at.
+def _best(
+    logits: Tensor, before: Tensor, penalty: Tensor, count: int, rules: Rules
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best continuations of a sentence's beams, best first.
 
-    No more than `count` continuations of one beam can be among the `count` best of all, so the rest
-    of a large vocabulary is dropped before anything is computed for it. Ties fall to the lower id,
-    as they would without this.
+    They are in the `count` groups of neighbours whose best members are the best: TensorFlow finds
+    these and looks through them in a tenth of the time that it takes for all. Ties fall to the
+    first beam and the lowest id, as they would without this.
+
+    Args:
+        logits: (B, K, V).
+        before: (B, K), log-probs of the beams.
+        penalty: (B, 1) or (1, 1), what divides a log-prob.
+        count: C.
+        rules: see `Rules`.
+
+    Returns:
+        (scores (B, C), int32 (B, C): which beams they continue, int32 (B, C): by which ids).
     """
-    vocab_size = logits.shape[2]
-    before = alive_log_probs[..., None]
-    values, ids = _largest(logits, min(count, vocab_size))
-    return ids, (values - _normalizer(logits, values, ids, rules)) + before
+    beams, vocab_size = rules.beam_size, logits.shape[2]
+    members = max(1, min(_GROUP, beams * vocab_size // count))
+    grouped = _in_groups(logits, beams, members)  # (B, K, G, members)
+    groups = grouped.shape[2]
+    largest = ops.max(grouped, axis=3)
+    normalizer = _normalizer(grouped, largest, rules)  # (B, K)
 
+    def scored(logits: Tensor, normalizer: Tensor, before: Tensor) -> Tensor:
+        return ((logits - normalizer[..., None]) + before[..., None]) / penalty[..., None]
 
-def _largest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest logits of (B, K, V) and their ids, (B, K, count) each.
-
-    They are in the `count` groups of neighbours whose largest members are the largest: TensorFlow
-    finds these and looks through them in a fifth of the time that it takes for all logits.
-    """
-    batch, beams = ops.shape(logits)[:2]
-    groups = -(-logits.shape[2] // _GROUP)
-    if groups <= count:
-        values, ids = ops.top_k(logits, count)
-        return values, ops.cast(ids, "int32")
-    fill = groups * _GROUP - logits.shape[2]
-    if fill:
-        logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
-    # (B, K, V) -> (B * K, groups, members)
-    logits = ops.reshape(logits, (-1, groups, _GROUP))
-    group = ops.top_k(ops.max(logits, axis=2), count)[1]  # (B * K, count)
-    group = ops.cast(ops.sort(group, axis=1), "int32")  # in order, so that ties fall to lower ids
-    members = ops.reshape(pick(logits, group), (-1, count * _GROUP))
-    values, place = ops.top_k(members, count)
+    # (B, K, G) -> (B, K * G)
+    best = ops.reshape(scored(largest, normalizer, before), (-1, beams * groups))
+    # in order, so that ties fall to what comes first
+    group = ops.cast(ops.sort(ops.top_k(best, count)[1], axis=1), "int32")  # (B, C)
+    origin = group // groups
+    candidates = scored(
+        pick(ops.reshape(grouped, (-1, beams * groups, members)), group),
+        ops.take_along_axis(normalizer, origin, axis=1),
+        ops.take_along_axis(before, origin, axis=1),
+    )  # (B, C, members)
+    scores, place = ops.top_k(ops.reshape(candidates, (-1, count * members)), count)
     place = ops.cast(place, "int32")
-    ids = ops.take_along_axis(group, place // _GROUP, axis=1) * _GROUP + place % _GROUP
-    shape = (batch, beams, count)
-    return ops.reshape(values, shape), ops.reshape(ids, shape)
+    chosen, member = place // members, place % members
+    ids = ops.take_along_axis(group % groups, chosen, axis=1) * members + member
+    return scores, ops.take_along_axis(origin, chosen, axis=1), ids
 
 
-def _normalizer(logits: Tensor, values: Tensor, ids: Tensor, rules: Rules) -> Tensor:
-    """(B, K, 1): what makes log-probabilities of the logits, `values` at `ids` the largest."""
+def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
+    """(B, K, V) -> (B, K, groups, members), filled up with minus infinity."""
+    vocab_size = logits.shape[2]
+    groups = -(-vocab_size // members)
+    if fill := groups * members - vocab_size:
+        logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
+    return ops.reshape(logits, (-1, beams, groups, members))
+
+
+def _normalizer(grouped: Tensor, largest: Tensor, rules: Rules) -> Tensor:
+    """(B, K): what makes log-probabilities of logits (B, K, G, members), `largest` (B, K, G)."""
     if rules.constrained:  # they are log-probabilities already
-        return ops.zeros_like(values[..., :1])
+        return ops.zeros_like(largest[..., 0])
+    _, beams, groups, members = grouped.shape
+    softmax = ops.softmax(ops.reshape(grouped, (-1, beams, groups * members)), axis=2)
     # The probability of the largest cannot underflow.
-    probability = ops.take_along_axis(ops.softmax(logits, axis=2), ids[..., :1], axis=2)
-    return values[..., :1] - ops.log(probability)
+    there = ops.reshape(ops.argmax(largest, axis=2), (-1, 1))
+    probability = ops.max(pick(ops.reshape(softmax, (-1, groups, members)), there), axis=(1, 2))
+    return ops.max(largest, axis=2) - ops.log(ops.reshape(probability, (-1, beams)))
 
 
 def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:

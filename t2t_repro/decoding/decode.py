@@ -5,7 +5,7 @@ limit for each sentence, so that a translation does not depend on its neighbours
 
 Both are compiled by the backend, once for a family of shapes, and kept with the engine. The search
 runs in stretches: room for the decoder's caches is made when it is needed, so that a generous limit
-costs nothing; and sentences that are done leave the batch.
+costs nothing; and sentences that are done leave the batch, as soon as they are a quarter of it.
 """
 
 import dataclasses
@@ -30,6 +30,11 @@ from t2t_repro.text.encoders import EOS_ID
 
 STRETCH = 8  # tokens that room is made for at a time
 _MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
+
+
+def few_of(rows: Any) -> Any:
+    """Returns how many of so many sentences may be left when those that are done leave a batch."""
+    return rows * 3 // 4
 
 
 def decode(
@@ -183,20 +188,25 @@ class _Programs:
         if layout is not None:
             fixed["layout"] = layout
         memory, beams = self._start.run(start)
+        kept = np.arange(batch, dtype="int32")
         while True:
             data = {**fixed, "memory": memory, "beams": tuple(beams), "limits": limits}
-            beams, live = self._advance[layout is not None].run(data)
-            beams, live = Beams(*beams), np.asarray(live)[: len(rows)]
+            if not static_shapes():
+                few = few_of(len(limits)) if rules.per_sentence else 0
+                data |= {"kept": kept, "few": np.asarray(few, "int32")}
+            moved, beams, live = self._advance[layout is not None].run(data)
+            memory, beams, live = moved or memory, Beams(*beams), np.asarray(live)[: len(rows)]
             if not live.any():
                 break
+            kept = np.arange(len(limits), dtype="int32")
             if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
                 store(~live)
-                index = np.flatnonzero(live)
-                rows = rows[live]
-                index = np.append(index, np.zeros(few_row_counts(len(index)) - len(index), "int32"))
-                memory, beams = _take((memory, beams), index.astype("int32"))
-                limits = np.where(np.arange(len(index)) < len(rows), limits[index], 0)
+                kept, rows = np.flatnonzero(live).astype("int32"), rows[live]
+                kept = np.append(kept, np.zeros(few_row_counts(len(kept)) - len(kept), "int32"))
+                limits = np.where(np.arange(len(kept)) < len(rows), limits[kept], 0)
                 limits = limits.astype("int32")
+                if static_shapes():  # by itself: each pair of sizes would be compiled
+                    memory, beams = _take((memory, beams), kept)
         store(np.ones(len(rows), bool))
         return ids[:, :, : int(beams.step)], scores
 
@@ -245,14 +255,21 @@ class _Start(_SearchProgram):
 
 
 class _Advance(_SearchProgram):
-    """The fields of `Beams` after a stretch, and which sentences are not done yet: bool (B,)."""
+    """A stretch of the sentences that are kept: memory, `Beams`, bool (B,): which are not done.
+
+    The memory is empty where it is as it was.
+    """
 
     def call(self, data):
         rules, limits, alpha = self.rules, data["limits"], data["alpha"]
         memory, beams = data["memory"], Beams(*data["beams"])
         room = ops.shape(beams.alive_ids)[2]
-        # Where each length is compiled anew, there are few of them: 8, 16, 32, ...
-        more = max(STRETCH, room) if static_shapes() else ops.minimum(STRETCH, data["most"] - room)
+        if static_shapes():  # few lengths: 8, 16, 32, ...
+            more = max(STRETCH, room)
+        else:
+            memory, beams = _take((memory, beams), data["kept"])
+            more = ops.minimum(STRETCH, data["most"] - room)
+            more = ops.where(beams.step < room, 0, more)
         state = self.steering.with_room(beams.state, lambda s: self.model.make_room(s, more))
         beams = beam_search.extend(beams, more, state)
 
@@ -261,5 +278,5 @@ class _Advance(_SearchProgram):
             return self.model.decode_step(ids, parents, step, state, own, layout)
 
         step = self.steering.steer(step, memory["facts"])
-        beams = beam_search.advance(step, beams, limits, alpha, rules)
-        return tuple(beams), beam_search.unfinished(beams, limits, alpha, rules)
+        beams, live = beam_search.advance(step, beams, limits, alpha, rules, data.get("few", 0))
+        return {} if static_shapes() else memory, tuple(beams), live

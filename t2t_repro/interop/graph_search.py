@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import Beams, Rules
-from t2t_repro.decoding.decode import STRETCH
+from t2t_repro.decoding.decode import STRETCH, few_of
 
 
 def search(
@@ -30,19 +30,21 @@ def search(
 
     def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)
-        more = tf.minimum(STRETCH, most - beams.step)
-        room = beams.step + more
+        room = tf.shape(beams.alive_ids)[2]
+        more = tf.where(beams.step < room, 0, tf.minimum(STRETCH, most - room))
+        room = room + more
         beams = beam_search.extend(beams, more, model.make_room(beams.state, more))
 
         def step(ids, parents, position, state):
             return model.decode_step(ids, parents, position, state, memory)
 
-        beams = beam_search.advance(step, beams, limits, alpha, rules)
+        few = few_of(tf.size(rows))
+        beams, live = beam_search.advance(step, beams, limits, alpha, rules, few)
         ids, scores = beam_search.result(beams, rules)
         ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
         all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
         all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)
-        live = tf.where(beam_search.unfinished(beams, limits, alpha, rules))[:, 0]
+        live = tf.where(live)[:, 0]
         rows, limits, alpha, memory, beams = tf.nest.map_structure(
             lambda x: tf.gather(x, live) if x.shape.rank else x,
             (rows, limits, alpha, memory, tuple(beams)),

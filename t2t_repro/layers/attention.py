@@ -256,31 +256,19 @@ class SelfAttention(Attention):
         return self.attend_sequence(queries, keys, values, seen, training)
 
     def initial_cache(self, batch: int) -> dict:
-        """Returns the cache of `step` without room: keys (B, N, 0, H) and values (B, N, 0, H').
-
-        "past" is full and stays as it is; "now" is written to. A step copies what it writes to, so
-        "now" is kept small: see `make_room`.
-        """
+        """Returns the cache of `step` without room: keys (B, N, 0, H) and values (B, N, 0, H')."""
         sizes = {"keys": self.key_width, "values": self.value_width}
-        empty = {
+        return {
             name: ops.zeros(
                 (batch, self.num_heads, 0, channels // self.num_heads), dtype=self.compute_dtype
             )
             for name, channels in sizes.items()
         }
-        return {"past": empty, "now": empty}
 
     def make_room(self, cache: dict, slots: int) -> dict:
-        """Returns the cache with room for `slots` keys; what was written becomes the past."""
-        past, now = cache["past"], cache["now"]
-        return {
-            "past": {name: ops.concatenate([past[name], now[name]], axis=2) for name in past},
-            "now": {
-                name: ops.zeros((batch, heads, slots, size), dtype=x.dtype)
-                for name, x in now.items()
-                for batch, heads, _, size in (ops.shape(x),)
-            },
-        }
+        """Returns the cache with room for `slots` keys more."""
+        room = [(0, 0), (0, 0), (0, slots), (0, 0)]
+        return {name: ops.pad(x, room) for name, x in cache.items()}
 
     def step(self, x, cache, step, mask):
         """Decodes one position of every beam; all see the keys of all, as far as the mask allows.
@@ -296,27 +284,17 @@ class SelfAttention(Attention):
             ((B, K, D), the cache with this position in it).
         """
         queries, *new = self.heads(x)
-        beams, past = ops.shape(x)[1], ops.shape(cache["past"]["keys"])[2]
-        at = (0, 0, step * beams - past, 0)
-        now = {
-            name: ops.slice_update(cache["now"][name], at, value)
+        cache = {
+            name: kernels.write(cache[name], value, step)
             for name, value in zip(("keys", "values"), new, strict=True)
         }
-        blocks = (cache["past"], now)
-        slots = ops.shape(mask)[3]
-        positions = ops.arange(slots, dtype="int32") // beams
+        beams, slots = ops.shape(x)[1], ops.shape(mask)[3]
         # (K, slots): all queries are at one position
-        distance = ops.broadcast_to(positions - step, (beams, slots))
-        distances = (distance[:, :past], distance[:, past:])
-        logits = [
-            self.logits(queries, block["keys"], own)
-            for block, own in zip(blocks, distances, strict=True)
-        ]
-        weights = self.softmax(ops.concatenate(logits, axis=-1), mask)
-        weights = ops.cast(weights, x.dtype)
-        mixed = self.mix(weights[..., :past], blocks[0]["values"], distances[0])
-        mixed = mixed + self.mix(weights[..., past:], blocks[1]["values"], distances[1])
-        return self.join_heads(mixed), {"past": cache["past"], "now": now}
+        distance = ops.arange(slots, dtype="int32") // beams - step
+        distance = ops.broadcast_to(distance, (beams, slots))
+        weights = self.softmax(self.logits(queries, cache["keys"], distance), mask)
+        mixed = self.mix(ops.cast(weights, x.dtype), cache["values"], distance)
+        return self.join_heads(mixed), cache
 
 
 class CrossAttention(Attention):

@@ -79,6 +79,34 @@ def sum_over_rows(x):
     return ops.matmul(ops.ones((1, ops.shape(flat)[0]), x.dtype), flat)[0]
 
 
+# --- caches --------------------------------------------------------------------------------------
+
+
+def plain_write(cache, values, step):
+    """Returns a cache (B, N, L * K, H) with `values` (B, N, K, H) as slots step * K and on."""
+    return ops.slice_update(cache, (0, 0, step * ops.shape(values)[2], 0), values)
+
+
+@instead_of(plain_write)
+def write(cache, values, step):
+    """Returns `plain_write`; under TensorFlow in the place of `cache`, which nobody may read then.
+
+    There a `slice_update` is compiled by XLA for each shape, and like a scatter copies the cache.
+    In a graph, give each cache a tensor of its own: of equal ones TensorFlow makes one.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return plain_write(cache, values, step)
+    import tensorflow as tf
+
+    batch, heads, slots, size = ops.shape(cache)
+    count = ops.shape(values)[2]
+    rows = tf.range(batch * heads) * (slots // count) + step
+    # (B, N, L * K, H) -> (B * N * L, K * H)
+    flat, values = (tf.reshape(x, (-1, count * size)) for x in (cache, values))
+    flat = tf.raw_ops.InplaceUpdate(x=flat, i=rows, v=values)
+    return tf.reshape(flat, (batch, heads, slots, size))
+
+
 # --- layer normalization -------------------------------------------------------------------------
 
 

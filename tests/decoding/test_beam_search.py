@@ -51,7 +51,7 @@ class Automaton:
 
 def whole_search(step, beams, limits, alpha, rules):
     """A search in one stretch. `limits` (B,) and `alpha` as `advance` takes them."""
-    beams = search.advance(step, beams, limits, alpha, rules)
+    beams, _ = search.advance(step, beams, limits, alpha, rules)
     return search.result(beams, rules)
 
 
@@ -176,7 +176,7 @@ def test_stretches_with_more_room_each_equal_one_search():
     beams_now = search.begin(automaton.initial_state(beams), batch, beams, 0)
     for more in (2, 3, 4):
         beams_now = search.extend(beams_now, more, beams_now.state)
-        beams_now = search.advance(automaton.step, beams_now, limits, 0.6, rules)
+        beams_now, _ = search.advance(automaton.step, beams_now, limits, 0.6, rules)
     ids, scores = search.result(beams_now, rules)
     assert np.asarray(ids).tolist() == whole_ids.tolist()
     np.testing.assert_array_equal(np.asarray(scores), whole_scores)
@@ -190,7 +190,7 @@ def test_rows_with_limit_0_do_not_hold_the_others_up():
         state = {"nested": {"hidden": automaton.initial_state(4)["nested"]["hidden"][:rows]}}
         beams = search.begin(state, rows, 4, 9)
         rules = search.Rules(4, stop_early=False)
-        beams = search.advance(automaton.step, beams, limits, 0.6, rules)
+        beams, _ = search.advance(automaton.step, beams, limits, 0.6, rules)
         steps.append((int(beams.step), np.asarray(search.result(beams, rules)[0])[:2].tolist()))
     assert steps[0] == steps[1]
 

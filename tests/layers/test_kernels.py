@@ -36,7 +36,8 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
 
 
 def test_no_kernel_is_left_out():
-    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout"}  # see test_dropout.py
+    # see test_dropout.py, and below
+    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "write"}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,17 @@ def test_values_and_gradients_are_those_of_the_plain_form(name, inputs):
         results.append([y, *tape.gradient(loss, by)])
     for expected, got in zip(*results, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_is_written_at_its_step_and_nowhere_else(dtype):
+    cache = tf.cast(normal(2, 3, 4 * 5, 7), dtype)  # 5 steps of 4 beams
+    values = tf.cast(normal(2, 3, 4, 7) + 9, dtype)
+    plain, kernel = kernels.FORMS["write"]
+    expected = plain(cache, values, 2)
+    got = tf.function(kernel)(tf.identity(cache), values, tf.constant(2))
+    np.testing.assert_array_equal(tf.cast(got, "float32"), tf.cast(expected, "float32"))
+    assert (tf.cast(got, "float32").numpy()[:, :, 8:12] > 4).all()
 
 
 def test_dense_trains_as_keras_dense():
