@@ -10,7 +10,8 @@ RUN is the directory that t2t-trainer made; the model, the problem and the vocab
 docs/decoding.md has them all: limits of length, samples, n-best lists, token scores, alignments.
 A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
-CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker.
+CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker, and
+--engine=auto finds out.
 
 A file may have any size. Stopped or killed, the same command goes on behind the last 8,192 lines
 that were finished, and ends with the same file (--t2t_exact, which sorts all lines, begins anew).

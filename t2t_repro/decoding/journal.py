@@ -56,6 +56,16 @@ def growing(
         files.finish()
 
 
+def job_of(path: str | os.PathLike) -> dict[str, Any]:
+    """Returns the job that the remains of a file belong to; {} where there are none."""
+    if is_stream(path):
+        return {}
+    try:
+        return schema.read(GrowingFiles([path], {}).journal, _Told).job
+    except (ValueError, FileNotFoundError):
+        return {}
+
+
 class Streams:
     """What `growing` yields where it cannot go on: `lines` are done before, which are none."""
 

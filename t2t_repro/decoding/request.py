@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # they load Keras, and --help does not
 ENGINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tensorflow": ("model_engine", ()),
     "ctranslate2": ("ctranslate2_engine", ("compute_type", "engine_dir")),
+    "auto": ("auto_engine", ()),
 }
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
@@ -64,7 +65,8 @@ class DecodeRequest:
     )
     engine: str = flag(
         "tensorflow",
-        "What computes; tensorflow stands for Keras's backend, whichever that is.",
+        "What computes; tensorflow stands for Keras's backend, whichever that is; auto: the "
+        "quicker of the two, where both translate the beginning of a file alike.",
         choices=tuple(ENGINES),
     )
     compute_type: str = flag(
