@@ -162,7 +162,10 @@ def test_an_ended_fit_trains_nothing_and_a_longer_one_goes_on(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"x": np.ones((3, 5), "int32")}, "Expected a tf.data.Dataset.*Received: ndarray"),
+        (
+            {"x": np.ones((3, 5), "int32"), "y": np.ones((3, 7), "int32")},
+            "Expected a tf.data.Dataset.*Received: ndarray",
+        ),
         ({"x": endless}, "Expected steps_per_epoch with data whose end is not known"),
         ({"x": endless, "validation_data": endless}, "Expected data that are trained on alone"),
     ],
