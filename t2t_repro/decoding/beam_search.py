@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t_repro.layers.picking import pick
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
@@ -180,17 +181,6 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
     return ops.where(after_end, 0, ids), scores
 
 
-def pick(x: Tensor, index: Tensor) -> Tensor:
-    """Returns x (B, N, ...) at index (B, M): (B, M, ...)."""
-    shape = ops.shape(x)
-    batch, count = shape[0], shape[1]
-    rows = ops.cast(ops.arange(batch), "int32")[:, None] * count + ops.cast(index, "int32")
-    # (B, N, ...) -> (B * N, ...), gathered -> (B * M, ...) -> (B, M, ...)
-    flat = ops.reshape(x, (batch * count, *shape[2:]))
-    picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
-    return ops.reshape(picked, (batch, ops.shape(index)[1], *shape[2:]))
-
-
 def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules) -> Beams:
     """One step of beam search."""
     beam_size = rules.beam_size
@@ -207,7 +197,7 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     # The best K that go on.
     minus = ops.cast(ended, "float32") * -INF
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
-    parents = ops.take_along_axis(origin, best, axis=1)
+    parents = pick(origin, best)
 
     # The best K that have ended, now or before.
     minus = (1.0 - ops.cast(ended, "float32")) * -INF
@@ -217,10 +207,10 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     finished_scores, kept = ops.top_k(all_scores, beam_size)
     return Beams(
         step=beams.step + 1,
-        last_ids=ops.take_along_axis(ids, best, axis=1),
+        last_ids=pick(ids, best),
         parents=ops.cast(parents, "int32"),
         alive_ids=pick(sequences, best),
-        alive_log_probs=ops.take_along_axis(log_probs, best, axis=1),
+        alive_log_probs=pick(log_probs, best),
         finished_ids=pick(all_ids, kept),
         finished_scores=finished_scores,
         finished_flags=pick(all_flags, kept),
@@ -288,14 +278,14 @@ def _best(
     origin = group // groups
     candidates = scored(
         pick(ops.reshape(grouped, (-1, beams * groups, members)), group),
-        ops.take_along_axis(normalizer, origin, axis=1),
-        ops.take_along_axis(before, origin, axis=1),
+        pick(normalizer, origin),
+        pick(before, origin),
     )  # (B, C, members)
     scores, place = ops.top_k(ops.reshape(candidates, (-1, count * members)), count)
     place = ops.cast(place, "int32")
     chosen, member = place // members, place % members
-    ids = ops.take_along_axis(group % groups, chosen, axis=1) * members + member
-    return scores, ops.take_along_axis(origin, chosen, axis=1), ids
+    ids = pick(group % groups, chosen) * members + member
+    return scores, pick(origin, chosen), ids
 
 
 def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:

@@ -19,7 +19,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.decoding.beam_search import INF, StepFn, pick
+from t2t_repro.decoding.beam_search import INF, StepFn
+from t2t_repro.layers.picking import pick
 
 Tensor = Any
 State = Any

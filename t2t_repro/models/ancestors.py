@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from t2t_repro.layers.picking import pick
+
 
 def with_step(ancestors, parents, step):
     """Returns the ancestors at a step, and which slots are a beam's own past.
@@ -16,7 +18,7 @@ def with_step(ancestors, parents, step):
     """
     batch, beams, length = ops.shape(ancestors)
     index = ops.arange(beams, dtype="int32")
-    moved = ops.take_along_axis(ancestors, parents[..., None], axis=1)
+    moved = pick(ancestors, parents)
     here = ops.equal(ops.arange(length, dtype="int32"), step)
     ancestors = ops.where(here, index[:, None], moved)
     own = ops.equal(ancestors[..., None], index)  # (B, K, L, K)

@@ -21,6 +21,7 @@ from t2t_repro.layers.lstm import (
     LSTMStack,
     reverse,
 )
+from t2t_repro.layers.picking import pick
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -134,7 +135,7 @@ class LSTMModel(SequenceModel):
             start = self.decoder.initial_state(start)
 
         def continued(x, first):
-            return ops.where(step == 0, first, ops.take_along_axis(x, parents[..., None], axis=1))
+            return ops.where(step == 0, first, pick(x, parents))
 
         state = keras.tree.map_structure(continued, state, start)
         x = self.targets_embedding(ids)
