@@ -116,9 +116,15 @@ class GuardedModel(keras.Model):
         return super().fit(**prepared(given))
 
     @functools.wraps(keras.Model.evaluate)
-    def evaluate(self, *arguments, **keywords):
+    def evaluate(self, x=None, y=None, *arguments, **keywords):
+        check_arrays(x, y)
         self._build_first()
-        return super().evaluate(*arguments, **keywords)
+        return super().evaluate(x, y, *arguments, **keywords)
+
+    @functools.wraps(keras.Model.predict)
+    def predict(self, x, *arguments, **keywords):
+        check_arrays(x)
+        return super().predict(x, *arguments, **keywords)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
