@@ -2,7 +2,7 @@
 
   t2t-trainer
 
-alone trains a small model on data that it makes itself, in about three minutes on two cores, and
+alone trains a small model on data that it makes itself, in about two minutes on two cores, and
 shows what it has learned. With --hparams_set alone it trains that set on the problem that it was
 made for, such as transformer_big on translate_ende_wmt14, with its data in t2t_data and the run in
 t2t_runs/SET. Your own training needs a problem, a configuration and two folders:
