@@ -43,7 +43,7 @@ def run(directory: RunDirectory, train: Callable[[], Any]) -> float:
     """
     started = time.monotonic()
     print(
-        f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM}, in about three "
+        f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM}, in about two "
         f"minutes on two cores, into {directory.path}.",
         flush=True,
     )
