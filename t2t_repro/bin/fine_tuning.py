@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import updates
 
 _LEAST, _SHARE = 1000, 5  # steps: at least so many, of the parent's one in five
 _RATE = 1e-4  # where the parent does not say its own
@@ -33,11 +34,12 @@ def proposed(
     config = run.config()
     rows = [row for row in _reports(run) if row.get("kind") == "train" and row["learning_rate"]]
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
+    steps //= updates.batches_of_an_update(config.hparams)
     rate = float(f"{rows[-1]['learning_rate']:.3g}") if rows else _RATE
     train_steps = max(_LEAST, steps // _SHARE)
     warmup = min(train_steps // 10, max(config.hparams.learning_rate_warmup_steps, 1))
     hparams = dataclasses.replace(
-        config.hparams,
+        updates.as_asked(config.hparams),
         learning_rate_schedule="constant*linear_warmup",
         learning_rate_constant=rate,
         learning_rate_warmup_steps=warmup,

@@ -13,6 +13,7 @@ Of table 3 all rows are trained with one seed, then with the next; after each ru
 """
 
 import dataclasses
+import shlex
 
 from absl import flags
 
@@ -21,6 +22,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import INT64
 from t2t_repro.requests import flag
 from t2t_repro.studies.paper import recipes, reproduce, scaled
+from t2t_repro.studies.paper.conclusions import MOST_SEEDS
 from t2t_repro.studies.paper.reproduce import Place
 
 _ROWS = ", ".join(recipes.TABLE2)
@@ -43,7 +45,10 @@ class Request:
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
     hparams: str = flag("", "Changes to all rows, such as batch_size=8192 on large devices.")
     train_steps: int | None = flag(
-        None, "Updates of a run; default: the paper's; table 3's: 1,500."
+        None,
+        f"Updates of a run; default: the paper's; table 3's: {_STEPS:,}.",
+        least=1,
+        most=INT64,
     )
     save_checkpoints_secs: int = flag(
         0,
@@ -57,7 +62,7 @@ class Request:
     plan: bool = flag(False, "Print the commands that train, and stop.")
     yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
     scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.")
-    seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=10)
+    seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=MOST_SEEDS)
     batch: int = flag(3125, "Table 3: tokens of each side in an update.", least=1, most=INT64)
     warmup_steps: int = flag(500, "Table 3: updates of warm-up.", least=1, most=INT64)
     problem: str = flag("translate_ende_multi30k", "Table 3: on what.")
@@ -111,7 +116,7 @@ def rows_of_table2(request: Request, place: Place) -> None:
     """
     for recipe in [recipes.table2(name) for name in request.names]:
         if request.plan:
-            print(" ".join(reproduce.training(recipe, place)))
+            print(shlex.join(reproduce.training(recipe, place)))
         else:
             run = reproduce.carry_out(recipe, place)
             print(f"\nDone: {run.path}. t2t-paper --tables=2 --runs={run.path}")
@@ -139,7 +144,7 @@ def table3(request: Request, place: Place) -> None:
     if request.plan:
         for name in rows:
             recipe = recipes.table3(name, request.problem, scale, 0)
-            print(" ".join(reproduce.training(recipe, place)))
+            print(shlex.join(reproduce.training(recipe, place)))
         return
     for path in scaled.run(study):
         print(f"Written to {path}.")

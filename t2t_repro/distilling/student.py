@@ -6,7 +6,9 @@ from typing import NamedTuple
 from t2t_repro import registry
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.fields import parse_overrides
+from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.run_directory import RunConfig
+from t2t_repro.training import updates
 
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
 # of a search is the decoder's (Kasai et al. 2021).
@@ -31,12 +33,15 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
     name = request.hparams_set or teacher.hparams_set
     changes: dict[str, str] = {}
     if not request.hparams_set:
-        changes = _changes(teacher) | ({} if request.back_translate else SHALLOW)
-    text = ",".join(
-        f"{key}={value}" for key, value in (changes | parse_overrides(request.hparams)).items()
-    )
+        shallow = not request.back_translate and teacher.hparams.model == TRANSFORMER
+        changes = _changes(teacher) | (SHALLOW if shallow else {})
+    asked = parse_overrides(request.hparams)
+    text = ",".join(f"{key}={value}" for key, value in (changes | asked).items())
     hparams = registry.get_hparams(name, text)
-    steps = hparams.train_steps if request.hparams_set else teacher.hparams.train_steps
+    if request.hparams_set or "train_steps" in asked:
+        steps = hparams.train_steps
+    else:
+        steps = teacher.hparams.train_steps // updates.batches_of_an_update(teacher.hparams)
     return Student(name, text, request.train_steps or steps)
 
 
@@ -46,6 +51,7 @@ def _changes(teacher: RunConfig) -> dict[str, str]:
         dataclasses.asdict(each)
         for each in (registry.get_hparams(teacher.hparams_set), teacher.hparams)
     )
-    names = [name for name in own if own[name] != base[name] and name not in _OF_TRAINING]
+    chosen = updates.CHOSEN if teacher.hparams.effective_batch_size else ()
+    names = [n for n in own if own[n] != base[n] and n not in (*_OF_TRAINING, *chosen)]
     unread = teacher.hparams.unread(names)
     return {name: str(own[name]) for name in names if name not in unread}

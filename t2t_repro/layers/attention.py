@@ -267,8 +267,7 @@ class SelfAttention(Attention):
 
     def make_room(self, cache: dict, slots: int) -> dict:
         """Returns the cache with room for `slots` keys more."""
-        room = [(0, 0), (0, 0), (0, slots), (0, 0)]
-        return {name: ops.pad(x, room) for name, x in cache.items()}
+        return {name: kernels.longer(x, slots) for name, x in cache.items()}
 
     def step(self, x, cache, step, mask):
         """Decodes one position of every beam; all see the keys of all, as far as the mask allows.

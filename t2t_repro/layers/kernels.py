@@ -87,12 +87,30 @@ def plain_write(cache, values, step):
     return ops.slice_update(cache, (0, 0, step * ops.shape(values)[2], 0), values)
 
 
+def plain_longer(cache, slots):
+    """Returns a cache (B, N, L, H) with room for `slots` more, of zeros: (B, N, L + slots, H)."""
+    return ops.pad(cache, [(0, 0), (0, 0), (0, slots), (0, 0)])
+
+
+@instead_of(plain_longer)
+def longer(cache, slots):
+    """Returns `plain_longer`; under TensorFlow never the tensor that another cache has, too."""
+    if keras.backend.backend() != "tensorflow":
+        return plain_longer(cache, slots)
+    import tensorflow as tf
+
+    batch, heads, _, size = ops.shape(cache)
+    # Unlike zeros or a pad it counts as an operation with effects, of which none is shared.
+    room = tf.raw_ops.Empty(shape=[batch, heads, slots, size], dtype=cache.dtype, init=True)
+    return tf.concat([cache, room], axis=2)
+
+
 @instead_of(plain_write)
 def write(cache, values, step):
     """Returns `plain_write`; under TensorFlow in the place of `cache`, which nobody may read then.
 
     There a `slice_update` is compiled by XLA for each shape, and like a scatter copies the cache.
-    In a graph, give each cache a tensor of its own: of equal ones TensorFlow makes one.
+    The cache is one that `longer` made: of equal tensors of a graph TensorFlow makes one.
     """
     if keras.backend.backend() != "tensorflow":
         return plain_write(cache, values, step)

@@ -112,6 +112,7 @@ class GuardedModel(keras.Model):
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
         check_arrays(given.get("x"), given.get("y"))
+        self._check_parts()
         self._build_first()
         return super().fit(**prepared(given))
 
@@ -130,6 +131,7 @@ class GuardedModel(keras.Model):
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
         check_arrays(x, y)
+        self._check_parts()
         self._build_first()
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
@@ -206,6 +208,16 @@ class GuardedModel(keras.Model):
             of_tokens = _Weighted()([y_pred, real * ops.cast(ops.shape(y)[1], "float32")])
             self._compile_metrics.update_state(y, of_tokens, sample_weight)
         return self.get_metrics_result()
+
+    def _check_parts(self) -> None:
+        strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
+        alone = strategy is None or strategy.num_replicas_in_sync == 1
+        if self.batch_parts > 1 and not (keras.backend.backend() == "tensorflow" and alone):
+            raise UserError(
+                "Expected TensorFlow on one device with batch_parts. Received: batch_parts="
+                f"{self.batch_parts} with {keras.backend.backend()}"
+                f"{'' if alone else ' on several devices'}. Set model.batch_parts = 1."
+            )
 
     def _build_first(self) -> None:
         # Under JAX Keras would call the model for its shapes, on x alone. Under TensorFlow it must

@@ -228,7 +228,8 @@ class Transformer(SequenceModel):
             ids: int32 (B, K), the tokens of position step - 1; 0 at step 0.
             parents: int32 (B, K), the beams of the step before which they continue.
             step: int32 scalar.
-            state: what `initial_state`, `make_room` or the step before returned.
+            state: what `initial_state`, `make_room` or the step before returned; it is used up, for
+                caches are written in their place.
             memory: what `start_decoding` returned.
             layout: what `layout` returned, where that pays.
 

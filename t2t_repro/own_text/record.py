@@ -5,7 +5,6 @@ the last stage that was finished; and it is one JSON of the whole for who checks
 """
 
 import dataclasses
-import hashlib
 import json
 import pathlib
 from typing import Any, ClassVar, Protocol
@@ -184,9 +183,3 @@ def check_same(
             f"Expected the text and flags with which {folder} was begun. Received: "
             f"{'; '.join(differs)}. Put them back, or give another --output_dir."
         )
-
-
-def digest(path: pathlib.Path) -> str:
-    """Returns the SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

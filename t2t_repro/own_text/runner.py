@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from t2t_repro.own_text.record import Stage, digest
+from t2t_repro.files import sha256
+from t2t_repro.own_text.record import Stage
 from t2t_repro.processes import run_program
 from t2t_repro.progress import took
 
@@ -91,7 +92,7 @@ class Runner(Generic[Record]):
         else:
             run_program(task.command, task.says)
         files = {
-            path.relative_to(self._folder).as_posix(): digest(path)
+            path.relative_to(self._folder).as_posix(): sha256(path)
             for path in task.makes
             if path.is_file()
         }

@@ -2,7 +2,8 @@
 
 SentencePiece learns the merges: of words between blanks, whose end is a symbol of its own, none
 across letters, figures and punctuation. They are written as `bpe_codes` writes those of
-subword-nmt; what is rarer than one character in 2,000 is spelled by its bytes.
+subword-nmt; the rarest characters, together one in 2,000 of the text, are
+spelled by their bytes.
 """
 
 import io

@@ -12,6 +12,7 @@ import keras
 
 from t2t_repro.data.workers import available_cores
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.training import devices
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.request import TrainRequest
@@ -30,7 +31,7 @@ def decided(request: TrainRequest, where: Devices) -> TrainRequest:
     Raises:
         UserError: if parts are asked for where several devices share the batch, or of JAX.
     """
-    config, shared = request.config, where.strategy is not None or _is_jax()
+    config, shared = request.config, _shared(where)
     if config.batch_parts > 1 and shared:
         raise UserError(
             "Expected one device of TensorFlow with --batch_parts. Received: "
@@ -49,8 +50,8 @@ def decided(request: TrainRequest, where: Devices) -> TrainRequest:
 
 
 def use(model: keras.Model, parts: int, where: Devices) -> None:
-    """Lets a model's steps cut their batches, where no devices do."""
-    if where.strategy is None:
+    """Lets a model's steps cut their batches, where no devices and no other backend computes."""
+    if not _shared(where):
         model.batch_parts = parts
 
 
@@ -64,9 +65,14 @@ def described(parts: int) -> str:
 
 def _chosen(request: TrainRequest, where: Devices) -> int:
     hparams, cores = request.config.hparams, available_cores()
-    alone = where.strategy is None and where.kind == "CPU" and not _is_jax()
-    small = hparams.model == "transformer" and hparams.hidden_size <= WIDEST
+    alone = where.kind == "CPU" and not _shared(where)
+    small = hparams.model == TRANSFORMER and hparams.hidden_size <= WIDEST
     return PARTS if alone and small and cores >= PARTS and request.threads == (0, 0) else 1
+
+
+def _shared(where: Devices) -> bool:
+    """Whether several devices share the batch, or JAX computes the step."""
+    return where.strategy is not None or _is_jax()
 
 
 def _is_jax() -> bool:

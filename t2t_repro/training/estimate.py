@@ -20,6 +20,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models import activations, parameters
 from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
+from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.text import vocabulary_size
@@ -136,6 +137,7 @@ def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batc
     """Returns what an update is made of, of batches with so many tokens a side on each replica."""
     gathered = hparams.optimizer_multistep_accumulate_steps or 1
     source, target = (round(replicas * gathered * tokens) for tokens in real)
+    plain = snake_case(hparams.optimizer) == "adam" and gathered == 1
     return Batch(
         size=hparams.batch_size,
         unit="sentences" if hparams.use_fixed_batch_size else "tokens",
@@ -143,6 +145,8 @@ def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batc
         accumulated=gathered,
         source_tokens=source,
         target_tokens=target,
+        can_be_set=bool(hparams.effective_batch_size)
+        or (plain and "train_steps" not in hparams.read_by_schedule),
     )
 
 

@@ -40,6 +40,7 @@ class Batch:
         accumulated: batches that make one update.
         source_tokens: of an update, about, without padding.
         target_tokens: the same.
+        can_be_set: whether hparam effective_batch_size may say how many it has.
     """
 
     size: int
@@ -48,6 +49,7 @@ class Batch:
     accumulated: int
     source_tokens: int
     target_tokens: int
+    can_be_set: bool = True
 
     @property
     def total(self) -> int:
@@ -166,6 +168,8 @@ class Forecast:
         real = f"; of it {batch.source_tokens:,} source and {batch.target_tokens:,} target tokens"
         if batch.is_the_papers:
             return f"{real}, the paper's {PAPERS_TOKENS:,}"
+        if not batch.can_be_set:
+            return f"{real}; the paper's are {PAPERS_TOKENS:,} of each"
         times = PAPERS_TOKENS / max(batch.mean_tokens, 1)
         return (
             f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "

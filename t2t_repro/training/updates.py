@@ -6,7 +6,7 @@ import dataclasses
 
 from t2t_repro.config import HParams
 
-_CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
+CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 
 def batches_of_an_update(hparams: HParams) -> int:
@@ -15,12 +15,22 @@ def batches_of_an_update(hparams: HParams) -> int:
     return gathered if hparams.effective_batch_size else 1
 
 
+def as_asked(hparams: HParams) -> HParams:
+    """Returns a run's hparams as another run asks for them: what was chosen is chosen anew."""
+    if not hparams.effective_batch_size:
+        return hparams
+    steps = hparams.train_steps // batches_of_an_update(hparams)
+    return dataclasses.replace(
+        hparams, optimizer="adam", optimizer_multistep_accumulate_steps=0, train_steps=steps
+    )
+
+
 def as_begun(hparams: HParams, before: HParams) -> HParams:
     """Returns the hparams of a command with what the run that it continues has chosen."""
     if hparams.effective_batch_size != before.effective_batch_size or not (
         hparams.effective_batch_size
     ):
         return hparams
-    chosen = dataclasses.replace(hparams, **{name: getattr(before, name) for name in _CHOSEN})
+    chosen = dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})
     steps = hparams.train_steps * batches_of_an_update(chosen)
     return dataclasses.replace(chosen, train_steps=steps)

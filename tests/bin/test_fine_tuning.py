@@ -48,6 +48,24 @@ def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
     )
 
 
+def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chosen_anew(tmp_path):
+    run = RunDirectory(tmp_path / "paper")
+    chosen = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
+    config = RunConfig(
+        hparams_set="paper_table3_base",
+        hparams=registry.get_hparams("paper_table3_base", chosen),
+        problem="text2text_tmpdir",
+        data_dir="x",
+        version="0",
+    )
+    run.begin(config, [], [])
+    run.append_metrics({"kind": "train", "step": 40000, "learning_rate": 0.0005})
+    (run.checkpoints_dir / "ckpt-40000").mkdir(parents=True)
+    _, hparams = fine_tuning.proposed(run.path, "", lambda line: None)
+    assert (hparams.train_steps, hparams.effective_batch_size) == (2000, 25_000)
+    assert (hparams.optimizer, hparams.optimizer_multistep_accumulate_steps) == ("adam", 0)
+
+
 def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
     parent.metrics_path.unlink()
     said = []

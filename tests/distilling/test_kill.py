@@ -1,17 +1,13 @@
 """t2t-distill itself, killed on the way: the same command ends as if it had not been."""
 
 import json
-import os
-import pathlib
 import random
-import signal
-import subprocess
-import sys
 
 import pytest
 
+from tests.programs import finish, kill_and_finish
+
 pytestmark = pytest.mark.slow
-MINUTES = 20
 TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size=256"
 TEACHER = [
     *("t2t_repro.bin.trainer", "--generate_data", "--problem=text2text_tmpdir", "--tmp_dir=."),
@@ -23,24 +19,6 @@ COMMAND = [
     *("--n_best=2", "--decode_hparams=extra_length=7", "--repeat_gold=1", "--train_steps=60"),
     "--hparams=num_encoder_layers=2,num_decoder_layers=1",
 ]
-ROOT = pathlib.Path(__file__).parents[2]
-
-
-def start(folder, command):
-    return subprocess.Popen(
-        [sys.executable, "-m", *command],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def finish(folder, command):
-    out, _ = (process := start(folder, command)).communicate(timeout=60 * MINUTES)
-    assert process.returncode == 0, out
-    return out
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +55,6 @@ def test_killed_and_stopped_it_ends_with_the_same_student(folder):
     finish(folder, COMMAND)
     straight = end(folder)
     (folder / "out").rename(folder / "straight")  # what is made says in which folder
-    draw, kills = random.Random(5), 0
-    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
-        process = start(folder, COMMAND)
-        try:
-            process.communicate(timeout=draw.uniform(5, 60))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signum)
-            process.communicate(timeout=120)  # until its program has ended as well
-            assert process.returncode in (-signal.SIGKILL, 143)
-            kills += 1
-    assert kills
-    assert "done before" in finish(folder, COMMAND)
+    assert "done before" in kill_and_finish(folder, COMMAND)
     assert end(folder) == straight
     assert straight[2]["translated"] > 410  # the two best of 410 sentences, where they differ

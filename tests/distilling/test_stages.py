@@ -23,6 +23,7 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints
+from tests.programs import Programs
 
 STAGES = ["sources", "translations", "pairs", "data", "training", "finishing", "comparison"]
 PROGRAMS = ["decoder", "datagen", "trainer", "finish"]
@@ -38,25 +39,7 @@ FOUND = Comparison(
 )
 
 
-class Programs:
-    """Called instead of the programs; keeps what it was called with."""
-
-    def __init__(self):
-        self.called = []
-        self.fails = ""
-
-    def __call__(self, module, name, argv):
-        flags = dict(each.removeprefix("--").partition("=")[::2] for each in argv)
-        self.called.append((name.removeprefix("t2t-"), flags))
-        if name == self.fails:
-            return 2
-        getattr(self, name.removeprefix("t2t-"))(flags)
-        return 0
-
-    @property
-    def names(self):
-        return [name for name, _ in self.called]
-
+class Stages(Programs):
     def of(self, name):
         return next(flags for called, flags in self.called if called == name)
 
@@ -88,7 +71,7 @@ class Programs:
 
 @pytest.fixture
 def programs(monkeypatch):
-    made = Programs()
+    made = Stages()
     monkeypatch.setattr(processes, "program", made)
     monkeypatch.setattr(comparison, "compare", lambda *args: FOUND)
     return made
@@ -326,7 +309,6 @@ def test_what_cannot_be_is_refused_before_the_work(programs, folder, made, more,
         ("wsj_parsing", "transformer_tiny", "that writes text.* wsj_parsing, which writes tree"),
         ("translate_ende_wmt_characters", "transformer_tiny", "which writes text, with characte"),
         ("algorithmic_reverse_nlplike8k", "transformer_tiny", "with no vocabulary. Name another"),
-        ("text2text_tmpdir", "lstm_attention", "num_encoder_layers has no effect"),
     ],
 )
 def test_a_run_that_cannot_teach_is_refused(folder, made, problem, hparams_set, message):
@@ -357,6 +339,23 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert student(named, config) == ("transformer_tiny", "num_heads=1", steps)
     back = dataclasses.replace(request, back_translate=str(folder / "more"))
     assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
+    asked = dataclasses.replace(request, hparams="train_steps=77")
+    assert student(asked, config).train_steps == 77
+    recurrent = dataclasses.replace(
+        config, hparams_set="lstm_attention", hparams=registry.get_hparams("lstm_attention")
+    )
+    assert student(request, recurrent).hparams == ""  # it has no layers of these names
+
+
+def test_the_student_of_a_run_that_gathers_batches_counts_updates_as_well(folder):
+    config = trained_run(folder / "teach").config
+    paper = registry.get_hparams("paper_table3_base")
+    chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+    ran = dataclasses.replace(paper, **chosen, batch_size=3000, train_steps=8 * 700)
+    config = dataclasses.replace(config, hparams_set="paper_table3_base", hparams=ran)
+    found = student(request_of(folder), config)
+    assert found.train_steps == 700 and "multistep" not in found.hparams
+    assert "batch_size" not in found.hparams
 
 
 @pytest.mark.parametrize(

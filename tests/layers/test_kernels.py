@@ -37,7 +37,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
 
 def test_no_kernel_is_left_out():
     # see test_dropout.py, and below
-    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "write"}
+    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "longer", "write"}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,14 @@ def test_a_cache_is_written_at_its_step_and_nowhere_else(dtype):
     got = tf.function(kernel)(tf.identity(cache), values, tf.constant(2))
     np.testing.assert_array_equal(tf.cast(got, "float32"), tf.cast(expected, "float32"))
     assert (tf.cast(got, "float32").numpy()[:, :, 8:12] > 4).all()
+
+
+def test_a_longer_cache_is_the_cache_and_zeros():
+    cache = normal(2, 3, 5, 7)
+    for form in kernels.FORMS["longer"]:
+        got = np.asarray(tf.function(form)(cache, tf.constant(4)))
+        np.testing.assert_array_equal(got[:, :, :5], cache)
+        assert got.shape == (2, 3, 9, 7) and not got[:, :, 5:].any()
 
 
 def test_dense_trains_as_keras_dense():

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro import Transformer, get_hparams
+from t2t_repro.errors import UserError
 from t2t_repro.layers.embedding import SymbolEmbedding
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.tensorflow_step import gradients_of
@@ -67,6 +68,17 @@ def test_fit_has_weights_and_metrics_of_all_parts():
         logs.append(model.train_on_batch(batch, sample_weight=weights, return_dict=True))
     assert logs[0] == pytest.approx(logs[1], rel=1e-6)
     assert set(logs[0]) == {"loss", "accuracy"}
+
+
+def test_parts_on_several_devices_are_refused():
+    strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    with strategy.scope():
+        model = Copier()
+        model.compile(optimizer="sgd", run_eagerly=True)
+    model.batch_parts = 2
+    batch = batch_of(4, np.random.default_rng(3))
+    with pytest.raises(UserError, match="one device with batch_parts. Received: .* several dev"):
+        model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
 
 
 @pytest.mark.slow

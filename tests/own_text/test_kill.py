@@ -1,26 +1,21 @@
 """t2t-own-text itself, killed on the way: the same command ends as if it had not been."""
 
 import json
-import os
-import pathlib
 import random
-import signal
-import subprocess
-import sys
 
 import pytest
 
+from tests.programs import finish, kill_and_finish
+
 pytestmark = pytest.mark.slow
-MINUTES = 20
 TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size=256"
 
 
 COMMAND = [
-    *(sys.executable, "-m", "t2t_repro.bin.own_text", "--output_dir=out", "--train_steps=60"),
+    *("t2t_repro.bin.own_text", "--output_dir=out", "--train_steps=60"),
     *("--source=a.en", "--target=a.de"),
     *("--hparams_set=transformer_own_text_small", f"--hparams={TINY}"),
 ]
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +31,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-def start(folder):
-    return subprocess.Popen(
-        COMMAND,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def record_of(folder):
     found = json.loads((folder / "out" / "own-text.json").read_text())
     files = {name: stage["files"] for name, stage in found["stages"].items()}
@@ -56,21 +40,8 @@ def record_of(folder):
 
 
 def test_killed_and_stopped_it_ends_with_the_same_record(folder):
-    out, _ = (process := start(folder)).communicate(timeout=60 * MINUTES)
-    assert process.returncode == 0, out
+    finish(folder, COMMAND)
     straight = record_of(folder)
     (folder / "out").rename(folder / "straight")  # what is made says in which folder
-    draw, kills = random.Random(5), 0
-    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
-        process = start(folder)
-        try:
-            process.communicate(timeout=draw.uniform(5, 60))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signum)
-            process.communicate(timeout=120)  # until its program has ended as well
-            assert process.returncode in (-signal.SIGKILL, 143)
-            kills += 1
-    assert kills
-    out, _ = (process := start(folder)).communicate(timeout=60 * MINUTES)
-    assert process.returncode == 0 and "done before" in out, out
+    assert "done before" in kill_and_finish(folder, COMMAND)
     assert record_of(folder) == straight

@@ -20,6 +20,7 @@ from t2t_repro.own_text import plan, record, stages
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
+from tests.programs import Programs
 
 STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
 PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
@@ -42,25 +43,7 @@ def certified(kind, golden=()):
     )
 
 
-class Programs:
-    """Called instead of the programs; keeps what it was called with."""
-
-    def __init__(self):
-        self.called = []
-        self.fails = ""
-
-    def __call__(self, module, name, argv):
-        flags = dict(each.removeprefix("--").partition("=")[::2] for each in argv)
-        self.called.append((name.removeprefix("t2t-"), flags))
-        if name == self.fails:
-            return 2
-        getattr(self, name.removeprefix("t2t-"))(flags)
-        return 0
-
-    @property
-    def names(self):
-        return [name for name, _ in self.called]
-
+class Stages(Programs):
     def datagen(self, flags):
         text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
         for folder in (text, data):
@@ -125,7 +108,7 @@ class Programs:
 
 @pytest.fixture
 def programs(monkeypatch):
-    made = Programs()
+    made = Stages()
     monkeypatch.setattr(processes, "program", made)
     monkeypatch.setattr(stages.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(plan.preset, "has_gpu", lambda: False)

@@ -80,7 +80,10 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     message = "as many devices as .*2,400 tokens a side.*: 5, on which they would have some 6,"
     with pytest.raises(UserError, match=message):
         effective_batch.choose(begun, 5)
+    tuned = updates.as_asked(begun.config.hparams)
+    assert (tuned.optimizer, tuned.train_steps) == ("adam", asked.config.hparams.train_steps)
     other = HParams(batch_size=700)
+    assert updates.as_asked(other) is other
     assert updates.as_begun(other, begun.config.hparams) is other
     assert updates.batches_of_an_update(other) == 1
 

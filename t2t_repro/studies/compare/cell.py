@@ -32,7 +32,8 @@ from t2t_repro.training.request import Plan, TrainRequest
 _REPORTS = 100  # lines of training in metrics.jsonl
 _MEASURED = 2  # batches whose gradients are measured
 _FINGERPRINT = 16  # batches whose ids are hashed
-_SCORED = 4096  # tokens to a batch of the dev split at the end, if not more
+_SCORED = 4096  # tokens to a batch of the dev split at the end
+_SHORTEST, _BUCKET_STEP = 8, 1.1  # of the buckets of these batches: tensor2tensor's
 _COUNTED = 200  # batches whose words are counted
 
 
@@ -144,7 +145,7 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
     if finished and checkpoints.list_checkpoints(directory.path):
         print("Scoring the dev split ...", flush=True)
         checkpoints.load_weights(model, directory.path)
-        result["sentences"] = _score_sentences(model, grid, config, problem)
+        result["sentences"] = _score_sentences(model, config, problem)
         result["unigram_loss"] = _unigram_loss(model, batches, config, problem)
         if grid.bleu_sentences:
             print("Decoding the dev split ...", flush=True)
@@ -193,22 +194,20 @@ def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _score_sentences(
-    model, grid: Grid, config: RunConfig, problem: Problem
-) -> dict[str, list[float]]:
+def _score_sentences(model, config: RunConfig, problem: Problem) -> dict[str, list[float]]:
     """Returns of each dev sentence: its cross entropy, its tokens, and how many are predicted.
 
-    The sentences have one order in all cells, whatever their sets say of batches.
+    Batches are made by rules of this place, so that the sentences have one order in all cells,
+    whatever their sets say of batches.
     """
     sentences: dict[str, list[float]] = {"loss": [], "tokens": [], "right": []}
-    compared = [grid.hparams_of(cell) for cell in grid.cells()]
-    tokens = max(_SCORED, *(hparams.batch_size for hparams in compared))
     large = dataclasses.replace(
         config.hparams,
-        batch_size=tokens,
+        batch_size=_SCORED,
         use_fixed_batch_size=False,
-        min_length_bucket=compared[0].min_length_bucket,
-        length_bucket_step=compared[0].length_bucket_step,
+        max_length=0,
+        min_length_bucket=_SHORTEST,
+        length_bucket_step=_BUCKET_STEP,
         eval_drop_long_sequences=False,
     )
     config = dataclasses.replace(config, hparams=large)

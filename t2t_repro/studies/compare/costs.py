@@ -132,7 +132,7 @@ def table(found: Sequence[Cost]) -> Table:
             "Of a whole run, without evaluations. At equal time: when the quickest of the setting "
             "had ended; at equal FLOPs: when the one that needs the fewest had; by the curves of "
             "dev loss, empty before the first evaluation. Times depend on what else the machine "
-            "did; FLOPs are those of matrix products, on one device.",
+            "did; FLOPs are those of matrix products, of all devices.",
         ),
     )
 

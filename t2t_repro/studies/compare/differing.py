@@ -6,6 +6,7 @@ from t2t_repro.hparam_rules import unread_by
 from t2t_repro.studies.compare.grid import Cell, Grid, setting_in_words
 from t2t_repro.studies.tables import Column, Table
 
+_UNREAD = "not read"
 _SAME = (
     "Only layer_preprocess_sequence and layer_postprocess_sequence differ between the cells of one "
     "depth, warm-up and seed: initial kernels, batches and their order, dropout seeds and learning "
@@ -16,18 +17,20 @@ _SAME = (
 
 
 def table(grid: Grid) -> Table:
-    """Returns a row for each hparam that is not the same in all variants."""
+    """Returns a row for each hparam that is not the same in all variants, and that one reads."""
     depth, warmup = grid.settings()[0]
     found = [grid.hparams_of(Cell(depth, warmup, name, 0)) for name in grid.names]
     rows = []
     for field in dataclasses.fields(found[0]):
-        shown = [
-            "not read"
-            if unread_by(hparams.model, field.name)
-            else str(getattr(hparams, field.name))
+        set_to = [
+            _UNREAD if unread_by(hparams.model, field.name) else str(getattr(hparams, field.name))
             for hparams in found
         ]
-        if len(set(shown)) > 1:
+        shown = [
+            _UNREAD if hparams.unread([field.name]) else value
+            for hparams, value in zip(found, set_to, strict=True)
+        ]
+        if len(set(set_to)) > 1 and set(shown) != {_UNREAD}:
             rows.append((field.name, *shown))
     where = setting_in_words(depth, warmup)
     return Table(

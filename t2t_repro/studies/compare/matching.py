@@ -9,6 +9,7 @@ from typing import Any
 from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides
 from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.models import parameters
 from t2t_repro.studies.compare.grid import Cell, Grid
@@ -92,9 +93,8 @@ def _widths(hparams: HParams, sizes: tuple[int, int], wanted: int, name: str) ->
 
 def _without(text: str, changes: dict[str, int]) -> str:
     """Returns a variant's own changes, which say no width."""
-    for piece in text.split(","):
-        if (name := piece.partition("=")[0].strip()) in changes:
-            raise UserError(
-                f"Expected --match=parameters to choose {name}. Received: {text!r}. Leave it out."
-            )
+    for name in sorted(parse_overrides(text).keys() & changes.keys()):
+        raise UserError(
+            f"Expected --match=parameters to choose {name}. Received: {text!r}. Leave it out."
+        )
     return text

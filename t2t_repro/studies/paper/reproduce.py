@@ -5,7 +5,9 @@ What is done is not done again, so that a recipe that was stopped goes on by the
 
 import dataclasses
 import json
+import os
 import pathlib
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,6 +50,10 @@ class Place:
     worker_gpu: int | None = None
     yes: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("data_dir", "tmp_dir", "output_dir"):
+            object.__setattr__(self, name, os.path.expanduser(getattr(self, name)))
+
 
 def carry_out(
     recipe: Recipe, place: Place, say: Say = print, program: Program = run_program
@@ -69,7 +75,7 @@ def carry_out(
     _begin(recipe, place, run)
 
     def do(command: list[str], doing: str) -> None:
-        say(f"\n{recipe.name}: {doing}\n  {' '.join(command)}")
+        say(f"\n{recipe.name}: {doing}\n  {shlex.join(command)}")
         program(command, doing)
 
     if not is_trained(run):

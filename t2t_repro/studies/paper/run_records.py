@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Split
 from t2t_repro.run_directory import PLAN, RunDirectory
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
@@ -70,7 +71,9 @@ def of(run: RunDirectory) -> RunRecord:
     if (file := run.path / DEV_BLEU_FILE).is_file():
         bleu = _number(file, _read(file), "sacrebleu", "score")
     if loss is None:
-        rows = [row for row in run.read_metrics() if row.get("kind") == "eval" and "loss" in row]
+        rows = [
+            row for row in run.read_metrics() if row.get("split") == Split.EVAL and "loss" in row
+        ]
         loss = float(rows[-1]["loss"]) if rows else None
     return RunRecord(
         perplexity=None if loss is None else math.exp(min(loss, 100.0)),
