@@ -7,13 +7,14 @@ names the newest. They hold arrays by name and nothing that could be code.
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import INCOMPLETE, write_text_atomic
 from t2t_repro.training.system_errors import system_errors
 
 STEP = "global_step"
@@ -150,16 +151,24 @@ def find(path: str | os.PathLike) -> pathlib.Path:
 
 def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pathlib.Path:
     """Writes `folder`/model.ckpt-STEP and the `checkpoint` file; returns the prefix."""
-    folder.mkdir(parents=True, exist_ok=True)
     prefix = folder / f"model.ckpt-{step}"
     names = sorted(arrays)
-    with system_errors(folder):
-        tf.raw_ops.SaveV2(
-            prefix=os.fspath(prefix),
-            tensor_names=names,
-            shape_and_slices=[""] * len(names),
-            tensors=[tf.constant(arrays[name]) for name in names],
-        )
+    # TensorFlow begins at names drawn at random, which a kill would leave and no next try clears.
+    unfinished = folder / f"{prefix.name}{INCOMPLETE}"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        with system_errors(folder):
+            tf.raw_ops.SaveV2(
+                prefix=os.fspath(unfinished / prefix.name),
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=[tf.constant(arrays[name]) for name in names],
+            )
+        for file in sorted(unfinished.iterdir()):  # .data before .index, which names it
+            os.replace(file, folder / file.name)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
     keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
     lines = (f'{key}: "{prefix.name}"\n' for key in keys)
     write_text_atomic(folder / "checkpoint", "".join(lines))
