@@ -1,7 +1,8 @@
 """The hparams that t2t-trainer proposes for fine-tuning, where it is told the parent and no set.
 
-They are the parent's own, with the rate of its last step held constant after a short warm-up, for
-the optimizer begins anew, and fewer steps: a high rate unlearns what the parent knows.
+They are the parent's own, with fewer steps and a rate that rises in a short warm-up, for the
+optimizer begins anew, to that of the parent's last step, and falls to 0: a high rate unlearns what
+the parent knows, and one that does not fall ends where the last batches have drawn it.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import pathlib
 from collections.abc import Callable
 
 from t2t_repro.config import HParams
+from t2t_repro.fields import parse_overrides
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import updates
 
@@ -18,13 +20,17 @@ _RATE = 1e-4  # where the parent does not say its own
 
 
 def proposed(
-    source: str | os.PathLike, overrides: str = "", say: Callable[[str], None] = print
+    source: str | os.PathLike,
+    overrides: str = "",
+    train_steps: int | None = None,
+    say: Callable[[str], None] = print,
 ) -> tuple[str, HParams]:
     """Returns the set and the hparams to fine-tune a run with, and says how they differ.
 
     Args:
         source: the run or one of its checkpoints.
         overrides: changes to what is proposed, "name=value,name=value".
+        train_steps: how many updates to make; None: a share of the parent's.
         say: gets a line.
 
     Raises:
@@ -36,22 +42,31 @@ def proposed(
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
     steps //= updates.batches_of_an_update(config.hparams)
     rate = float(f"{rows[-1]['learning_rate']:.3g}") if rows else _RATE
-    train_steps = max(_LEAST, steps // _SHARE)
-    warmup = min(train_steps // 10, max(config.hparams.learning_rate_warmup_steps, 1))
     hparams = dataclasses.replace(
         updates.as_asked(config.hparams),
-        learning_rate_schedule="constant*linear_warmup",
+        # Not single_cycle_cos_decay, whose train_steps count batches where updates gather several.
+        learning_rate_schedule="constant*linear_warmup*multi_cycle_cos_decay",
         learning_rate_constant=rate,
-        learning_rate_warmup_steps=warmup,
+        learning_rate_warmup_steps=max(config.hparams.learning_rate_warmup_steps, 1),
         learning_rate_minimum=None,
-        train_steps=train_steps,
+        train_steps=max(_LEAST, steps // _SHARE),
         freeze="",
+    ).override(overrides)
+    train_steps = train_steps or hparams.train_steps
+    warmup = hparams.learning_rate_warmup_steps
+    if "learning_rate_warmup_steps" not in parse_overrides(overrides):
+        warmup = min(train_steps // 10, warmup)
+    hparams = dataclasses.replace(
+        hparams,
+        train_steps=train_steps,
+        learning_rate_warmup_steps=warmup,
+        learning_rate_decay_steps=max(1, train_steps - warmup),
     ).override(overrides)
     why = "that of its last step" if rows else "for its own is not known"
     say(
-        f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but a "
-        f"constant learning rate of {rate:g}, {why}, after a warm-up of {warmup:,} steps, and "
-        f"{train_steps:,} steps. What --hparams and --train_steps say goes before it; "
+        f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but "
+        f"{train_steps:,} steps, and a learning rate that rises in {warmup:,} of them to {rate:g}, "
+        f"{why}, and falls to 0. What --hparams and --train_steps say goes before it; "
         "--hparams_set takes a set as it is."
     )
     return config.hparams_set, hparams

@@ -184,7 +184,9 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             steps = hparams.train_steps * updates.batches_of_an_update(hparams)
             hparams = dataclasses.replace(hparams, train_steps=steps)
     elif values["warm_start_from"] and not values["hparams_set"]:
-        hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], values["hparams"])
+        hparams_set, hparams = fine_tuning.proposed(
+            values["warm_start_from"], values["hparams"], values["train_steps"]
+        )
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, values["hparams"], values["model"])

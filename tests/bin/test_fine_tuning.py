@@ -31,20 +31,39 @@ def parent(tmp_path):
 @pytest.mark.parametrize("of", ["", "checkpoints/ckpt-12000"])
 def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
     said = []
-    name, hparams = fine_tuning.proposed(parent.path / of, "batch_size=99", said.append)
+    name, hparams = fine_tuning.proposed(parent.path / of, "batch_size=99", say=said.append)
     own = parent.config().hparams
     changed = {k: v for k, v in vars(hparams).items() if v != getattr(own, k)}
     assert name == "transformer_multi30k" and changed == {
-        "learning_rate_schedule": "constant*linear_warmup",
+        "learning_rate_schedule": "constant*linear_warmup*multi_cycle_cos_decay",
         "learning_rate_constant": 0.00034,
         "learning_rate_warmup_steps": 240,
+        "learning_rate_decay_steps": 2160,
         "train_steps": 2400,
         "freeze": "",
         "batch_size": 99,
     }
     assert (
-        "constant learning rate of 0.00034, that of its last step, after a warm-up of 240"
-        in (said[0])
+        "2,400 steps, and a learning rate that rises in 240 of them to 0.00034, that of its last "
+        "step, and falls to 0." in said[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides, lengths",
+    [
+        ("train_steps=80", (80, 8, 72)),
+        ("learning_rate_warmup_steps=300", (2400, 300, 2100)),
+        ("train_steps=80,learning_rate_warmup_steps=90", (80, 90, 1)),
+        ("learning_rate_decay_steps=700", (2400, 240, 700)),
+    ],
+)
+def test_the_rate_falls_over_the_steps_that_there_are(parent, overrides, lengths):
+    _, hparams = fine_tuning.proposed(parent.path, overrides, say=lambda line: None)
+    assert lengths == (
+        hparams.train_steps,
+        hparams.learning_rate_warmup_steps,
+        hparams.learning_rate_decay_steps,
     )
 
 
@@ -61,7 +80,7 @@ def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chose
     run.begin(config, [], [])
     run.append_metrics({"kind": "train", "step": 40000, "learning_rate": 0.0005})
     (run.checkpoints_dir / "ckpt-40000").mkdir(parents=True)
-    _, hparams = fine_tuning.proposed(run.path, "", lambda line: None)
+    _, hparams = fine_tuning.proposed(run.path, say=lambda line: None)
     assert (hparams.train_steps, hparams.effective_batch_size) == (2000, 25_000)
     assert (hparams.optimizer, hparams.optimizer_multistep_accumulate_steps) == ("adam", 0)
 
@@ -69,9 +88,9 @@ def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chose
 def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
     parent.metrics_path.unlink()
     said = []
-    _, hparams = fine_tuning.proposed(parent.path, "", said.append)
+    _, hparams = fine_tuning.proposed(parent.path, say=said.append)
     assert (hparams.learning_rate_constant, hparams.train_steps) == (1e-4, 4000)
-    assert "of 0.0001, for its own is not known" in said[0]
+    assert "to 0.0001, for its own is not known" in said[0]
     with pytest.raises(UserError, match="Expected a run directory"):
         fine_tuning.proposed(parent.path / "none" / "at" / "all")
 
@@ -89,6 +108,7 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
     (request,) = asked
     hparams = request.config.hparams
     assert (hparams.learning_rate_constant, hparams.train_steps) == (0.00034, 70)
+    assert (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps) == (7, 63)
     assert hparams.freeze == "embeddings,encoder" and not request.warm_start_partial
     assert "Proposed for fine-tuning: the hparams of " in capsys.readouterr().out
     assert json.loads(hparams.to_json())["freeze"] == "embeddings,encoder"
