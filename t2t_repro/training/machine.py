@@ -1,5 +1,6 @@
 """The machine that a run trains on: its devices by name and memory, and how fast they multiply."""
 
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -67,15 +68,16 @@ class Machine:
         return "; ".join([_counted(self.devices), *filter(None, [self.note])])
 
 
-def examine(where: Devices, dtype: str = "float32") -> Machine:
+def examine(where: Devices, dtype: str = "float32", beside: int = 1) -> Machine:
     """Returns what the devices of a run are; it measures for a moment.
 
     Args:
         where: what `devices.choose` returned.
         dtype: in which to multiply.
+        beside: how many products a step makes beside one another, as `batch_parts` has it.
     """
     found, note = _found(where)
-    rate = median_rate(dtype, _SIZES[where.kind])
+    rate = median_rate(dtype, _SIZES[where.kind], beside)
     return Machine(found, where.kind, where.replicas, rate, note)
 
 
@@ -147,14 +149,19 @@ def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
     return 2 * size**3 / fastest(_product(size, "float32"), repetitions)
 
 
-def median_rate(dtype: str, size: int) -> float:
-    """Returns FLOP/s of products as they go beside whatever else the machine does."""
-    work = _product(size, dtype)
-    work()
-    seconds: list[float] = []
-    while len(seconds) < 3 or sum(seconds) < _SECONDS:
-        seconds.append(_seconds_of(work))
-    return 2 * size**3 / statistics.median(seconds)
+def median_rate(dtype: str, size: int, beside: int = 1) -> float:
+    """Returns FLOP/s of products, `beside` at once, beside whatever else the machine does."""
+    works = [_product(size, dtype) for _ in range(beside)]
+    with concurrent.futures.ThreadPoolExecutor(beside) as pool:
+
+        def all_of_them() -> None:
+            list(pool.map(lambda work: work(), works))
+
+        all_of_them()
+        seconds: list[float] = []
+        while len(seconds) < 3 or sum(seconds) < _SECONDS:
+            seconds.append(_seconds_of(all_of_them))
+    return beside * 2 * size**3 / statistics.median(seconds)
 
 
 def fastest(work: Callable[[], object], repetitions: int) -> float:

@@ -33,7 +33,8 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     if resumed and not wishes.plan:
         print(f"Training on {machine.names(where)}.", flush=True)
         return None
-    found = machine.examine(where, request.config.hparams.activation_dtype)
+    config = request.config
+    found = machine.examine(where, config.hparams.activation_dtype, config.batch_parts)
     plan = estimate.of(request, found)
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, _trial(request, plan))

@@ -54,7 +54,7 @@ def on(monkeypatch, tmp_path):
     def simulate(found: Machine, tried: Trial | None = None, free=500 * GB):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
-        monkeypatch.setattr(machine, "examine", lambda where, dtype: found)
+        monkeypatch.setattr(machine, "examine", lambda where, dtype, beside: found)
         monkeypatch.setattr(machine, "names", lambda where: str(found))
         monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
         monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))
@@ -120,6 +120,15 @@ def test_it_prints_and_stops(on, capsys):
     run("--plan")
     assert "transformer_quickstart on algorithmic_reverse_quickstart:" in capsys.readouterr().out
     assert not begun
+
+
+def test_the_products_of_a_batch_in_parts_are_measured_beside_one_another(on, monkeypatch):
+    on(TWO_CORES)
+    asked = []
+    monkeypatch.setattr(machine, "examine", lambda *what: asked.append(what) or TWO_CORES)
+    for parts in (3, 1):
+        run("--plan", f"--batch_parts={parts}")
+    assert [beside for *_, beside in asked] == [3, 1]
 
 
 def test_the_users_text_has_about_the_vocabulary_that_fits_it(on, capsys):

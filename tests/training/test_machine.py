@@ -1,4 +1,5 @@
 import subprocess
+import threading
 
 import pytest
 
@@ -66,6 +67,12 @@ def test_this_machine():
     assert 1e8 < found.rate < 1e15 and found.rate == found.rate_of_a_replica
     assert machine.names(ONE) == str(found)
     assert 1e8 < machine.measure_rate(size=256, repetitions=2) < 1e15
+
+
+def test_products_that_are_made_beside_one_another_are_measured_so(monkeypatch):
+    together = threading.Barrier(3, timeout=60)
+    monkeypatch.setattr(machine, "_product", lambda size, dtype: together.wait)
+    assert machine.examine(ONE, beside=3).rate > 0
 
 
 def test_parts_of_a_cpu_share_its_rate_and_gpus_do_not():
