@@ -5,7 +5,8 @@
 
 OUT gets PROBLEM-STEP for each checkpoint, under the time at which it was saved, so that t2t-bleu
 --translations_dir=OUT draws them rightly into TensorBoard. With --reference it also gets
-scores.json, scores.csv and scores.png: every BLEU of every step, and the curve.
+scores.json, scores.csv and scores.png: every BLEU of every step, and the curve. --engine is
+t2t-decoder's: auto takes what is quickest for a long file, where it translates alike.
 
 Killed and started again, it goes on: what is translated is not translated again. A checkpoint that
 the trainer has removed in the meantime, or that is not whole, is named and passed over.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import cli, progress, schema
+from t2t_repro.decoding.request import ENGINES, DecodeRequest
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
@@ -56,6 +58,7 @@ class TranslateAllRequest:
     beam_size: int | None = flag(None, "Beams; 1 is greedy search. Default: 4.")
     alpha: float | None = flag(None, "Exponent of the length penalty. Default: 0.6.")
     decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
+    engine: str = flag("tensorflow", "What computes, as in t2t-decoder.", choices=tuple(ENGINES))
 
     def settings(self, run: TrainedRun) -> "DecodeHParams":
         """Returns how to decode with a run.
@@ -146,8 +149,13 @@ def translate_all(
     settings = request.settings(run)
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import best_translations, translate_file
-    from t2t_repro.decoding.translate import Translator
+    from t2t_repro.decoding.job import DecodeJob
+    from t2t_repro.interop import engines
     from t2t_repro.training import checkpoints
+
+    module = engines.module_of(request.engine)
+    of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
+    of_file.check(settings, problem, module.KIND.abilities)
 
     translations = functools.partial(best_translations, settings=settings)
 
@@ -165,11 +173,13 @@ def translate_all(
         {f"{name} of --translations_dir": folder / name for name in written},
         {"--source": request.source, "--reference": request.reference},
     )
-    _check_folder(
-        folder, {"decode_hparams": vars(settings), "problem": problem.name}, request.source
-    )
+    made_with = {"decode_hparams": vars(settings), "problem": problem.name}
+    if request.engine == "ctranslate2":  # auto writes what the model itself writes
+        made_with["engine"] = request.engine
+    _check_folder(folder, made_with, request.source)
+    searches = DecodeJob(of_file, settings, run).searches()
     model = run.new_model()
-    translator = Translator(ModelEngine(model), run.encoders, settings, warn=say)
+    own = ModelEngine(model, searches)
     seen = 0
     least, minutes = request.min_steps, request.wait_minutes
     for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
@@ -186,6 +196,11 @@ def translate_all(
                 say(f"Passing over {path.name}, which is gone or not whole. {error}")
                 continue
             say(f"Translating with {path}")
+            job = DecodeJob(
+                dataclasses.replace(of_file, decode_to_file=os.fspath(target)), settings, run
+            )
+            engine = module.of_model(job, own, say)
+            translator = run.translator(engine, settings, warn=say)
             translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))
         scores = request.reference and score_files(target, request.reference, translations)
@@ -204,7 +219,7 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) 
     path, before = folder / _SETTINGS, made_with
     with contextlib.suppress(FileNotFoundError):
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
-    names = [name for name in made_with if before.get(name) != made_with[name]]
+    names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
     if names:
         raise UserError(
             f"Expected {folder} to hold translations made with the same {', '.join(names)}. "

@@ -4,14 +4,14 @@ Both translate the beginning of the file. CTranslate2 is taken if it writes the 
 what half a file was written with goes on with the other half.
 """
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.journal import job_of
+from t2t_repro.decoding.quickest import Way, quickest
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2_engine, model_engine
@@ -27,11 +27,23 @@ _OWN, _OTHER = "the model itself", "CTranslate2"
 def load(job: DecodeJob, say: Report) -> Engine:
     """The engine that is chosen; `say` is told which, and why."""
     own = model_engine.load(job, say)  # first: TensorFlow's threads are set before it computes
-    if reason := _why_not(job):
-        say(f"--engine=auto takes {_OWN}: {reason}")
-        return own
-    engines = {_OWN: own, _OTHER: ctranslate2_engine.load(job, say)}
-    name, reason = _begun(job, engines) or _tried(job, engines)
+    return _choose(job, own, lambda: ctranslate2_engine.load(job, say), say)
+
+
+def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
+    """As `load`, with the model's own engine."""
+    return _choose(job, own, lambda: ctranslate2_engine.of_model(job, own, say), say)
+
+
+def _choose(job: DecodeJob, own: Engine, load_other: Callable[[], Engine], say: Report) -> Engine:
+    name, engines, reason = _OWN, {_OWN: own}, _why_not(job)
+    if not reason:
+        try:
+            engines[_OTHER] = load_other()
+        except UserError as error:
+            reason = f"{_OTHER} does not compute it. {error}"
+    if not reason:
+        name, reason = _begun(job, engines) or _tried(job, engines)
     say(f"--engine=auto takes {name}: {reason}")
     return engines[name]
 
@@ -66,21 +78,14 @@ def _begun(job: DecodeJob, engines: dict[str, Engine]) -> tuple[str, str] | None
 
 def _tried(job: DecodeJob, engines: dict[str, Engine]) -> tuple[str, str]:
     """The engine that the beginning of the file speaks for."""
-    sources = list(islice(_lines(job), SAMPLE))
-    texts, seconds = {}, {}
-    for name, engine in engines.items():
+
+    def way(engine: Engine) -> Way:
         translator = job.run.translator(engine, job.settings, warn=lambda text: None)
-        for _ in range(2):  # the first time TensorFlow traces
-            begin = time.perf_counter()
-            found = list(translator.translate_lines(sources))
-            seconds[name] = time.perf_counter() - begin
-        texts[name] = [translator.format(hypotheses) for hypotheses in found]
-    others = sum(a != b for a, b in zip(texts[_OWN], texts[_OTHER], strict=True))
-    if others:
-        return _OWN, f"{_OTHER} translates {others} of the first {SAMPLE} lines in another way"
-    name = min(engines, key=lambda name: seconds[name])
-    took = " and ".join(f"{seconds[n]:.2f} s by {n}" for n in engines)
-    return name, f"the first {SAMPLE} lines are the same by both, in {took}"
+        return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
+
+    sources = list(islice(_lines(job), SAMPLE))
+    ways = {name: way(engine) for name, engine in engines.items()}
+    return quickest(ways, sources, f"the first {SAMPLE} lines")
 
 
 def _lines(job: DecodeJob) -> Iterator[str]:

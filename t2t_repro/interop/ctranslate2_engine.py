@@ -8,6 +8,7 @@ again here.
 import hashlib
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from t2t_repro import registry, schema
 from t2t_repro.certificate import golden, record, verify_export
 from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
@@ -40,16 +42,27 @@ class CTranslate2Engine(Engine):
         path: the folder that `ctranslate2.export` wrote.
         compute_type: "default" (as the weights are stored), "float32", "int8", "auto", ...
         threads: of one batch; 0: CTranslate2's own choice.
+        searches: how many threads may decode a batch each at the same time.
 
     Raises:
         UserError: if CTranslate2 is not installed, or cannot load the folder so.
     """
 
-    def __init__(self, path: str | os.PathLike, compute_type: str = "default", threads: int = 0):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        compute_type: str = "default",
+        threads: int = 0,
+        searches: int = 1,
+    ):
         path = pathlib.Path(path)
         try:
             self.translator = library().Translator(
-                os.fspath(path), device="cpu", compute_type=compute_type, intra_threads=threads
+                os.fspath(path),
+                device="cpu",
+                compute_type=compute_type,
+                intra_threads=threads,
+                inter_threads=searches,
             )
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
             details = schema.read(path / DETAILS, dict[str, Any])
@@ -156,6 +169,25 @@ def load(job: DecodeJob, say: Report) -> Engine:
     say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     engine.check_vocabularies(job.run.encoders)
     return engine
+
+
+def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
+    """CTranslate2 with the weights that a model has."""
+    job.run.check_transformer("CTranslate2")
+    return of_weights(own.model, job.run.encoders)
+
+
+def of_weights(
+    model: Any, encoders: dict[str, Any], threads: int = 0, searches: int = 1
+) -> CTranslate2Engine:
+    """Returns an engine with the weights that a model has, in float32; no file is left behind.
+
+    Raises:
+        UserError: if CTranslate2 is not installed, or cannot compute this model.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = ctranslate2.export(model, encoders, pathlib.Path(folder, "model"))
+        return CTranslate2Engine(path, threads=threads, searches=searches)
 
 
 class _CTranslate2:

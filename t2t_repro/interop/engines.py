@@ -1,7 +1,8 @@
 """A job of t2t-decoder is carried out by the engine that it names.
 
 A module of ENGINES has the class of its engine as KIND, whose `abilities` are asked before anything
-is loaded, and `load(job, say)`, which returns an engine for a job.
+is loaded, and `load(job, say)`, which returns an engine for a job; `of_model(job, own, say)` is the
+same where the model is loaded already, and `own` its engine.
 """
 
 import importlib

@@ -17,3 +17,8 @@ def load(job: DecodeJob, say: Report) -> Engine:
         others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
     )
     return ModelEngine(model, searches)
+
+
+def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
+    """The engine that is there."""
+    return own

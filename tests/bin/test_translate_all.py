@@ -7,6 +7,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import translate_all
+from t2t_repro.interop import auto_engine
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
@@ -118,6 +119,11 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tm
         (["--reference=nowhere"], "No such file: 'nowhere'."),
         (["--decode_hparams=shards=2"], "Decode hparam shards has no effect on t2t-translate-all"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
+        (["--engine=quick"], "--engine=quick: value should be one of <tensorflow|ctranslate2|auto"),
+        (
+            ["--engine=ctranslate2", "--decode_hparams=return_alignments=True"],
+            "Received: return_alignments with --engine=ctranslate2. Leave one of them out.",
+        ),
     ]:
         with pytest.raises(SystemExit) as stop:
             program(run, f"--translations_dir={tmp_path / 'out'}", *flags)
@@ -128,3 +134,21 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tm
         program(run, f"--translations_dir={tmp_path / 'out'}")
     error = capsys.readouterr().err
     assert "Expected a run that translates. Received: " in error and "of parsing_wsj4k" in error
+
+
+def test_each_checkpoint_by_the_engine_that_is_asked_for(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(auto_engine, "LEAST", 2)
+    flags = ["--beam_size=1", "--decode_hparams=extra_length=2"]
+    for engine in ("tensorflow", "auto", "ctranslate2"):
+        program(run, f"--translations_dir={tmp_path / engine}", f"--engine={engine}", *flags)
+    said = capsys.readouterr().err
+    assert said.count("--engine=auto takes ") == said.count("the first 128 lines") == 2
+    for step in (5, 10):
+        name = f"{PROBLEM}-{step}"
+        written = {e: (tmp_path / e / name).read_text() for e in ("tensorflow", "auto")}
+        assert written["auto"] == written["tensorflow"]
+        assert len((tmp_path / "ctranslate2" / name).read_text().splitlines()) == 2
+    assert not (run.path / "export").exists()
+    with pytest.raises(SystemExit):
+        program(run, f"--translations_dir={tmp_path / 'ctranslate2'}", *flags)
+    assert "made with the same engine. Received: another" in capsys.readouterr().err

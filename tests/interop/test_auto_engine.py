@@ -4,6 +4,7 @@ import types
 
 import pytest
 
+from t2t_repro.decoding import quickest
 from t2t_repro.decoding.journal import growing
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
@@ -41,21 +42,31 @@ def take(tmp_path, monkeypatch):
     monkeypatch.setattr(auto_engine, "SAMPLE", 3)
     monkeypatch.setattr(auto_engine, "library", lambda: None)
     clock = types.SimpleNamespace(perf_counter=lambda: run.clock)
-    monkeypatch.setattr(auto_engine, "time", clock)
+    monkeypatch.setattr(quickest, "time", clock)
     source = tmp_path / "in"
     source.write_text("a\n" * LINES)
 
     def take(own, other, settings="", **flags):
         request = DecodeRequest(**{"decode_from_file": str(source), **flags})
-        for module, engine in (("model_engine", own), ("ctranslate2_engine", other)):
-            monkeypatch.setattr(getattr(auto_engine, module), "load", lambda *_, e=engine: e)
+
+        def load_other(*given):
+            if isinstance(other, UserError):
+                raise other
+            return other
+
+        monkeypatch.setattr(auto_engine.model_engine, "load", lambda *given: own)
+        for name in ("load", "of_model"):
+            monkeypatch.setattr(auto_engine.ctranslate2_engine, name, load_other)
         job = types.SimpleNamespace(
             request=request,
             settings=DecodeHParams.parse(settings),
             run=run,
             target=str(tmp_path / "out"),
         )
-        return auto_engine.load(job, said.append).fingerprint, said[-1]
+        chosen = auto_engine.load(job, said.append).fingerprint, said[-1]
+        if isinstance(other, UserError):  # else a try would cost twice
+            assert auto_engine.of_model(job, own, said.append).fingerprint == chosen[0]
+        return chosen
 
     return take
 
@@ -115,3 +126,9 @@ def test_without_ctranslate2_the_model_decodes(take, monkeypatch):
     monkeypatch.setattr(auto_engine, "library", missing)
     name, said = take(Told("own"), Told("ct2", seconds=0.1))
     assert name == "own" and "ctranslate2 is not installed; pip install" in said
+
+
+def test_what_ctranslate2_cannot_compute_the_model_decodes(take):
+    name, said = take(Told("own"), UserError("Expected heads that share hidden_size."))
+    assert name == "own"
+    assert said.endswith("CTranslate2 does not compute it. Expected heads that share hidden_size.")
