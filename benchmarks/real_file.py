@@ -6,9 +6,10 @@ Exports the newest checkpoint of RUN to a folder that goes away again: as a Save
 CTranslate2 in float32 and int8. Each is loaded in a process of its own and translates the file once
 to warm up (TensorFlow traces and optimizes), then --passes times. They take turns, so that a change
 of the machine's speed meets all of them. All sort by length; batches are those of t2t-decoder, for
-the SavedModel 64 lines. Prints, and writes to --out, JSON: for each the median of its passes in
-seconds, the rate of that one and of the quickest, the median of processor seconds, how many lines
-are as t2t-decoder's own engine writes them, and BLEU where there is a --reference.
+the SavedModel 64 lines by its signature `best`, as many at once as there are threads. Prints, and
+writes to --out, JSON: for each the median of its passes in seconds, the rate of that one and of the
+quickest, the median of processor seconds, how many lines are as t2t-decoder's own engine writes
+them, and BLEU where there is a --reference.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import measuring
@@ -38,6 +40,7 @@ Translate = Callable[[list[str]], list[str]]
 def define_flags(f: flags.FlagValues) -> None:
     """Defines the flags."""
     cli.define_run_flags(f)
+    cli.define_model_flag(f)
     flags.DEFINE_string("source", None, "The file to translate.", flag_values=f)
     flags.DEFINE_string("reference", None, "Its translation, for BLEU.", flag_values=f)
     text = 'How to decode: "name=value,name=value".'
@@ -162,18 +165,21 @@ def by_saved_model(path: pathlib.Path, threads: int) -> Translate:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
     loaded = tf.saved_model.load(str(path))  # kept: it owns the variables
+
+    def best(lines: list[str]) -> list[bytes]:
+        return loaded.signatures["best"](inputs=tf.constant(lines))["outputs"].numpy().tolist()
 
     def translate(lines: list[str]) -> list[str]:
         order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        batches = [order[begin : begin + BATCH] for begin in range(0, len(order), BATCH)]
         outputs = [""] * len(lines)
-        for begin in range(0, len(order), BATCH):
-            batch = order[begin : begin + BATCH]
-            texts = tf.constant([lines[i] for i in batch], tf.string)
-            answer = loaded.signatures["text"](inputs=texts)["outputs"].numpy()
-            for i, output in zip(batch, answer, strict=True):
-                outputs[i] = output.decode()
+        with ThreadPoolExecutor(threads) as pool:
+            answers = pool.map(best, ([lines[i] for i in batch] for batch in batches))
+            for batch, answer in zip(batches, answers, strict=True):
+                for i, output in zip(batch, answer, strict=True):
+                    outputs[i] = output.decode()
         return outputs
 
     return translate

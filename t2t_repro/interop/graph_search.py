@@ -27,6 +27,7 @@ def search(
     """
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
+    layout = model.layout()
 
     def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)
@@ -36,7 +37,7 @@ def search(
         beams = beam_search.extend(beams, more, model.make_room(beams.state, more))
 
         def step(ids, parents, position, state):
-            return model.decode_step(ids, parents, position, state, memory)
+            return model.decode_step(ids, parents, position, state, memory, layout)
 
         few = few_of(tf.size(rows))
         beams, live = beam_search.advance(step, beams, limits, alpha, rules, few)

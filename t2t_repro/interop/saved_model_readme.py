@@ -81,6 +81,7 @@ def _bodies(ids: list[int]) -> list[dict[str, Any]]:
     serialized = {"b64": base64.b64encode(example.SerializeToString()).decode()}
     rows: dict[str, dict[str, Any]] = {
         "text": {"inputs": _SOURCE},
+        "best": {"inputs": _SOURCE},
         "translate": {"inputs": _SOURCE, "alpha": 1.0, "extra_length": 20},
         "tokens": {"inputs": _SOURCE},
         "target_tokens": {"targets": _TARGET},

@@ -7,6 +7,7 @@ on the batch: a server may join requests, and cut the answers apart along the fi
 The signatures are small: the large pieces, which they share, are functions that are traced once.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -64,9 +65,8 @@ class Served:
         storage: str = "float32",
     ):
         self._model, self._settings = model, settings
-        self._rules = Rules(
-            settings.beam_size, settings.beam_size == 1, stop_early=False, per_sentence=True
-        )
+        greedy = settings.beam_size == 1
+        self._rules = Rules(settings.beam_size, greedy, stop_early=False, per_sentence=True)
         self._vocab_size = model.inputs_embedding.vocab_size
         self._most = model.learned_positions
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
@@ -82,7 +82,7 @@ class Served:
         """What is served: `attention` only by a model that ever has its weights whole."""
         counts, ids = ("tokens", "target_tokens"), ("token_ids", "tf_example")
         attention = () if self._model.hparams.attention_chunk_size else ("attention",)
-        return ("text", "translate", *counts, *ids, "score", *attention)
+        return ("text", "best", "translate", *counts, *ids, "score", *attention)
 
     def signatures(self, t2t_serving: bool = False) -> dict[str, Any]:
         """Returns the functions by the names under which they are served.
@@ -106,6 +106,16 @@ class Served:
         """
         ids, lengths = self._source_ids(inputs)
         return self._translations(*self._search(*self._cut(ids, lengths), *self._usual(inputs)))
+
+    @_shared(_strings())
+    def best(self, inputs):
+        """As `text`, the best translations alone: {"outputs", "scores"}, in less time.
+
+        A search ends as soon as none that it has begun can become better than the best.
+        """
+        ids, lengths = self._source_ids(inputs)
+        ids, scores = self._search_best(*self._cut(ids, lengths), *self._usual(inputs))
+        return {"outputs": self._texts(ids[:, 0]), "scores": scores[:, 0]}
 
     @_shared(_strings(), _ALPHA, _EXTRA)
     def translate(self, inputs, alpha, extra_length):
@@ -157,7 +167,7 @@ class Served:
         """
         parsed = tf.io.parse_example(examples, {"inputs": tf.io.RaggedFeature(tf.int64)})
         ids = self._checked(parsed["inputs"].to_tensor())
-        ids, scores = self._search(*ids, *self._usual(examples))
+        ids, scores = self._search_best(*ids, *self._usual(examples))
         return {"outputs": ids[:, 0], "scores": scores[:, 0]}
 
     @_shared(_strings(), _strings("targets"))
@@ -271,13 +281,25 @@ class Served:
     @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
     def _search(self, inputs, lengths, alpha, extra_length):
         """ids (B, K, L) and scores (B, K) of the beams; L is the longest hypothesis."""
+        return self._searched(self._rules, inputs, lengths, alpha, extra_length)
+
+    @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
+    def _search_best(self, inputs, lengths, alpha, extra_length):
+        """As `_search`, of which the first beam counts."""
+        if self._rules.greedy:  # there is no other
+            return self._search(inputs, lengths, alpha, extra_length)
+        rules = dataclasses.replace(self._rules, stop_early=True)
+        ids, scores = self._searched(rules, inputs, lengths, alpha, extra_length)
+        return ids[:, :1], scores[:, :1]
+
+    def _searched(self, rules: Rules, inputs, lengths, alpha, extra_length):
         limits = lengths + extra_length
         if self._most is not None:
             limits = tf.minimum(limits, self._most)
         # An empty text has an empty translation.
         limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
         with self._weights():
-            ids, scores = graph_search.search(self._model, inputs, limits, alpha, self._rules)
+            ids, scores = graph_search.search(self._model, inputs, limits, alpha, rules)
         longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
         return ids[:, :, :longest], scores
 

@@ -136,6 +136,7 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tm
     assert "Expected a run that translates. Received: " in error and "of parsing_wsj4k" in error
 
 
+@pytest.mark.slow
 def test_each_checkpoint_by_the_engine_that_is_asked_for(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(auto_engine, "LEAST", 2)
     flags = ["--beam_size=1", "--decode_hparams=extra_length=2"]

@@ -56,6 +56,14 @@ def test_token_ids_equal_decode(small, signatures):
     np.testing.assert_allclose(answer["scores"].numpy()[real], scores[real], rtol=2e-4, atol=2e-4)
 
 
+def test_the_best_alone_is_the_first_of_all(signatures):
+    best = signatures["best"](inputs=tf.constant(TEXTS))
+    all_beams = signatures["text"](inputs=tf.constant(TEXTS))
+    assert set(best) == {"outputs", "scores"}
+    assert best["outputs"].numpy().tolist() == all_beams["outputs"].numpy().tolist()
+    np.testing.assert_allclose(best["scores"], all_beams["scores"], rtol=1e-5)
+
+
 def test_tokens_are_counted_before_any_is_cut(small, signatures):
     encoder = small[1]["inputs"]
     counts = signatures["tokens"](inputs=tf.constant(TEXTS))["tokens"].numpy()
