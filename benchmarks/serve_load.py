@@ -10,6 +10,8 @@ that break off. It counts answers of the right status, answers that belong to an
 translations that differ from the one that was made alone (two hypotheses that tie to float32's last
 digits); and reads the server's memory every few seconds. It ends after --seconds, or --requests.
 
+With --single all requests are right, of one sentence and for its best translation alone.
+
 With --hostile=32 the clients send what is right alone, first --quiet_seconds by themselves, and
 then beside 32 that are slow, huge, malformed or hang (hostile_clients.py): the p99 of the second
 time has to be within twice that of the first.
@@ -55,13 +57,15 @@ class Seen:
 class Server:
     """t2t-server in a process of its own, on a free port."""
 
-    def __init__(self, model: str, log: pathlib.Path):
+    def __init__(self, model: str, engine: str, log: pathlib.Path):
         self._log = open(log, "w")
-        command = [sys.executable, "-m", "t2t_repro.bin.server", f"--model={model}", "--port=0"]
+        flags = [f"--model={model}", f"--engine={engine}", "--port=0"]
+        command = [sys.executable, "-m", "t2t_repro.bin.server", *flags]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         for line in self.process.stdout:
+            print(line, end="", flush=True)
             if found := re.search(r"http://(.+):(\d+)/", line):
                 self.host, self.port = found[1], int(found[2])
                 return
@@ -98,8 +102,10 @@ class Server:
         return code
 
 
-def valid(rng: random.Random, sentences: list[str]) -> dict[str, Any]:
+def valid(rng: random.Random, sentences: list[str], single: bool) -> dict[str, Any]:
     """A request that is right."""
+    if single:
+        return {"inputs": rng.choice(sentences), "split": False}
     many = rng.random() < 0.4
     inputs: Any = rng.sample(sentences, rng.randint(1, 8)) if many else rng.choice(sentences)
     body = {"inputs": inputs, "split": False}
@@ -163,7 +169,13 @@ def check(body: dict[str, Any], answer: Any, alone: dict[str, tuple], seen: Seen
 
 
 def client(
-    number: int, server: Server, alone: dict, seen: Seen, going: Callable, right: float
+    number: int,
+    server: Server,
+    alone: dict,
+    seen: Seen,
+    going: Callable,
+    right: float,
+    single: bool,
 ) -> None:
     """Sends one request after another while `going()`, a share of which is right."""
     rng, sentences = random.Random(number), list(alone)
@@ -172,7 +184,7 @@ def client(
         draw = rng.random() * RIGHT / right
         try:
             if draw < RIGHT:
-                body = valid(rng, sentences)
+                body = valid(rng, sentences, single)
                 start = time.perf_counter()
                 status, answer = server.ask("POST", "/translate", json.dumps(body).encode())
                 seconds = time.perf_counter() - start
@@ -233,6 +245,8 @@ def main() -> None:
     parser.add_argument("--text", required=True, help="sentences, one a line")
     parser.add_argument("--sentences", type=int, default=200, help="how many of them")
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--single", action="store_true", help="single sentences alone")
+    parser.add_argument("--engine", default="exported", help="the server's")
     parser.add_argument("--hostile", type=int, default=0, help="clients that are hostile")
     parser.add_argument("--quiet_seconds", type=float, default=60.0, help="before they come")
     parser.add_argument("--seconds", type=float, default=600.0)
@@ -244,7 +258,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
     lines = pathlib.Path(args.text).read_text(encoding="utf-8").split("\n")
     sentences = list(dict.fromkeys(filter(str.strip, lines)))[: args.sentences]
-    server = Server(args.model, args.out.with_suffix(".log"))
+    server = Server(args.model, args.engine, args.out.with_suffix(".log"))
     try:
         report = load(server, sentences, args)
     finally:
@@ -293,7 +307,7 @@ def drive(
         return alive and time.monotonic() < end and seen.requests < args.requests
 
     threads = [
-        threading.Thread(target=client, args=(i, server, alone, seen, going, right))
+        threading.Thread(target=client, args=(i, server, alone, seen, going, right, args.single))
         for i in range(args.clients)
     ]
     for thread in threads:
@@ -326,7 +340,8 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
         print(json.dumps(quiet), flush=True)
         enemies = start_enemies(server, args)
     start, processor = time.monotonic(), server.metrics()["process_cpu_seconds_total"]
-    seen, readings = drive(server, alone, args, args.seconds, 1.0 if compared else RIGHT)
+    right = 1.0 if compared or args.single else RIGHT
+    seen, readings = drive(server, alone, args, args.seconds, right)
     seconds = time.monotonic() - start
     if compared:
         quiet["attacks"] = json.loads(enemies.communicate()[0])
@@ -343,6 +358,7 @@ def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict
         "seconds": round(seconds, 1),
         "one_by_one_sentences_per_s": one_by_one,
         "server_processor_share": round(used / seconds, 2),  # 1.0: one core, all of the time
+        "server_processor_ms_a_sentence": round(1000 * used / max(1, seen.sentences), 2),
         "requests": seen.requests,
         "requests_per_s": round(seen.requests / seconds, 1),
         "valid_answers": len(seen.latencies),

@@ -14,12 +14,13 @@ no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 """
 
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from t2t_repro import cli, quiet
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
 
 if TYPE_CHECKING:
     from t2t_repro.decoding.engine import Engine
@@ -29,6 +30,11 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-server's flags."""
     text = "The folder that t2t-exporter wrote; of several: de-en=DIR,en-de=DIR, or one by one."
     flags.DEFINE_multi_string("model", [], text, flag_values=f)
+    text = (
+        "What finds the best translation: the export itself; auto: CTranslate2 with the weights of "
+        "a SavedModel, where both translate alike and that is quicker."
+    )
+    flags.DEFINE_enum("engine", "exported", ("exported", "auto"), text, flag_values=f)
     text = "The address to listen on; 0.0.0.0 or :: is every one that this machine has."
     flags.DEFINE_string("host", "127.0.0.1", text, flag_values=f)
     text = "The port to listen on; 0: any that is free."
@@ -62,16 +68,28 @@ def main(args: flags.FlagValues) -> None:
     server.serve(cli.request(args, server.ServerSettings), open_engine)
 
 
-def open_engine(folder: pathlib.Path, encoders: dict[str, Any]) -> "Engine":
-    """Returns the engine of a CTranslate2 model.
+def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "Engine":
+    """Returns CTranslate2 with the model of an export.
+
+    Args:
+        folder: of the export, a CTranslate2 model or a SavedModel.
+        problem: what it was trained on.
+        searches: how many batches are decoded at the same time.
 
     Raises:
-        UserError: if it cannot be loaded, or has another vocabulary than that which lies with it.
+        UserError: if CTranslate2 cannot be had or cannot compute the model, or a CTranslate2 model
+            has another vocabulary than that which lies with it.
     """
     quiet.tensorflow()
-    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+    from t2t_repro.data.workers import available_cores
+    from t2t_repro.interop import ctranslate2_engine, saved_model
 
-    engine = CTranslate2Engine(folder)
+    encoders = problem.feature_encoders(str(folder))
+    threads = available_cores() // searches if searches > 1 else 0
+    if (folder / "saved_model.pb").is_file():
+        model = saved_model.load_model(folder, problem)
+        return ctranslate2_engine.of_weights(model, encoders, threads, searches)
+    engine = ctranslate2_engine.CTranslate2Engine(folder, threads=threads, searches=searches)
     engine.check_vocabularies(encoders)
     return engine
 

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.certificate import verify_export
+from t2t_repro.config import HParams
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -25,6 +26,8 @@ from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import STORAGES, Served
+from t2t_repro.models.build import model_for
+from t2t_repro.problem import Problem
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.system_errors import system_errors
 
@@ -88,6 +91,33 @@ def export(
         (unfinished / "README.md").write_text(text, encoding="utf-8")
         accept(unfinished)
     return path
+
+
+def load_model(path: str | os.PathLike, problem: Problem) -> keras.Model:
+    """Returns the model of an export, with the weights that are kept there.
+
+    Args:
+        path: the folder that `export` wrote, with the vocabulary in it.
+        problem: what the model was trained on.
+
+    Raises:
+        UserError: if the weights are not those of such a model.
+    """
+    path = pathlib.Path(path)
+    file = path / "hparams.json"
+    hparams = HParams.from_json(file.read_bytes(), os.fspath(file), "Export the run again.")
+    model = model_for(problem, hparams, os.fspath(path))
+    try:
+        kept = tf.train.load_checkpoint(os.fspath(path / "variables" / "variables"))
+        for i, variable in enumerate(model.variables):
+            variable.assign(kept.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0][:300]
+        raise UserError(
+            f"Expected the weights of {file} in {path}. Received: others: {first}. Export the run "
+            "again."
+        ) from error
+    return model
 
 
 def check_settings(settings: DecodeHParams) -> None:

@@ -120,6 +120,7 @@ class _Service:
         compute: dict[str, Compute] = {}
         for served in models:
             compute[f"translate {served.name}"] = served.model.translate
+            compute[f"translate {served.name}, best"] = served.quickest.translate
             compute[f"attention {served.name}"] = served.model.attend
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 
@@ -184,10 +185,11 @@ class _Service:
             about["inputs"] = [text.text for text in texts]
         if not sentences:
             return [[] for _ in texts]
-        tokens = await asyncio.to_thread(served.model.count_tokens, sentences)
+        tokens = await asyncio.to_thread(served.quickest.count_tokens, sentences)
         check_lengths(tokens, self.limits.max_sentence_tokens)
-        questions = [Question(sentence, alpha) for sentence in sentences]
-        kind = f"translate {served.name}"
+        beams = n_best > 1
+        questions = [Question(sentence, alpha, beams) for sentence in sentences]
+        kind = f"translate {served.name}{'' if beams else ', best'}"
         answers = await self._compute(request, kind, questions, tokens)
         translated = [
             Translation.of(sentence, hypotheses[:n_best])

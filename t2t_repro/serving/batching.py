@@ -1,4 +1,4 @@
-"""Single sentences in, batches to the model: one queue and one thread that computes.
+"""Single sentences in, batches to the model: one queue, and threads that compute a batch each.
 
 Sentences of one request may be computed in several batches, and one batch holds sentences of
 several requests. What pairs an answer with its question is the future that each sentence carries.
@@ -45,7 +45,7 @@ class _Job:
 
 
 class Batcher:
-    """Collects jobs into batches of like lengths, the oldest first, and computes them in a thread.
+    """Collects jobs into batches of like lengths, the oldest first, and computes them in threads.
 
     Args:
         compute: {kind: a function from payloads to as many results, in their order}. Jobs of two
@@ -54,7 +54,8 @@ class Batcher:
         max_batch_tokens: tokens in a batch, each job counted as long as the longest.
         batch_timeout: seconds that a job waits for others to fill its batch.
         max_queue: jobs that wait.
-        observe: is told of each batch, in the thread.
+        searches: threads that compute. Those that have nothing to do share what waits.
+        observe: is told of each batch, in its thread.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Batcher:
         max_batch_tokens: int = 4096,
         batch_timeout: float = 0.005,
         max_queue: int = 256,
+        searches: int = 1,
         observe: Callable[[Batch], None] = lambda batch: None,
     ):
         self._compute = compute
@@ -74,8 +76,13 @@ class Batcher:
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
-        self._thread.start()
+        self._idle = searches
+        self._threads = [
+            threading.Thread(target=self._work, name=f"batcher {i}", daemon=True)
+            for i in range(searches)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         """How many jobs wait."""
@@ -84,7 +91,7 @@ class Batcher:
     @property
     def working(self) -> bool:
         """Whether what is submitted will be computed."""
-        return self._thread.is_alive() and not self._closed
+        return all(thread.is_alive() for thread in self._threads) and not self._closed
 
     def submit(self, kind: str, payloads: Sequence[Any], tokens: Sequence[int]) -> list[Future]:
         """Queues all of the payloads, or none.
@@ -110,21 +117,24 @@ class Batcher:
             if len(self._waiting) + len(jobs) > self._max_queue:
                 raise QueueFull
             self._waiting += jobs
-            self._changed.notify()
+            self._changed.notify_all()
         return [job.future for job in jobs]
 
     def close(self) -> None:
-        """Computes what waits, and ends the thread."""
+        """Computes what waits, and ends the threads."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while batch := self._next():
             batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
             if batch:
                 self._run(batch)
+            with self._changed:
+                self._idle += 1
 
     def _next(self) -> list[_Job]:
         """Waits for a batch; an empty one is the end."""
@@ -139,9 +149,10 @@ class Batcher:
                 batch = self._oldest_and_like()
                 left = batch[0].arrived + self._timeout - time.monotonic()
                 if len(batch) == self._max_size or left <= 0 or self._closed:
-                    taken = set(batch)
+                    taken = set(batch[: -(-len(batch) // self._idle)])
                     self._waiting = [job for job in self._waiting if job not in taken]
-                    return batch
+                    self._idle -= 1
+                    return [job for job in batch if job in taken]
                 self._changed.wait(left)
 
     def _forget_cancelled(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
-from t2t_repro.decoding.translate import FILLER, Translator
+from t2t_repro.decoding.translate import FILLER, Translator, one_line
 from t2t_repro.serving.exported import Attention, Hypothesis, Question
 
 
@@ -27,9 +27,9 @@ class EngineModel:
         self, engine: Engine, encoders: dict[str, Any], settings: DecodeHParams, sha256: str
     ):
         self._engine, self._encoders, self.sha256 = engine, encoders, sha256
-        self._settings = dataclasses.replace(settings, return_beams=True)
+        self._settings = settings
         self.beam_size, self.alpha = settings.beam_size, settings.alpha
-        self.longest = self._translator(self.alpha).longest or LONGEST_INPUT
+        self.longest = self._translator(self.alpha, beams=False).longest or LONGEST_INPUT
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Returns how many tokens each text has."""
@@ -41,14 +41,18 @@ class EngineModel:
 
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
+        beams = any(question.beams for question in questions)
         answers: dict[int, list[Hypothesis]] = {}
         alphas = [self.alpha if q.alpha is None else q.alpha for q in questions]
         for alpha in set(alphas):  # a search has one
             rows = [i for i, own in enumerate(alphas) if own == alpha]
             lines = (questions[i].text for i in rows)
-            for i, found in zip(rows, self._translator(alpha).translate_lines(lines), strict=True):
+            translated = self._translator(alpha, beams).translate_lines(lines)
+            for i, found in zip(rows, translated, strict=True):
                 answers[i] = [
-                    Hypothesis(each.text, each.score if math.isfinite(each.score) else None)
+                    Hypothesis(
+                        one_line(each.text), each.score if math.isfinite(each.score) else None
+                    )
                     for number, each in enumerate(found)
                     if number == 0 or each.score > FILLER
                 ]
@@ -58,6 +62,8 @@ class EngineModel:
         """Nobody calls it: `has_attention` is false."""
         raise NotImplementedError
 
-    def _translator(self, alpha: float) -> Translator:
-        settings = dataclasses.replace(self._settings, alpha=float(alpha))
+    def _translator(self, alpha: float, beams: bool) -> Translator:
+        settings = dataclasses.replace(
+            self._settings, alpha=float(alpha), return_beams=beams and self.beam_size > 1
+        )
         return Translator(self._engine, self._encoders, settings, warn=lambda text: None)

@@ -19,10 +19,15 @@ _BYTES_PER_TOKEN = 4  # of an export that does not count its tokens
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A text to translate; alpha None: that of the export."""
+    """A text to translate.
+
+    alpha: the exponent of the length penalty; None: that of the export.
+    beams: whether all hypotheses are asked for, or the best alone, which takes less time.
+    """
 
     text: str
     alpha: float | None = None
+    beams: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +99,7 @@ class ExportedModel:
             hparams = schema.read(folder / "hparams.json", dict[str, Any])
             # The name of the first signature is tensor2tensor's own in an export for its clients.
             self._text = signatures["text" if "text" in signatures else "serving_default"]
+            self._best = signatures.get("best")  # an earlier version wrote none
             self._with_alpha = signatures.get("translate")
             self._attention = signatures.get("attention")
             self._tokens = signatures.get("tokens")
@@ -103,7 +109,8 @@ class ExportedModel:
             self.longest = fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT
             if hparams["pos"] == "emb":  # it has learned so many positions
                 self.longest = min(self.longest, hparams["max_length"])
-            self.translate([Question("a")])  # the first call takes seconds
+            for beams in (False, True):  # the first call takes seconds
+                self.translate([Question("a", beams=beams)])
         except Exception as error:  # TensorFlow raises many kinds for a file that is not right
             first = str(error).strip().partition("\n")[0][:300]
             raise UserError(
@@ -130,7 +137,12 @@ class ExportedModel:
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
         texts = self._strings([question.text for question in questions])
-        if self._with_alpha is None or all(question.alpha is None for question in questions):
+        usual = all(question.alpha is None for question in questions)
+        if usual and self._best is not None and not any(q.beams for q in questions):
+            result = self._best(inputs=texts)
+            rows = zip(result["outputs"].numpy(), result["scores"].numpy(), strict=True)
+            return [_hypotheses([text], score[None]) for text, score in rows]
+        if usual or self._with_alpha is None:
             result = self._text(inputs=texts)
         else:
             asked = [self.alpha if q.alpha is None else q.alpha for q in questions]

@@ -1,32 +1,30 @@
 """What is served: one model, or one for each of several pairs of languages."""
 
 import dataclasses
-import os
 import pathlib
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from t2t_repro import registry
+from t2t_repro import quiet
 from t2t_repro.certificate import record
 from t2t_repro.certificate.record import Certificate
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.serving import exported
+from t2t_repro.serving import exported, quicker
 from t2t_repro.serving.exported import ExportedModel
+from t2t_repro.serving.quicker import OpenEngine, Quicken
 
-if TYPE_CHECKING:  # these load TensorFlow, which reads its environment when it is loaded
-    from t2t_repro.decoding.engine import Engine
+if TYPE_CHECKING:  # it loads TensorFlow, which reads its environment when it is loaded
     from t2t_repro.serving.engine_model import EngineModel
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
 _CTRANSLATE2 = "model.bin"
 _NEXT = re.compile(f",(?={_CODE}-{_CODE}=)")
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
+_BEAMS = 4  # of most exports
 
 Model: TypeAlias = "ExportedModel | EngineModel"
-OpenEngine = Callable[[pathlib.Path, dict[str, Any]], "Engine"]  # a folder, its encoders
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +36,7 @@ class ServedModel:
         source, target: their codes in ISO 639, or "".
         model: what translates.
         certificate: that of t2t-exporter, where there is one that is as it was written.
+        quick: what finds the same best translations in less time, where there is something.
     """
 
     name: str
@@ -45,6 +44,12 @@ class ServedModel:
     target: str
     model: Model
     certificate: Certificate | None = None
+    quick: "EngineModel | None" = None
+
+    @property
+    def quickest(self) -> Model:
+        """What finds the best translation of a text."""
+        return self.quick or self.model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,42 +60,57 @@ class Folder:
     source: str = ""
     target: str = ""
 
-    def load(self, open_engine: OpenEngine) -> ServedModel:
+    @property
+    def is_ctranslate2(self) -> bool:
+        """Whether it is a CTranslate2 model."""
+        return (self.path / _CTRANSLATE2).is_file()
+
+    def load(self, open_engine: OpenEngine, quicken: Quicken | None = None) -> ServedModel:
         """Returns its model.
 
         Args:
             open_engine: opens that of a CTranslate2 model.
+            quicken: looks for what is quicker than a SavedModel; None: there is no need.
 
         Raises:
             UserError: if it cannot be loaded.
         """
         certificate = record.read_or_none(self.path)
         model: Model
-        if (self.path / _CTRANSLATE2).is_file():
+        quick = None
+        if self.is_ctranslate2:
             model = self._engine_model(certificate, open_engine)
         else:
             model = exported.ExportedModel(self.path)
+            quick = quicken and quicken(self.path, certificate, model)
         languages = self.source, self.target
         if not self.source and certificate:
             languages = languages_of(certificate.problem)
         name = "-".join(languages) if languages[0] else self.path.resolve().name
-        return ServedModel(name, *languages, model, certificate)
+        return ServedModel(name, *languages, model, certificate, quick)
 
     def _engine_model(
         self, certificate: Certificate | None, open_engine: OpenEngine
     ) -> "EngineModel":
-        from t2t_repro.serving.engine_model import EngineModel
-
         if certificate is None:
             raise UserError(
                 f"Expected --model, an export with its {record.NAME}. Received: {self.path}, a "
                 "CTranslate2 model without one that is as it was written, which would say how its "
                 "text is read. Export the run again."
             )
-        encoders = registry.get_problem(certificate.problem).feature_encoders(os.fspath(self.path))
-        engine = open_engine(self.path, encoders)
-        settings = DecodeHParams(**certificate.decoding)  # type: ignore[arg-type]
-        return EngineModel(engine, encoders, settings, sha256(self.path / _CTRANSLATE2))
+        digest = sha256(self.path / _CTRANSLATE2)
+        return quicker.engine_model(self.path, certificate, open_engine, digest)
+
+
+def searches(max_batch_size: int) -> int:
+    """Returns how many batches to compute at the same time, as t2t-decoder would.
+
+    To be called before anything is loaded.
+    """
+    quiet.tensorflow()
+    from t2t_repro.decoding.program import share_cores
+
+    return share_cores(max_batch_size * _BEAMS)
 
 
 def languages_of(problem: str) -> tuple[str, str]:
@@ -110,9 +130,10 @@ def find(given: Sequence[str]) -> list[Folder]:
     for part in (part for value in given for part in _NEXT.split(value)):
         source, target, path = cast(re.Match, _MODEL.fullmatch(part)).groups()
         folder = pathlib.Path(path).expanduser()
-        if not (folder / _CTRANSLATE2).is_file():
-            folder = exported.find(folder)
-        folders.append(Folder(folder, source or "", target or ""))
+        found = Folder(folder, source or "", target or "")
+        if not found.is_ctranslate2:
+            exported.find(folder)
+        folders.append(found)
     if not folders:
         raise UserError(
             "Expected --model, the folder that t2t-exporter wrote. Received: none. Name it."

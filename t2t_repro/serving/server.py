@@ -8,17 +8,19 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, middleware, models
+from t2t_repro.serving import app, middleware, models, quicker
 from t2t_repro.serving.connections import Connection
 from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import Limits
 
+OpenEngine = Callable[..., Any]  # quicker.OpenEngine, which is told of the searches
 _LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
 
 
@@ -36,6 +38,7 @@ class ServerSettings:
     """The flags of t2t-server, by their names."""
 
     model: list[str]
+    engine: str
     host: str
     port: int
     max_batch_size: int
@@ -64,17 +67,23 @@ class ServerSettings:
             )
 
 
-def serve(settings: ServerSettings, open_engine: models.OpenEngine) -> None:
+def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
     """Loads the models and answers until a signal comes.
 
     Args:
         settings: the flags.
-        open_engine: opens that of a CTranslate2 model.
+        open_engine: opens CTranslate2 with the model of an export, for so many searches.
 
     Raises:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
     """
     folders = models.find(settings.model)
+    auto = settings.engine == "auto"
+    if auto and all(folder.is_ctranslate2 for folder in folders):
+        raise UserError(
+            "Expected --engine=auto with a SavedModel, than which something may be quicker. "
+            f"Received: {', '.join(settings.model)}, of CTranslate2 already. Leave it out."
+        )
     log = RequestLog(
         settings.request_log, settings.log_texts, {f"--model={f.path}": f.path for f in folders}
     )
@@ -82,7 +91,11 @@ def serve(settings: ServerSettings, open_engine: models.OpenEngine) -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _listen(settings.host, settings.port) as sock:
         print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
-        _answer([folder.load(open_engine) for folder in folders], sock, settings, log)
+        searches = models.searches(settings.max_batch_size)
+        opening = functools.partial(open_engine, searches=searches)
+        quicken = functools.partial(quicker.find, open_engine=opening, searches=searches)
+        served = [folder.load(opening, quicken if auto else None) for folder in folders]
+        _answer(served, sock, settings, searches, log)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -117,6 +130,7 @@ def _answer(
     served: list[models.ServedModel],
     sock: socket.socket,
     settings: ServerSettings,
+    searches: int,
     log: RequestLog,
 ) -> None:
     """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
@@ -135,6 +149,7 @@ def _answer(
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,
         max_queue=settings.max_queue,
+        searches=searches,
     )
     protocol: Any = functools.partial(
         Connection,

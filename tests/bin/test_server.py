@@ -16,14 +16,14 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import server
-from t2t_repro.serving import exported
+from t2t_repro.serving import exported, models
 from t2t_repro.serving.server import warn_of_reach
 
 # The program with a model that takes its time: no TensorFlow is loaded.
 SLOW = """
 import sys, time
 from t2t_repro.bin import server
-from t2t_repro.serving import exported
+from t2t_repro.serving import exported, models
 
 class Slow:
     sha256, beam_size, alpha, any_alpha, has_attention, longest = "slow", 1, 0.6, False, False, 99
@@ -43,13 +43,15 @@ class Slow:
         raise NotImplementedError
 
 exported.ExportedModel = Slow
+models.searches = lambda max_batch_size: 1
 server.console()
 """
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    """What the program sets does not outlive a test."""
+    """What the program sets does not outlive a test; nor are there threads to be shared out."""
+    monkeypatch.setattr(models, "searches", lambda max_batch_size: 1)
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
 
@@ -138,9 +140,17 @@ def test_a_ctranslate2_model_of_which_nothing_is_known(tmp_path, capsys):
     assert "a CTranslate2 model without one that is as it was written" in error
 
 
+def test_what_is_ctranslate2_already(tmp_path, capsys):
+    (tmp_path / "model.bin").touch()
+    error = fails(capsys, f"--model={tmp_path}", "--port=0", "--engine=auto")
+    assert "Expected --engine=auto with a SavedModel, than which something may be qu" in error
+    assert error.endswith(f"Received: {tmp_path}, of CTranslate2 already. Leave it out.")
+
+
 @pytest.mark.parametrize(
     "flag, message",
     [
+        ("--engine=quick", "--engine=quick: value should be one of <exported|auto>"),
         ("--max_queue=63", "Expected --max_queue of at least --max_sentences=64.* Received: 63"),
         ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
         ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),

@@ -1,8 +1,10 @@
 """A SavedModel says what the decoder says, in a process that has none of our code."""
 
+import dataclasses
 import json
 import subprocess
 import sys
+import types
 
 import keras
 import numpy as np
@@ -82,9 +84,10 @@ def translated(served, texts):
             "max_relative_position=4",
             {"beam_size": 2, "extra_length": 50},
         ),
-        (
+        pytest.param(
             ",shared_embedding_and_softmax_weights=false,layer_preprocess_sequence=n",
             {"beam_size": 1, "extra_length": 30, "max_input_size": 9},
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -133,6 +136,25 @@ def test_line_ends_that_a_model_writes_become_blanks(make_model, encoders):
     texts = ["a\r\nb", "a  b", "é_\\", "", "<pad>"]
     outputs = served.text(tf.constant(texts))["outputs"].numpy()
     assert [x.decode() for x in outputs] == ["a b", *texts[1:]]
+
+
+def test_the_model_of_an_export_has_its_weights(small, tmp_path):
+    model, _, path = small
+    problem = types.SimpleNamespace(
+        inputs_vocab_size=lambda folder: model.inputs_vocab_size,
+        targets_vocab_size=lambda folder: model.targets_vocab_size,
+        are_vocabularies_separate=lambda folder: False,
+        target_space_id=model.target_space_id,
+    )
+    found = saved_model.load_model(path, problem)
+    assert len(found.variables) == len(model.variables)
+    for own, kept in zip(model.variables, found.variables, strict=True):
+        np.testing.assert_array_equal(own, kept)
+    (tmp_path / "variables").symlink_to(path / "variables")
+    other = dataclasses.replace(model.hparams, filter_size=20)
+    (tmp_path / "hparams.json").write_text(other.to_json())
+    with pytest.raises(UserError, match="Expected the weights of .*hparams.json in .* Export the"):
+        saved_model.load_model(tmp_path, problem)
 
 
 def test_what_lies_in_the_folder(small):

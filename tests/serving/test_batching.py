@@ -137,3 +137,21 @@ def test_closing_computes_what_waits_and_takes_nothing_more():
     assert not batcher.working
     with pytest.raises(Closed):
         batcher.submit("a", ["too late"], [1])
+
+
+def test_threads_that_have_nothing_to_do_share_what_waits():
+    both = threading.Barrier(2)
+    sizes = []
+
+    def compute(payloads):
+        both.wait(20)
+        sizes.append(len(payloads))
+        return payloads
+
+    batcher = Batcher({"a": compute}, batch_timeout=0.01, searches=2)
+    assert batcher.working
+    futures = batcher.submit("a", [1, 2, 3, 4, 5], [7] * 5)
+    assert [future.result(20) for future in futures] == [1, 2, 3, 4, 5]
+    assert sorted(sizes) == [2, 3]
+    batcher.close()
+    assert not batcher.working

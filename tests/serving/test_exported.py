@@ -54,6 +54,9 @@ def test_a_real_export_called_from_python(export, exported, monkeypatch):
     )
     assert [h.translation for h in usual] == [h.translation for h in same]
     assert [h.score for h in usual] == pytest.approx([h.score for h in same], abs=1e-5)
+    best = model.translate([Question(text, beams=False) for text in texts])
+    assert [[h.translation for h in row] for row in best] == [[h.translation] for h in usual]
+    assert [row[0].score for row in best] == pytest.approx([h.score for h in usual], abs=1e-5)
     asked, translate = {}, model._with_alpha
     monkeypatch.setattr(model, "_with_alpha", lambda **a: asked.update(a) or translate(**a))
     model.translate([Question("ab", 0.25), Question("a")])
@@ -66,3 +69,9 @@ def test_an_export_that_counts_no_tokens(exported, monkeypatch):
     assert exported.count_target_tokens(["", "ab"]) == exported.count_tokens(["", "ab"])
     monkeypatch.setattr(exported, "_tokens", None)
     assert exported.count_tokens(["", "a", "abcd", "é" * 6]) == [1, 1, 2, 4]
+
+
+def test_an_export_that_knows_no_best(exported, monkeypatch):
+    monkeypatch.setattr(exported, "_best", None)
+    (hypotheses,) = exported.translate([Question("ab", beams=False)])
+    assert len(hypotheses) == 2

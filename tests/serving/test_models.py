@@ -9,7 +9,7 @@ import pytest
 from t2t_repro.certificate.record import Certificate, Data
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
-from t2t_repro.serving import exported, models
+from t2t_repro.serving import exported, models, quicker
 from t2t_repro.serving.exported import Question
 from t2t_repro.text import SubwordTextEncoder
 
@@ -39,6 +39,19 @@ def test_what_is_named(folders, given, found, monkeypatch):
     assert loaded[0].name == (f"{found[0][1]}-{found[0][2]}" if found[0][1] else found[0][0])
 
 
+def test_what_is_quicker_is_asked_for_of_an_export(folders, monkeypatch):
+    monkeypatch.setattr(exported, "ExportedModel", str)
+    (folder,) = models.find(["de-en=7"])
+    found = folder.load(None, lambda *given: given)
+    assert found.quick == found.quickest == (folder.path, None, "7")
+    assert folder.load(None, lambda *given: None).quickest == "7"
+
+
+def test_a_full_batch_is_shared_as_the_decoder_shares_it(monkeypatch):
+    monkeypatch.setattr("t2t_repro.decoding.program.share_cores", lambda rows: rows)
+    assert models.searches(32) == 128
+
+
 @pytest.mark.parametrize(
     "problem, languages",
     [
@@ -57,12 +70,13 @@ class Reversing(Engine):
     fingerprint = "reversing"
 
     def _decode(self, sentences, search):
-        assert search.top_beams == 2
-        ids = np.zeros((len(sentences), 2, sentences.inputs.shape[1] + 1), "int32")
+        count = search.top_beams
+        ids = np.zeros((len(sentences), count, sentences.inputs.shape[1] + 1), "int32")
         for i, row in enumerate(sentences.inputs):
             turned = [*row[row > 1][::-1], 1]
             ids[i, :, : len(turned)] = turned
-        return ids, np.tile(np.float32([-search.alpha, -2e5]), (len(sentences), 1))
+        scores = np.float32([-search.alpha, -2e5])[:count]
+        return ids, np.tile(scores, (len(sentences), 1))
 
 
 def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monkeypatch):
@@ -70,7 +84,7 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     encoder = SubwordTextEncoder.from_subtokens(subtokens)
     encoders = {"inputs": encoder, "targets": encoder}
     problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
-    monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
+    monkeypatch.setattr(quicker.registry, "get_problem", lambda name: problem)
     (tmp_path / "model.bin").write_bytes(b"weights")
     Certificate(
         kind="ctranslate2",
@@ -91,12 +105,14 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     assert (found.name, found.certificate.step, model.longest) == ("en-de", 7, 9)
     assert model.sha256 == hashlib.sha256(b"weights").hexdigest()
     assert model.count_tokens(["ab cd", "ef"]) == model.count_target_tokens(["ab cd", "ef"])
-    answers = model.translate([Question("ab cd"), Question("cd ef", 0.25), Question("ef")])
-    assert [[vars(each) for each in answer] for answer in answers] == [
-        [{"translation": "cd ab", "score": -0.5}],
-        [{"translation": "ef cd", "score": -0.25}],
-        [{"translation": "ef", "score": -0.5}],
-    ]
+    for beams in (False, True):
+        asked = [("ab cd", None), ("cd ef", 0.25), ("ef", None)]
+        answers = model.translate([Question(*each, beams) for each in asked])
+        assert [[vars(each) for each in answer] for answer in answers] == [
+            [{"translation": "cd ab", "score": -0.5}],
+            [{"translation": "ef cd", "score": -0.25}],
+            [{"translation": "ef", "score": -0.5}],
+        ]
 
 
 @pytest.mark.parametrize(
