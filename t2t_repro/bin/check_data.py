@@ -22,12 +22,10 @@ import sys
 from absl import flags
 
 from t2t_repro import cli, progress, registry
-from t2t_repro.corpora.request import RawText
+from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
 from t2t_repro.requests import flag, flags_of
-
-_RAW = {"source": "train_source", "target": "train_target"}  # the others have their names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Request:
     problem: str | None = flag(None, "The problem whose text to check, instead of files.")
     output_dir: str | None = flag(None, "The folder of the report; none given: print it only.")
 
-    def files(self) -> "Files":
+    def files(self) -> RawText:
         """Returns which files to check; none: a problem's text.
 
         Raises:
@@ -63,14 +61,8 @@ class Request:
                 "Expected --source=FILE and --target=FILE, or --problem=NAME. Received: "
                 f"{received}."
             )
-        return Files(**{_RAW.get(name, name): value for name, value in given.items()})
-
-
-class Files(RawText):
-    """The files to check, under this program's flags."""
-
-    def flag_of(self, split: str, side: str) -> str:
-        return f"--{side}" if split == "train" else super().flag_of(split, side)
+        named = {SHORT.get(name, name): value for name, value in given.items()}
+        return RawText(**named, short=tuple(SHORT.values()))
 
 
 def define_flags(f: flags.FlagValues) -> None:

@@ -15,17 +15,15 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.corpora.request import RawText
+from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.requests import flags_of
 
-_SIDES = {"source": "train_source", "target": "train_target"}
-
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-own-text's flags."""
-    for name, other in _SIDES.items():
+    for name, other in SHORT.items():
         flags.DEFINE_string(name, None, f"As --{other}.", flag_values=f)
     cli.define_request_flags(f, RawText)
     cli.define_vocabulary_flags(f)
@@ -46,8 +44,9 @@ def request_of(args: flags.FlagValues) -> OwnTextRequest:
     Raises:
         UserError: if they lack something or contradict each other.
     """
-    values = {name: args[name].value for name in flags_of(RawText)}
-    for name, other in _SIDES.items():
+    values: dict[str, Any] = {name: args[name].value for name in flags_of(RawText)}
+    values["short"] = tuple(other for other in SHORT.values() if values[other] is None)
+    for name, other in SHORT.items():
         given = args[name].value
         if given is not None and values[other] is not None:
             raise UserError(f"Expected --{name} or --{other}. Received: both. Leave one out.")

@@ -17,6 +17,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.requests import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
+SHORT = {"source": "train_source", "target": "train_target"}  # as some programs call these
 _FILES = (
     "files of one sentence a line, or .tsv, .csv, .jsonl, .tmx or .xliff, which hold both sides"
 )
@@ -49,7 +50,10 @@ class Corpus:
 
 @dataclasses.dataclass(frozen=True)
 class RawText:
-    """The flags that name the user's text, of whatever form."""
+    """The flags that name the user's text, of whatever form.
+
+    `short` holds those fields of training whose flag the program calls --source or --target.
+    """
 
     train_source: str | None = flag(
         None,
@@ -90,6 +94,7 @@ class RawText:
         least=1,
         most=100,
     )
+    short: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
@@ -103,15 +108,18 @@ class RawText:
             return
         if not self.train_source:
             given = next(name for name in flags_of(type(self)) if getattr(self, name) is not None)
+            other = "" if self.short else ", or put the problem's own files into --tmp_dir"
             raise UserError(
-                f"Expected --train_source with --{given}. Received: none. Add it, or put the "
-                "problem's own files into --tmp_dir."
+                f"Expected {self.flag_of('train_source')} with {self.flag_of(given)}. Received: "
+                f"none. Add it{other}."
             )
         for split in SPLITS:
-            source, target = (getattr(self, f"{split}_{side}") for side in ("source", "target"))
-            if target and not source:
-                source, target = (self.flag_of(split, side) for side in ("source", "target"))
-                raise UserError(f"Expected {source} with {target}. Received: the target alone.")
+            source, target = f"{split}_source", f"{split}_target"
+            if getattr(self, target) and not getattr(self, source):
+                raise UserError(
+                    f"Expected {self.flag_of(source)} with {self.flag_of(target)}. Received: the "
+                    "target alone."
+                )
         for split in ("dev", "test"):
             size = getattr(self, f"{split}_size")
             if size is not None and getattr(self, f"{split}_source"):
@@ -132,9 +140,9 @@ class RawText:
     def __bool__(self) -> bool:
         return self.train_source is not None
 
-    def flag_of(self, split: str, side: str) -> str:
-        """Returns the flag that names the files of a side, for messages."""
-        return f"--{split}_{side}"
+    def flag_of(self, name: str) -> str:
+        """Returns a field's flag as the program has it, for messages."""
+        return f"--{name.removeprefix('train_') if name in self.short else name}"
 
     def sides(self) -> Sides:
         """Returns how the sides of a file that holds both are told apart.
@@ -207,7 +215,7 @@ class RawText:
             return
         sources = [item.strip() for item in sources.split(",")]
         targets = [item.strip() for item in targets.split(",")] if targets else [""] * len(sources)
-        flags = self.flag_of(split, "source"), self.flag_of(split, "target")
+        flags = [self.flag_of(f"{split}_{side}") for side in ("source", "target")]
         if len(sources) != len(targets):
             raise UserError(
                 f"Expected as many files in {flags[0]} as in {flags[1]}. Received: {len(sources)} "
@@ -228,7 +236,7 @@ class RawText:
         if len(weights) != count or not all(0 < weight <= 1000 for weight in weights):
             raise UserError(
                 f"Expected --train_weights to be {count} numbers above 0, at most 1000, one for "
-                f"each of --train_source. Received: {self.train_weights!r}."
+                f"each of {self.flag_of('train_source')}. Received: {self.train_weights!r}."
             )
         return weights
 

@@ -7,6 +7,7 @@ the last stage that was finished; and it is one JSON of the whole for who checks
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from t2t_repro import __version__, schema
@@ -129,7 +130,11 @@ def read(folder: pathlib.Path) -> Record | None:
 
 
 def begin(
-    folder: pathlib.Path, begun_with: dict[str, str], inputs: dict[str, str], test_size: int
+    folder: pathlib.Path,
+    begun_with: dict[str, str],
+    inputs: dict[str, str],
+    test_size: int,
+    flag_of: Callable[[str], str],
 ) -> Record:
     """Returns the record of a folder, begun where there is none.
 
@@ -138,6 +143,7 @@ def begin(
         begun_with: the flags that must stay.
         inputs: the raw files as they are now.
         test_size: how many pairs a new one draws for test.
+        flag_of: makes a name of `begun_with` the flag that the user gives.
 
     Raises:
         UserError: if it was begun with others, or other text: what differs is named.
@@ -156,12 +162,16 @@ def begin(
             test_size=test_size,
             inputs=inputs,
         )
-    check_same(folder, before, begun_with, inputs)
+    check_same(folder, before, begun_with, inputs, flag_of)
     return before
 
 
 def check_same(
-    folder: pathlib.Path, before: Begun, begun_with: dict[str, str], inputs: dict[str, str]
+    folder: pathlib.Path,
+    before: Begun,
+    begun_with: dict[str, str],
+    inputs: dict[str, str],
+    flag_of: Callable[[str], str] = "--{}".format,
 ) -> None:
     """Refuses other flags or inputs than those with which a folder was begun.
 
@@ -169,7 +179,7 @@ def check_same(
         UserError: naming all that differs.
     """
     differs = [
-        f"--{name} was {before.begun_with.get(name)!r}, now {begun_with.get(name)!r}"
+        f"{flag_of(name)} was {before.begun_with.get(name)!r}, now {begun_with.get(name)!r}"
         for name in sorted(before.begun_with.keys() | begun_with.keys())
         if before.begun_with.get(name) != begun_with.get(name)
     ]

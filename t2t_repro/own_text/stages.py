@@ -61,7 +61,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
     before = record.read(folder.path)
     size = before.test_size if before else _test_size(request)
-    begun = record.begin(folder.path, request.begun_with(), found, size)
+    begun = record.begin(folder.path, request.begun_with(), found, size, request.raw.flag_of)
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
         runner = Runner(folder.path, begun, say)

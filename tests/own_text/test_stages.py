@@ -205,6 +205,11 @@ def test_other_text_is_refused(programs, request_of, tmp_path):
     (tmp_path / "de").write_text("x\n" * 40)
     with pytest.raises(UserError, match="Received: .*de has changed. Put them back"):
         run(request_of())
+    (tmp_path / "fr").write_text("x\n" * 40)
+    target = {"train_target": str(tmp_path / "fr"), "short": ("train_target",)}
+    other = dataclasses.replace(request_of(), raw=dataclasses.replace(request_of().raw, **target))
+    with pytest.raises(UserError, match="Received: --target was .*de', now .*fr'"):
+        run(other)
     assert (tmp_path / "out" / "own-text.json").read_text() == before
     own = dataclasses.replace(request_of(), output_dir=str(tmp_path))
     with pytest.raises(UserError, match="a new or empty folder, or one of t2t-own-text. Received"):
@@ -238,7 +243,13 @@ def test_a_broken_record_is_named(programs, request_of, tmp_path):
         (["--source=a"], "Expected --output_dir. Received: none."),
         (["--source=a", "--train_source=b", "--output_dir=c"], "Expected --source or --train_so"),
         (["--source=a", "--output_dir=c", "--hparams=x=1"], "--hparams has no effect without --hp"),
-        (["--source=/nothing", "--target=/none", "--output_dir=c"], "/nothing, which is not there"),
+        (
+            ["--source=/nothing", "--target=/a", "--output_dir=c"],
+            "Expected --source to be files. R",
+        ),
+        (["--train_source=/no", "--output_dir=c"], "Expected --train_source to be files. Received"),
+        (["--target=a", "--output_dir=c"], "Expected --source with --target. Received: none. Add"),
+        (["--train_target=a"], "Expected --source with --train_target. Received: none. Add it.\n"),
         (["--source=a", "--output_dir=c", "--vocab=x", "--vocab_size=9"], "Received: both"),
         (["--source=a", "--output_dir=c", "--train_minutes=-1"], "train_minutes"),
     ],
