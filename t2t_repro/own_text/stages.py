@@ -132,6 +132,7 @@ def _plan(
             f"--log_step_count_steps={steps // 2}",
             f"--local_eval_frequency={steps // 2}",
             f"--eval_bleu_sentences={min(plan.BLEU_SENTENCES, text.dev)}",
+            "--nocertify",  # it is removed
         ],
         makes=[folder.plan],
         before=[folder.trial, folder.plan],

@@ -152,6 +152,17 @@ def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
     assert asked[1].config.hparams.batch_size == 77 and capsys.readouterr().out == ""
 
 
+def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
+    made = []
+    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of: made.append(of[1]))
+    monkeypatch.setattr("t2t_repro.finishing.finish", lambda *of: None)
+    monkeypatch.setattr(trainer, "trained_run", lambda path: None)
+    run("--hparams_set=transformer_big", "--finish")
+    assert made == ["t2t-trainer", "t2t-finish"]
+    run("--hparams_set=transformer_big", "--finish", "--nocertify")
+    assert len(made) == 2 and len(asked) == 2
+
+
 def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
     run(*text, f"--hparams_set={SMALL}", "--tmp_dir=t", "--data_dir=d", "--dev_size=1")
     (request,) = asked

@@ -148,6 +148,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():
         assert f"  {stage.command}" in said, name
+    assert "nocertify" in programs.called[1][1] and "nocertify" not in training
     assert not (out / "trial").exists() and json.loads((out / "plan.json").read_text())
     assert record.read(out) == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
