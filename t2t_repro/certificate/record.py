@@ -124,6 +124,12 @@ class Certificate:
     golden: tuple[Golden, ...]
     seal: str = 64 * "0"
 
+    @property
+    def example(self) -> Golden | None:
+        """The shortest of `golden` that has a translation; None: there is none."""
+        with_text = (each for each in self.golden if each.translation)
+        return min(with_text, key=lambda each: len(each.source), default=None)
+
     def write(self, folder: pathlib.Path) -> None:
         """Writes it, sealed, into a folder."""
         unsealed = dataclasses.asdict(dataclasses.replace(self, seal=64 * "0"))

@@ -17,14 +17,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.certificate import verify_export
+from t2t_repro.certificate import record, verify_export
 from t2t_repro.config import HParams
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.interop.form import ExportRequest, Form
-from t2t_repro.interop.saved_model_readme import readme
+from t2t_repro.interop.saved_model_readme import EXAMPLE, readme
 from t2t_repro.interop.signatures import STORAGES, Served
 from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem
@@ -44,6 +44,7 @@ def export(
     *,
     storage: str = "float32",
     t2t_serving: bool = False,
+    example: tuple[str, str] = EXAMPLE,
     accept: Callable[[pathlib.Path], None] = lambda folder: None,
 ) -> pathlib.Path:
     """Writes a SavedModel; its folder appears when all of it is there.
@@ -56,6 +57,7 @@ def export(
         vocabularies: files that are copied into the folder.
         storage: the type in which the weights are kept, one of STORAGES.
         t2t_serving: make tensor2tensor's signature the default one.
+        example: a sentence and its translation, for the calls in README.md.
         accept: is called with the folder before it gets its name; what it raises refuses it.
 
     Returns:
@@ -87,7 +89,8 @@ def export(
         (unfinished / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
         fixed = {name: getattr(settings, name) for name in SETTINGS}
         (unfinished / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
-        text = readme(path, served, encoders["inputs"], settings, storage, t2t_serving)
+        how = (settings, storage, t2t_serving)
+        text = readme(path, served, encoders["inputs"], *how, example)
         (unfinished / "README.md").write_text(text, encoding="utf-8")
         accept(unfinished)
     return path
@@ -163,6 +166,8 @@ class _SavedModel:
             shutil.copy(verify_export.__file__, folder / "verify.py")
             accept(folder)
 
+        certificate = record.read_or_none(run.path)
+        golden = certificate and certificate.example
         export(
             model,
             run.encoders,
@@ -171,6 +176,7 @@ class _SavedModel:
             run.vocabulary_files,
             storage=request.quantize,
             t2t_serving=request.t2t_serving,
+            example=(golden.source, golden.translation) if golden else EXAMPLE,
             accept=add_verify,
         )
 

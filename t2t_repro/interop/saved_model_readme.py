@@ -7,6 +7,7 @@ import base64
 import importlib.resources
 import json
 import pathlib
+import shlex
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +15,7 @@ import tensorflow as tf
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.text.encoders import EOS_ID
 
-_SOURCE, _TARGET = "A man is sleeping.", "Ein Mann schläft."
+EXAMPLE = "A man is sleeping.", "Ein Mann schläft."  # where no sentence of the model's is known
 _ATTENTION = """\
 - `attention`: `inputs` and `targets` as for `score`. Gives `source_tokens`, string [batch, source],
   and `target_tokens`, string [batch, target], as the vocabulary spells them, padded with "";
@@ -26,7 +27,7 @@ print(translator["attention"](inputs=texts, targets=translations)["attention"])
 """
 _CALL = """\
 ```bash
-curl http://localhost:8501/v1/models/translate:predict -d '{}'
+curl http://localhost:8501/v1/models/translate:predict -d {}
 ```
 """
 
@@ -38,6 +39,7 @@ def readme(
     settings: DecodeHParams,
     storage: str,
     t2t_serving: bool,
+    example: tuple[str, str],
 ) -> str:
     """Returns the text.
 
@@ -48,10 +50,12 @@ def readme(
         settings: how to decode.
         storage: the type in which the weights are kept.
         t2t_serving: whether tensor2tensor's signature is the default one.
+        example: a sentence and its translation.
     """
-    ids, draws = [*encoder.encode(_SOURCE), EOS_ID], "attention" in served.names
-    bodies = [body for body in _bodies(ids) if body["signature_name"] in served.names]
-    calls = [_CALL.format(json.dumps(body, ensure_ascii=False)) for body in bodies]
+    ids, draws = [*encoder.encode(example[0]), EOS_ID], "attention" in served.names
+    source, target = (json.dumps(text, ensure_ascii=False) for text in example)
+    bodies = [body for body in _bodies(ids, *example) if body["signature_name"] in served.names]
+    calls = [_CALL.format(shlex.quote(json.dumps(body, ensure_ascii=False))) for body in bodies]
     text = importlib.resources.files(__package__).joinpath("saved_model_readme.md")
     return text.read_text(encoding="utf-8").format(
         alpha=settings.alpha,
@@ -60,34 +64,35 @@ def readme(
         beam_size=settings.beam_size,
         calls="\n".join(calls),
         default="tf_example" if t2t_serving else "text",
+        expression=shlex.quote(f"inputs=[{source}]"),
         extra_length=settings.extra_length,
         ids=ids,
         longest=served.longest,
         most_extra=served.most_extra,
         or_attention=" or `attention`" if draws else "",
         path=path.resolve(),
-        source=json.dumps(_SOURCE),
+        source=source,
         storage=storage,
-        target=json.dumps(_TARGET, ensure_ascii=False),
+        target=target,
         tensorflow=tf.__version__,
         version=path.name if path.name.isdecimal() else 1,
     )
 
 
-def _bodies(ids: list[int]) -> list[dict[str, Any]]:
+def _bodies(ids: list[int], source: str, target: str) -> list[dict[str, Any]]:
     """What a client posts: for each signature one request by rows and one by columns."""
     example = tf.train.Example()
     example.features.feature["inputs"].int64_list.value.extend(ids)
     serialized = {"b64": base64.b64encode(example.SerializeToString()).decode()}
     rows: dict[str, dict[str, Any]] = {
-        "text": {"inputs": _SOURCE},
-        "best": {"inputs": _SOURCE},
-        "translate": {"inputs": _SOURCE, "alpha": 1.0, "extra_length": 20},
-        "tokens": {"inputs": _SOURCE},
-        "target_tokens": {"targets": _TARGET},
+        "text": {"inputs": source},
+        "best": {"inputs": source},
+        "translate": {"inputs": source, "alpha": 1.0, "extra_length": 20},
+        "tokens": {"inputs": source},
+        "target_tokens": {"targets": target},
         "token_ids": {"inputs": ids},
-        "score": {"inputs": _SOURCE, "targets": _TARGET},
-        "attention": {"inputs": _SOURCE, "targets": _TARGET},
+        "score": {"inputs": source, "targets": target},
+        "attention": {"inputs": source, "targets": target},
         "tf_example": {"input": serialized},
     }
     bodies: list[dict[str, Any]] = []

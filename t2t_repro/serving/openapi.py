@@ -108,11 +108,8 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
 
 def _example(served: ServedModel) -> tuple[str, str]:
     """Returns a sentence and its translation: one of the model's certificate, or any."""
-    golden = served.certificate.golden if served.certificate else ()
-    if not golden:
-        return "A dog runs.", "Ein Hund rennt."
-    shortest = min(golden, key=lambda each: len(each.source))
-    return shortest.source, shortest.translation
+    found = served.certificate and served.certificate.example
+    return (found.source, found.translation) if found else ("A dog runs.", "Ein Hund rennt.")
 
 
 def page(description: _Object, address: str) -> str:

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro.certificate.record import Certificate, Data, Golden
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.interop import saved_model, signatures
+from t2t_repro.interop.form import ExportRequest
+from t2t_repro.interop.saved_model_readme import EXAMPLE
 from t2t_repro.text.encoders import ByteTextEncoder
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -177,6 +180,32 @@ def test_what_lies_in_the_folder(small):
         "Ein Mann schläft.",
     ):
         assert text in readme
+
+
+def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path, monkeypatch):
+    examples = []
+    monkeypatch.setattr(saved_model, "export", lambda *_, example, **__: examples.append(example))
+    run = types.SimpleNamespace(
+        path=tmp_path, encoders={}, vocabulary_files=[], decode_settings=lambda text: None
+    )
+    golden = (Golden("da", "", -1.0), Golden("ein Hund", "a dog", -2.0), Golden("ein Mann", "a", 0))
+    certificate = Certificate(
+        kind="run",
+        problem="text2text_tmpdir",
+        hparams_set="transformer_test",
+        random_seed=0,
+        step=7,
+        made=(),
+        data=Data(),
+        files=(),
+        decoding={},
+        scores=(),
+        golden=golden,
+    )
+    for write in (lambda folder: None, certificate.write):
+        write(tmp_path)
+        saved_model.FORM.write(run, None, tmp_path / "new", ExportRequest(), lambda folder: None)
+    assert examples == [EXAMPLE, ("ein Hund", "a dog")]
 
 
 def test_another_storage_is_refused(tmp_path):

@@ -302,7 +302,8 @@ def test_a_model_in_chunks_serves_all_but_its_attention(make_model, encoders, tm
     )
     assert set(whole.names) - set(chunked.names) == {"attention"}
     for served, times in ((whole, 7), (chunked, 0)):
-        text = readme(tmp_path, served, encoders["inputs"], settings, "float32", False)
+        how = (settings, "float32", False)
+        text = readme(tmp_path, served, encoders["inputs"], *how, ("a b", "cd"))
         assert text.count("attention") == times and "`tf_example`: `input`" in text
     assert chunked.text(tf.constant([], tf.string))["outputs"].shape == (0,)
 
