@@ -20,6 +20,7 @@ from t2t_repro.own_text.record import Record
 from t2t_repro.page_policy import page_policy
 from t2t_repro.progress import took
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text import raw
 from t2t_repro.views import pictures
 from t2t_repro.views.run_view import RunView, view
@@ -30,6 +31,16 @@ _LABELS = {
     "sacrebleu_lowercase": "sacreBLEU, lower-cased",
     "chrf2": "chrF2",
 }
+# Readers ask whether a score is good. The rough guide is the one most cited.
+_GUIDE = "https://cloud.google.com/translate/automl/docs/evaluate#bleu"
+_SAYS = (
+    "BLEU is the share of words, and of runs of up to four words, that the translations have from "
+    "the references, from 0 to 100. It compares with nothing but BLEU of these same sentences with "
+    'the same signature: their sources, copied, score {copied:.2f}. A <a href="{guide}">rough '
+    "guide</a>: below 10 it is hardly of use, below 20 even the gist is hard to get, below 30 it "
+    "is clear in spite of grave faults of grammar, below 40 translations are understandable to "
+    "good, and above that very good."
+)
 
 
 def write(
@@ -56,7 +67,7 @@ def write(
         "POLICY": html.escape(page_policy(text, "img-src data:")),
         "TITLE": html.escape(f"Own text: {folder.name}"),
         "SAID": html.escape(summary(record)[0]),
-        "SCORES": _scores(record),
+        "SCORES": _scores(folder, record),
         "SAMPLES": _samples(folder),
         "TEXT": _text(folder, record),
         "PLAN": html.escape(said(plan)).replace("\n", "<br>") if plan else "",
@@ -94,15 +105,11 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     languages = _check(folder).get("languages", ())
     pair = "-".join(languages) + "=" if all(languages) and len(set(languages)) == 2 else ""
     certificate = read_or_none(export)
-    golden = certificate.golden if certificate else ()
-    short = sorted((each.source for each in golden), key=len)[:1]
-    steps = [
-        f"t2t-server --model={pair}{shlex.quote(str(export))}",
-        *(
-            "curl http://127.0.0.1:8000/translate -d "
-            + shlex.quote(json.dumps({"inputs": source}, ensure_ascii=False))
-            for source in short
-        ),
+    steps = [f"t2t-server --model={pair}{shlex.quote(str(export))}"]
+    if certificate and certificate.example:
+        body = json.dumps({"inputs": certificate.example.source}, ensure_ascii=False)
+        steps.append(f"curl http://127.0.0.1:8000/translate -d {shlex.quote(body)}")
+    steps += [
         f"t2t-decoder --output_dir={place} --decode_interactive",
         f"t2t-decoder --output_dir={place} --decode_from_file=FILE --decode_to_file=OUT",
         f"t2t-show {shlex.quote(str(folder / 'run'))}",
@@ -140,7 +147,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]], best: int | None 
     return f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
 
 
-def _scores(record: Record) -> str:
+def _scores(folder: pathlib.Path, record: Record) -> str:
     if not record.scores:
         return "<p>There is no test set.</p>"
     rows = [
@@ -148,15 +155,20 @@ def _scores(record: Record) -> str:
         for name, label in _LABELS.items()
     ]
     count = record.scores["sentences"]
-    return f"<p>{count:,} sentences.</p>{_table(('score', '', 'signature'), rows)}"
+    sources, references = (list(raw.lines(path)) for path in _test_files(folder))
+    says = _SAYS.format(copied=SacreBleu(references).score(sources), guide=_GUIDE)
+    return f"<p>{count:,} sentences.</p>{_table(('score', '', 'signature'), rows)}<p>{says}</p>"
+
+
+def _test_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    return [folder / "text" / f"{side}.test.txt" for side in ("inputs", "targets")]
 
 
 def _samples(folder: pathlib.Path) -> str:
     translations = folder / "test" / "translations.txt"
     if not translations.exists():
         return "<p>There are none without a test set.</p>"
-    files = [folder / "text" / f"{side}.test.txt" for side in ("inputs", "targets")]
-    lines = zip(*map(raw.lines, (*files, translations)), strict=False)
+    lines = zip(*map(raw.lines, (*_test_files(folder), translations)), strict=False)
     rows = itertools.islice(lines, _SAMPLES)
     return _table(("source", "reference", "translation"), rows)
 

@@ -159,6 +159,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     page = (out / "index.html").read_text()
     assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
     assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
+    assert 'sources, copied, score 100.00. A <a href="https' in page
     assert f"t2t-server --model=en-de={out / 'export' / 'saved_model'}" in said
     assert "/translate -d " + shlex.quote('{"inputs": "it\'s"}') in said
     assert f"t2t-show {out / 'model'} --verify" in said
