@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro import __version__, registry
+from t2t_repro import registry
 from t2t_repro.data import pipeline
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.dev_bleu import DevSample
@@ -58,20 +58,11 @@ def run(
     Raises:
         UserError: as t2t-trainer.
     """
-    problem = registry.get_problem(grid.problem)
     directory = run_of(output_dir, grid, cell)
-    config = RunConfig(
-        hparams_set=grid.variant(cell.variant).hparams_set,
-        hparams=grid.hparams_of(cell),
-        problem=grid.problem,
-        data_dir=grid.data_dir,
-        version=__version__,
-        random_seed=cell.seed,
-    )
     request = TrainRequest(
         run=directory,
-        config=config,
-        problem=problem,
+        config=grid.config_of(cell),
+        problem=registry.get_problem(grid.problem),
         plan=Plan(
             train_steps=grid.train_steps,
             local_eval_frequency=max(1, grid.train_steps // grid.evaluations),

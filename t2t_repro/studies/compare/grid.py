@@ -12,13 +12,13 @@ import json
 import pathlib
 from typing import Any
 
-from t2t_repro import registry, schema
+from t2t_repro import __version__, registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
 from t2t_repro.files import write_text_atomic
 from t2t_repro.hparam_rules import OPPONENTS
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare.variants import Variant
 
 GRID_FILE = "compare.json"
@@ -162,6 +162,17 @@ class Grid:
         """
         return _hparams_of(self, dataclasses.replace(cell, seed=0))
 
+    def config_of(self, cell: Cell) -> RunConfig:
+        """Returns what the run of a cell is."""
+        return RunConfig(
+            hparams_set=self.variant(cell.variant).hparams_set,
+            hparams=self.hparams_of(cell),
+            problem=self.problem,
+            data_dir=self.data_dir,
+            version=__version__,
+            random_seed=cell.seed,
+        )
+
     def settings(self) -> list[tuple[int | None, int | None]]:
         """Returns each (depth, warm-up)."""
         return list(itertools.product(self.depths, self.warmups))
@@ -261,7 +272,8 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
     The axes may have become longer or shorter since; finished cells stay.
 
     Raises:
-        UserError: if another comparison was begun there; what differs is listed.
+        UserError: if another comparison was begun there, or a cell with other hparams, as where the
+            definition of a set has changed; what differs is listed.
     """
     file = output_dir / GRID_FILE
     if file.exists():
@@ -277,6 +289,8 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
                 "to continue it (but for --depths, --warmup, --sequences, --hparams_sets and "
                 "--seeds), or another --output_dir."
             )
+    for cell in grid.cells():
+        run_of(output_dir, grid, cell).check(grid.config_of(cell))
     text = json.dumps(dataclasses.asdict(grid), indent=1) + "\n"
     write_text_atomic(file, text)
 

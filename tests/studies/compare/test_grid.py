@@ -163,6 +163,21 @@ def test_a_comparison_goes_on_with_other_axes_and_not_with_other_settings(tmp_pa
         grid.begin(plan_of(), tmp_path)
 
 
+def test_a_cell_of_other_hparams_is_none_of_this_grid(tmp_path):
+    """As when a set's definition has changed: the flags are the same, and the cell is finished."""
+    plan = plan_of()
+    cell = plan.cells()[1]
+    config = plan.config_of(cell)
+    hparams = dataclasses.replace(config.hparams, relu_dropout=0.25)
+    run = grid.run_of(tmp_path, plan, cell)
+    run.begin(dataclasses.replace(config, hparams=hparams), ["t2t-compare"], [])
+    (run.path / grid.RESULT_FILE).write_text("{}")
+    with pytest.raises(UserError, match=r"cells/.* another configuration: relu_dropout was 0.25, "):
+        grid.begin(plan, tmp_path)
+    assert not (tmp_path / grid.GRID_FILE).exists()
+    grid.begin(plan_of(warmups=(500,)), tmp_path)  # which has no such cell
+
+
 def test_a_variant_that_is_another_one_now_is_refused(tmp_path):
     def sets(change):
         return Grid(
