@@ -13,7 +13,8 @@ from t2t_repro.studies.compare import costs, differing, verdict
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
-from t2t_repro.studies.compare.results import RESAMPLES, Bleu, Difference, Results, load
+from t2t_repro.studies.compare.resampling import RESAMPLES
+from t2t_repro.studies.compare.results import Bleu, Difference, Results, load
 from t2t_repro.studies.compare.variants import against
 from t2t_repro.studies.power_law import exponent
 from t2t_repro.studies.tables import Table, columns

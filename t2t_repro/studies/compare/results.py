@@ -20,11 +20,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.studies.compare import cell_result
 from t2t_repro.studies.compare.cell_result import ABOVE, FREQUENCIES, NOT_FINITE, CellResult
 from t2t_repro.studies.compare.grid import CELLS, RESULT_FILE, Cell, Grid, run_of
+from t2t_repro.studies.compare.resampling import RESAMPLES, SEED, interval, lower
 
 Setting = tuple[int | None, int | None]  # depth and warm-up; None: each set's own
-
-RESAMPLES = 1000
-_SEED = 12345  # of the resamples, as sacrebleu's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,10 +216,8 @@ def _difference(first: Sequence[CellResult], second: Sequence[CellResult]) -> Di
     else:
         each = [a.dev_loss - b.dev_loss for a, b in zip(first, second, strict=True)]  # type: ignore
         loss, (low, high) = float(np.mean(each)), bootstrap(first, second)
-        if max(each) < 0 and high < 0:
-            better = names[0]
-        elif min(each) > 0 and low > 0:
-            better = names[1]
+        found = lower(each, (low, high))
+        better = None if found is None else names[found]
     return Difference(cell.depth, cell.warmup, *names, loss, low, high, better)
 
 
@@ -233,10 +229,8 @@ def bootstrap(first: Sequence[CellResult], second: Sequence[CellResult]) -> tupl
     sides = [[r.sentences for r in side if r.sentences] for side in (first, second)]
     tokens = np.array(sides[0][0]["tokens"], np.float64)
     of_each = [np.mean([s["loss"] for s in side], axis=0) for side in sides]
-    draws = np.random.default_rng(_SEED).choice(len(tokens), (RESAMPLES, len(tokens)))
-    sums = (of_each[0] - of_each[1])[draws].sum(axis=1) / tokens[draws].sum(axis=1)
-    low, high = np.quantile(sums, (0.025, 0.975))
-    return float(low), float(high)
+    draws = np.random.default_rng(SEED).choice(len(tokens), (RESAMPLES, len(tokens)))
+    return interval((of_each[0] - of_each[1])[draws].sum(axis=1) / tokens[draws].sum(axis=1))
 
 
 def bleu(results: Sequence[CellResult]) -> dict[Cell, Bleu]:

@@ -5,8 +5,8 @@ seeds. Two variants are compared by dev loss and by BLEU, over the seeds that bo
 interval of the difference is of 1,000 resamples that draw seeds and, the same ones for all cells,
 dev sentences. One is *better* by a measure if it is so with every seed and the interval leaves
 zero out. That is an answer only if the trainings were whole (in the last quarter of the steps the
-mean dev loss fell by less than `STILL`), of at least `SEEDS` seeds, none of them diverged, and each
-ended better than word frequencies.
+dev loss, on lines between the evaluations, fell by less than `STILL`), of at least `SEEDS` seeds,
+none of them diverged, and each ended better than word frequencies.
 
 Few seeds support little, whatever is drawn from them: that all of n agree happens by chance in one
 of 2 ** (n - 1) comparisons of two that are alike. The answer says that number.
@@ -20,13 +20,13 @@ import numpy as np
 
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.studies.compare.cell_result import FREQUENCIES, CellResult
-from t2t_repro.studies.compare.results import RESAMPLES, Results
+from t2t_repro.studies.compare.resampling import RESAMPLES, SEED, interval, lower
+from t2t_repro.studies.compare.results import Results
 from t2t_repro.studies.tables import Table, columns
 
 SEEDS = 3
 STILL = 0.01  # of the dev loss
 _LAST = 0.75  # of the steps are before the last quarter
-_SEED = 12345  # of the resamples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,16 +198,21 @@ def _best_warmup(
 
 
 def _late_fall(cells: Sequence[CellResult]) -> float | None:
-    """Returns by what share the mean dev loss fell in the last quarter of the steps."""
+    """Returns by what share the dev loss fell in the last quarter of the steps, in the mean.
+
+    Between evaluations it is read off lines; None: the first of them came later.
+    """
     falls = []
     for result in cells:
         if not result.dev:
             return None
         last, end = result.dev[-1]
-        before = [loss for step, loss in result.dev[:-1] if step <= _LAST * last]
-        if not before:
+        begin = _LAST * last
+        if result.dev[0][0] > begin:
             return None
-        falls.append((before[-1] - end) / before[-1])
+        steps, losses = zip(*result.dev, strict=True)
+        before = np.interp(begin, steps, losses)
+        falls.append((before - end) / before)
     return float(np.mean(falls)) if falls else None
 
 
@@ -257,16 +262,13 @@ def _measured(
     """
     one, other = of_draw(np.ones((1, sentences)))
     each = (one - other)[0]
-    draw = np.random.default_rng(_SEED)
+    draw = np.random.default_rng(SEED)
     counts = draw.multinomial(sentences, np.full(sentences, 1 / sentences), RESAMPLES)
     resampled = np.subtract(*of_draw(counts.astype(np.float64)))
     seeds = draw.integers(len(each), size=resampled.shape)
     differences = np.take_along_axis(resampled, seeds, axis=1).mean(axis=1)
-    low, high = map(float, np.quantile(differences, (0.025, 0.975)))
-    sign = -1 if lower_is_better else 1
-    better = None
-    if min(sign * each) > 0 and min(sign * low, sign * high) > 0:
-        better = 0
-    elif max(sign * each) < 0 and max(sign * low, sign * high) < 0:
-        better = 1
+    low, high = interval(differences)
+    better = lower(each.tolist(), (low, high))
+    if better is not None and not lower_is_better:
+        better = 1 - better
     return Measured(float(one.mean()), float(other.mean()), low, high, better)

@@ -129,6 +129,10 @@ def test_what_makes_it_no_answer_is_said():
     cells = {c: dataclasses.replace(r, dev=r.dev[-1:]) for c, r in found(plan_of()).by_cell.items()}
     (answer,) = verdict.verdicts(Results(plan_of(), cells))
     assert "evaluated too seldom" in answer.doubts[0]
+    few = [(3600, 3.0), (7200, 2.0), (9000, 2.0)]  # at the last quarter's begin 2.125
+    cells = {c: dataclasses.replace(r, dev=few) for c, r in cells.items()}
+    (answer,) = verdict.verdicts(Results(plan_of(), cells))
+    assert "the dev loss of none/dan still fell by 5.9%, so" in answer.doubts[0]
     none = {c: dataclasses.replace(r, stopped_at=2, sentences=None) for c, r in cells.items()}
     for given in (none, {}):
         (answer,) = verdict.verdicts(Results(plan_of(), given))
