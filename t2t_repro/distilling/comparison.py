@@ -1,10 +1,10 @@
 """Student beside teacher on the dev split: BLEU with intervals, and sentences a second."""
 
 import dataclasses
-import os
 import time
 
 from t2t_repro import processes
+from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.gains import Scored, paired
 from t2t_repro.runs import trained_run
@@ -64,17 +64,24 @@ class Comparison:
         )
 
 
-def compare(teacher: str, student: str, data_dir: str, usr_dir: str | None) -> Comparison:
-    """Returns how two run directories compare on the dev split of the student's data.
+def compare(request: DistillRequest, student: str, data_dir: str) -> Comparison:
+    """Returns how teacher and student compare on the dev split of the student's data.
 
-    Each decodes as its run says, in a process of its own.
+    Each decodes in a process of its own, on Keras's backend: the teacher, and those of its
+    ensemble, as the request says, the student as its run says.
+
+    Args:
+        request: names the teacher.
+        student: its run directory.
+        data_dir: of the student's data.
 
     Raises:
         UserError: if one of them cannot decode.
     """
     found = []
-    for run in (teacher, student):
-        ended = processes.run(_decoded, run, student, data_dir, usr_dir)
+    teacher = (request.teacher, request.ensemble, request.decode_hparams)
+    for run, *how in (teacher, (student, "", "")):
+        ended = processes.run(_decoded, run, *how, student, data_dir, request.t2t_usr_dir)
         if ended.code:
             raise UserError(
                 f"Expected {run} to decode the dev split of {data_dir}. Received: exit code "
@@ -86,15 +93,20 @@ def compare(teacher: str, student: str, data_dir: str, usr_dir: str | None) -> C
     teacher_score, student_score, p_value, signature = paired(old, new, references)
     return Comparison(
         sentences=said,
-        teacher=Side(os.fspath(teacher), old_search, teacher_score, old_rate),
-        student=Side(os.fspath(student), new_search, student_score, new_rate),
+        teacher=Side(request.teacher, old_search, teacher_score, old_rate),
+        student=Side(student, new_search, student_score, new_rate),
         p_value=p_value,
         signature=signature,
     )
 
 
 def _decoded(
-    run_dir: str, student: str, data_dir: str, usr_dir: str | None
+    run_dir: str,
+    ensemble: str,
+    decode_hparams: str,
+    student: str,
+    data_dir: str,
+    usr_dir: str | None,
 ) -> tuple[list[str], str, float, list[str], str]:
     """Returns what a run writes, its search, sentences a second, the references, and of which."""
     if usr_dir:
@@ -107,9 +119,10 @@ def _decoded(
     from t2t_repro.decoding.translate import BATCH_SENTENCES
 
     run = trained_run(run_dir)
-    settings = run.decode_settings()
+    settings = run.decode_settings(decode_hparams)
+    others = [trained_run(path) for path in ensemble.split(",") if path]
     searches = share_cores(BATCH_SENTENCES * settings.beam_size)
-    engine = ModelEngine(run.model(), searches)
+    engine = ModelEngine(run.ensemble(others), searches)
     sample = DevSample(trained_run(student).problem, data_dir, count=SENTENCES)
     written, took = sample.written(engine, settings), []
     for _ in range(_PASSES):
@@ -117,5 +130,6 @@ def _decoded(
         sample.written(engine, settings)
         took.append(time.monotonic() - started)
     search = f"beam_size={settings.beam_size},alpha={settings.alpha:g}"
+    search += f", {1 + len(others)} runs together" * bool(others)
     rate = round(len(written) / min(took), 1)
     return written, search, rate, sample.references, sample.described

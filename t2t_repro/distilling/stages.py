@@ -84,7 +84,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
         runner.run(training)
         runner.run(_finishing(request, folder))
         if not request.back_translate:
-            _comparison(request, folder, teacher, runner, say)
+            _comparison(request, folder, runner, say)
     say(f"\nWhat to try next:\n  t2t-decoder --output_dir={folder.model} --decode_interactive")
     say(f"  t2t-exporter --output_dir={folder.model}")
     return runner.record
@@ -260,15 +260,13 @@ def _finishing(request: DistillRequest, folder: Folder) -> Task:
 def _comparison(
     request: DistillRequest,
     folder: Folder,
-    teacher: TrainedRun,
     runner: Runner[Record],
     say: Callable[[str], None],
 ) -> None:
     """Compares the student with its teacher."""
 
     def compare() -> None:
-        where = str(teacher.path), str(folder.model), str(folder.data)
-        found = comparison.compare(*where, request.t2t_usr_dir)
+        found = comparison.compare(request, str(folder.model), str(folder.data))
         runner.keep(dataclasses.replace(runner.record, comparison=found))
 
     runner.run(Task(name="comparison", says="Student and teacher on dev"), compare)
