@@ -10,7 +10,7 @@ from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import estimate
+from t2t_repro.training import effective_batch, estimate
 from t2t_repro.training.forecast import Forecast, span
 from t2t_repro.training.request import TrainRequest
 
@@ -49,7 +49,8 @@ def _candidates(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
     """Yields what would work, the nearest first."""
     if plan.lacks("disk"):
         yield from _with_fewer_checkpoints(request, plan)
-    if plan.lacks("memory"):
+    request = effective_batch.as_asked(request)  # other batches make updates of the same size
+    if plan.lacks("memory") and not request.run.exists():  # which keeps its batches
         yield from _with_smaller_batches(request, plan)
     yield from _with_smaller_models(request, plan)
     if request.problem.output_type == OutputType.TREE:
@@ -83,9 +84,11 @@ def _with_smaller_batches(request: TrainRequest, plan: Forecast) -> Iterator[Alt
             request.config, hparams=dataclasses.replace(hparams, batch_size=size)
         )
         other = dataclasses.replace(request, config=config)
-        if not estimate.of(other, plan.machine).obstacles:
+        found = estimate.of(effective_batch.choose(other, plan.machine.replicas), plan.machine)
+        if not found.obstacles:
             flag = _with_hparam(request, f"batch_size={size}")
-            yield Alternative(_again(request, flag), f"the same in batches of {size:,} tokens")
+            what = f"the same in batches of {found.batch.size:,} tokens"
+            yield Alternative(_again(request, flag), what)
             return
         size //= 2
 

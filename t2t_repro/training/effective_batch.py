@@ -13,9 +13,8 @@ from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.training import estimate
+from t2t_repro.training import estimate, updates
 from t2t_repro.training.request import TrainRequest
-from t2t_repro.training.updates import batches_of_an_update
 
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
 _NEAR = 0.005
@@ -37,9 +36,10 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     wanted = hparams.effective_batch_size
     if not wanted:
         return request
+    every = request.plan.local_eval_frequency
     if request.run.exists():
         _check(request, replicas)
-        return _with(request, hparams)
+        return _with(request, hparams, every * updates.batches_of_an_update(hparams))
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
             "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
@@ -64,12 +64,18 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     chosen = dataclasses.replace(
         hparams, batch_size=size, train_steps=steps, **(several if gathered > 1 else {})
     )
-    return _with(request, chosen)
+    return _with(request, chosen, every * gathered)
 
 
-def _with(request: TrainRequest, hparams: HParams) -> TrainRequest:
-    """Returns the request of a run that counts batches, made of one that counts updates."""
-    every = request.plan.local_eval_frequency * batches_of_an_update(hparams)
+def as_asked(request: TrainRequest) -> TrainRequest:
+    """Returns what `choose` can be asked again, made of what it has returned."""
+    hparams = request.config.hparams
+    every = request.plan.local_eval_frequency // updates.batches_of_an_update(hparams)
+    return _with(request, updates.as_asked(hparams), every)
+
+
+def _with(request: TrainRequest, hparams: HParams, every: int) -> TrainRequest:
+    """Returns the request with other hparams, their steps, and an evaluation at every so many."""
     return dataclasses.replace(
         request,
         config=dataclasses.replace(request.config, hparams=hparams),

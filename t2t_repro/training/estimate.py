@@ -245,10 +245,12 @@ def _memory(
     """Returns about what training holds: weights, slots and gradients, and activations."""
     hparams = request.config.hparams
     held = activations.held(hparams, shape, vocabulary[1])
-    weights = count * (1 + parameters.copies(hparams))
-    parts = 1 if machine.kind == "GPU" else machine.replicas
+    # Parts of a batch hold together what the whole would, but each all gradients.
+    gradients = request.config.batch_parts if machine.replicas == 1 else 1
+    weights = count * (gradients + parameters.copies(hparams))
+    devices = 1 if machine.kind == "GPU" else machine.replicas
     process = 0 if machine.kind == "GPU" else _PROCESS
-    return round(_FLOAT * parts * (held + weights) + process)
+    return round(_FLOAT * devices * (held + weights) + process)
 
 
 def _kept(request: TrainRequest, hours: float) -> int:

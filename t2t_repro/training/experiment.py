@@ -55,14 +55,14 @@ def run(request: TrainRequest) -> dict[str, Any]:
         UserError: as `Experiment`, `devices.choose` and `outlook.look_ahead`.
     """
     devices.set_threads(*request.threads)
-    alone = request.schedule in ("evaluate", TRY_BATCH_SIZE)
-    where = ONE if alone else devices.choose(request.worker_gpu)
-    request = request if alone else batch_parts.decided(request, where)
+    evaluates = request.schedule == "evaluate"
+    alone = evaluates or request.schedule == TRY_BATCH_SIZE
+    where = ONE if evaluates else devices.choose(request.worker_gpu)
+    request = request if evaluates else batch_parts.decided(request, where)
     for warning in [] if alone else machine.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
     plan, asked = None, request
-    if not alone:
-        request = effective_batch.choose(asked, where.replicas)
+    request = request if alone else effective_batch.choose(asked, where.replicas)
     if request.foresight and not alone:
         plan = outlook.look_ahead(request, where)
         if request.foresight.plan:
@@ -126,6 +126,7 @@ class Experiment:
         hparams = self._config.hparams
         longest = self._describe_data().longest
         model = build_model(self._config, self._problem)
+        batch_parts.use(model, self._config.batch_parts, self._devices)
         step = distribution.step_function(model)
         multiplier = self._problem.batch_size_multiplier
         seconds = 0.0
@@ -282,8 +283,7 @@ class Experiment:
             f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target "
             "tokens)"
         )
-        statistics = {"kept": data.kept, **dataclasses.asdict(data)}
-        text = json.dumps(statistics, indent=1) + "\n"
+        text = json.dumps({"kept": data.kept, **dataclasses.asdict(data)}, indent=1) + "\n"
         write_text_atomic(self._request.run.path / "training-data.json", text)
 
     def _summaries(

@@ -222,6 +222,18 @@ def test_what_it_lacks(on, refused, monkeypatch, found, tried, free, message, pr
     assert re.search(proposed, error) and not begun
 
 
+@pytest.mark.parametrize("rate, is_proposed", [(1.5e12, False), (3e12, True)])
+def test_smaller_batches_make_updates_of_the_same_size(on, refused, monkeypatch, rate, is_proposed):
+    """In as many hours: it takes 23 days on the first machine, whatever the batches are."""
+    command = ["t2t-trainer", "--hparams_set=paper_table3_base"]
+    monkeypatch.setattr("sys.argv", command)
+    begun = on(Machine((Device("Small", 3 * GB),), "GPU", 1, rate), Trial(0.1, GB))
+    error = refused(*command[1:]).err
+    assert ("--hparams=batch_size=1929" in error) == is_proposed and not begun
+    run(*command[1:], "--hparams=batch_size=1929", "--yes")
+    assert begun[-1][2].batch.accumulated == 16
+
+
 def test_a_parser_without_a_treebank(on, refused, monkeypatch):
     monkeypatch.setattr("sys.argv", ["t2t-trainer", "--hparams_set=paper_parsing_wsj"])
     begun = on(EIGHT, Trial(0.2, GB))

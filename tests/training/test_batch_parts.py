@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_parts, devices, experiment
 from t2t_repro.training.devices import ONE, Devices
-from t2t_repro.training.request import Plan, TrainRequest
+from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -98,6 +98,20 @@ def test_several_devices_take_no_parts_of_their_own(make):
     assert model.batch_parts == 1
     batch_parts.use(model, 3, ONE)
     assert model.batch_parts == 3
+
+
+def test_a_trial_of_a_batch_size_has_the_parts_of_the_run(make, monkeypatch):
+    seen = []
+    model = types.SimpleNamespace(batch_parts=1)
+    monkeypatch.setattr(devices, "choose", lambda worker_gpu: ONE)
+    monkeypatch.setattr(experiment, "build_model", lambda config, problem: model)
+    data = types.SimpleNamespace(longest=9)
+    monkeypatch.setattr(experiment.Experiment, "_describe_data", lambda self: data)
+    step = seen.append
+    monkeypatch.setattr(experiment.distribution, "step_function", lambda model: step)
+    monkeypatch.setattr(experiment.batch_size, "report", lambda seconds: {})
+    experiment.run(dataclasses.replace(make(), schedule=TRY_BATCH_SIZE))
+    assert seen and model.batch_parts == 2
 
 
 def test_the_trainer_has_a_flag_for_it(tmp_path):

@@ -1,0 +1,34 @@
+"""What a run is estimated to take, on a machine that is said."""
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data.job import Job
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import estimate
+from t2t_repro.training.machine import Device, Machine
+from t2t_repro.training.request import Plan, TrainRequest
+
+
+def test_each_part_of_a_batch_has_gradients_of_its_own(tmp_path):
+    problem, found = registry.get_problem("translate_ende_wmt14"), []
+    for parts, replicas in ((1, 1), (3, 1), (1, 2), (3, 2)):
+        config = RunConfig(
+            hparams_set="transformer_tiny",
+            hparams=registry.get_hparams("transformer_tiny"),
+            problem=problem.name,
+            data_dir=str(tmp_path / "data"),
+            version="0",
+            batch_parts=parts,
+        )
+        request = TrainRequest(
+            run=RunDirectory(tmp_path / "run"),
+            config=config,
+            problem=problem,
+            plan=Plan(train_steps=9),
+            job=Job(problem, config.data_dir, str(tmp_path / "raw")),
+        )
+        found.append(estimate.of(request, Machine((Device("Cores", 0),), "CPU", replicas, 1e11)))
+    whole, parted, shared, unparted = found
+    assert parted.memory - whole.memory == pytest.approx(2 * 4 * whole.parameters, abs=1)
+    assert unparted.memory == shared.memory  # devices that share a batch cut it themselves
