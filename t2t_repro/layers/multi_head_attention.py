@@ -43,13 +43,12 @@ class MultiHeadAttention(Layer):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.key_dim = key_dim
-        self.value_dim = value_dim
-        of_values = key_dim if value_dim is None else value_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
         self.dropout = dropout
         self.attention = CrossAttention(
             num_heads,
             key_dim and key_dim * num_heads,
-            of_values and of_values * num_heads,
+            self.value_dim and self.value_dim * num_heads,
             dropout=dropout,
             kernel_initializer=kernel_initializer,
             score=score,

@@ -138,6 +138,7 @@ def test_values_are_as_wide_as_keys_where_nothing_else_is_said():
     layer = MultiHeadAttention(N, key_dim=5)
     layer.build(X.shape)
     assert [w.shape for w in layer.weights] == [(D, N * 5), (D, 2 * N * 5), (N * 5, D)]
+    assert layer.get_config()["value_dim"] == 5
 
 
 @pytest.mark.parametrize("first", [True, False])
