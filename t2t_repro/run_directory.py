@@ -265,7 +265,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         "hparams.json",
         run.metrics_path.name,
         "training-data.json",
-        "plan.json",
+        PLAN,
         CHOSEN,
         CERTIFICATE,
         WARM_START,

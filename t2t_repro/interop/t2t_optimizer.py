@@ -15,6 +15,7 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.names import snake_case
 from t2t_repro.training import moving_average
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
+from t2t_repro.training.updates import gathered
 
 _WITHOUT = "Or give --nooptimizer_state: the optimizer then begins anew."
 
@@ -49,7 +50,7 @@ def export(model: Transformer) -> dict[str, np.ndarray]:
     hp, step = model.hparams, int(model.optimizer.iterations)
     arrays: dict[str, np.ndarray] = arrays_of(_slot_entries(model))
     if isinstance(model.optimizer, Adam):
-        powers = _updates(model, step) + 1
+        powers = step // gathered(hp) + 1
         for number, beta in ((1, hp.optimizer_adam_beta1), (2, hp.optimizer_adam_beta2)):
             arrays[f"training/beta{number}_power"] = _power(beta, powers)
     if hp.optimizer_multistep_accumulate_steps:
@@ -111,11 +112,6 @@ def _kind(model: Transformer) -> str:
     return slots
 
 
-def _updates(model: Transformer, step: int) -> int:
-    """How many updates Adam has made in `step` batches."""
-    return step // (model.hparams.optimizer_multistep_accumulate_steps or 1)
-
-
 def _power(beta: float, exponent: int) -> np.ndarray:
     """Returns beta**exponent as TensorFlow 1 comes to it, one float32 product after another."""
     product = np.float32(1.0)
@@ -132,7 +128,7 @@ def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
     if not names or not isinstance(model.optimizer, Adam):
         return
     step, beta2 = checkpoint.step(), model.hparams.optimizer_adam_beta2
-    expected = beta2 ** (_updates(model, step) + 1)
+    expected = beta2 ** (step // gathered(model.hparams) + 1)
     received = float(checkpoint.array(names[0]))
     if abs(expected - received) > 1e-3:
         raise UserError(

@@ -24,6 +24,7 @@ from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.text import vocabulary_size
+from t2t_repro.training import updates
 from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span
 from t2t_repro.training.machine import Machine
 from t2t_repro.training.request import TrainRequest
@@ -135,7 +136,7 @@ def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:
 
 def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batch:
     """Returns what an update is made of, of batches with so many tokens a side on each replica."""
-    gathered = hparams.optimizer_multistep_accumulate_steps or 1
+    gathered = updates.gathered(hparams)
     source, target = (round(replicas * gathered * tokens) for tokens in real)
     plain = snake_case(hparams.optimizer) == "adam" and gathered == 1
     return Batch(

@@ -19,6 +19,7 @@ from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
 from t2t_repro.training.optimizer import Optimizer
+from t2t_repro.training.updates import gathered
 
 
 def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
@@ -50,7 +51,7 @@ def _adam(hp: HParams, **common: Any) -> "Adam":
         beta1=hp.optimizer_adam_beta1,
         beta2=hp.optimizer_adam_beta2,
         epsilon=hp.optimizer_adam_epsilon,
-        accumulate_steps=hp.optimizer_multistep_accumulate_steps or 1,
+        accumulate_steps=gathered(hp),
         decoupled_decay=hp.weight_decay if snake_case(hp.optimizer) == "adam_w" else 0.0,
         **common,
     )

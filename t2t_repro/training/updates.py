@@ -9,10 +9,14 @@ from t2t_repro.config import HParams
 CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 
+def gathered(hparams: HParams) -> int:
+    """Returns how many batches make an update."""
+    return hparams.optimizer_multistep_accumulate_steps or 1
+
+
 def batches_of_an_update(hparams: HParams) -> int:
     """Returns how many batches a train step is that the user counts."""
-    gathered = hparams.optimizer_multistep_accumulate_steps or 1
-    return gathered if hparams.effective_batch_size else 1
+    return gathered(hparams) if hparams.effective_batch_size else 1
 
 
 def as_asked(hparams: HParams) -> HParams:

@@ -82,11 +82,14 @@ def test_table_1_stands_beside_the_formulas(folder, monkeypatch, capsys):
 def test_runs_stand_beside_the_papers(folder, capsys):
     trained(folder / "a", "translate_ende_wmt32k", "bleu.json", BLEU)
     trained(folder / "b", "parsing_wsj16k", "f1.json", F1)
-    run("--tables=2,4", "--runs=a,b")
+    (folder / "b" / "bleu.json").write_text(json.dumps(BLEU))  # a score more, and no row more
+    (folder / "b" / "bleu-dev.json").write_text('{"sacrebleu": {"score": 3.25}}')
+    run("--tables=2,3,4", "--runs=a,b")
     out = capsys.readouterr().out
     assert "26.61" in out and "27.11" in out and "tok:13a" in out and "88.76" in out
     values = json.loads((folder / "paper" / "paper.json").read_text())
-    (bleu,), (f1,) = values["2-runs"]["rows"], values["4-runs"]["rows"]
+    (bleu, _), (f1,), (dev,) = (values[f"{table}-runs"]["rows"] for table in (2, 4, 3))
+    assert (dev["run"], dev["BLEU"]) == ("b", 3.25)
     assert (bleu["run"], bleu["sacreBLEU"]) == ("a", 26.61)
     assert (f1["run"], f1["F1"], f1["sentences"]) == ("b", 88.76, 237)
 
@@ -114,6 +117,6 @@ def test_what_is_refused(folder, capsys, argv, message):
 
 def test_runs_are_refused_where_no_table_shows_them(folder, capsys):
     trained(folder / "a", "translate_ende_wmt32k", "bleu.json", BLEU)
-    assert "--runs has no effect on --tables=settings: 2, 3, 4 read it." in refused(
-        capsys, "--tables=settings", "--runs=a"
+    assert "--runs has no effect on --tables=scaling: 2, 3, 4, settings read it." in refused(
+        capsys, "--tables=scaling", "--runs=a"
     )

@@ -2,21 +2,24 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
 from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.recipes import Recipe, table2
 from t2t_repro.studies.paper.reproduce import RECIPE_FILE
-from t2t_repro.studies.tables import Table, columns
+from t2t_repro.studies.paper.run_scores import RunScore
+from t2t_repro.studies.tables import Column, Table, columns
+from t2t_repro.training.updates import gathered
 
 
 class Files(NamedTuple):
-    """What says a run's settings; the plan and the recipe are {} where there is no run."""
+    """What says a run's settings; the plan and the recipe are {} where there is none."""
 
     hparams: HParams
     plan: dict[str, Any]
@@ -69,7 +72,7 @@ def _tokens(side: str) -> Callable[[Files], Any]:
 
 
 def _updates(files: Files) -> int:
-    return files.hparams.train_steps // (files.hparams.optimizer_multistep_accumulate_steps or 1)
+    return files.hparams.train_steps // gathered(files.hparams)
 
 
 def _norm(files: Files) -> str:
@@ -165,29 +168,33 @@ DEVIATIONS = (
 
 
 def of_run(run: RunDirectory) -> dict[str, Any]:
-    """Returns {setting: value} of a run that `reproduce.carry_out` has made."""
-    recipe: Any = schema.read(run.path / RECIPE_FILE, dict[str, Any])
-    plan: Any = schema.read(run.path / PLAN, dict[str, Any])
-    files = Files(run.config().hparams, plan, recipe)
-    return {setting.name: setting.read(files) for setting in SETTINGS}
+    """Returns {setting: value} of a run; None: its files do not say it.
+
+    Raises:
+        UserError: if they are not as the programs write them.
+    """
+    paths = [run.path / name for name in (PLAN, RECIPE_FILE)]
+    said: list[Any] = [schema.read(path, dict) if path.is_file() else {} for path in paths]
+    files = Files(run.config().hparams, *said)
+    try:
+        return {setting.name: setting.read(files) for setting in SETTINGS}
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"Expected {PLAN} and {RECIPE_FILE} in {run.path} as the programs write them. "
+            f"Received: {error!r}. Remove what is not."
+        ) from error
 
 
-def of_paper(model: str) -> dict[str, Any]:
-    """Returns {setting: value} of the paper's "base" or "big" model for English-German."""
-    return {setting.name: getattr(setting, model) for setting in SETTINGS}
-
-
-def table() -> list[Table]:
-    """Returns the settings: the paper's, T2T's sets' and ours, for base and big."""
+def table(runs: Sequence[RunScore] = ()) -> list[Table]:
+    """Returns the settings: the paper's, T2T's sets' and ours, for base and big; and of runs."""
     ours = [_of_recipe(table2(f"ende_{model}")) for model in ("base", "big")]
     where = {"problem": "translate_ende_wmt32k"}
     sets = (registry.get_hparams(f"transformer_{model}") for model in ("base", "big"))
     t2t = [Files(hparams, {}, where) for hparams in sets]
     rows = []
     for setting in SETTINGS:
-        papers = (setting.base, setting.big)
-        theirs, mine = ([_shown(setting.read(files)) for files in each] for each in (t2t, ours))
-        values = (_pair([_shown(value) for value in papers]), _pair(theirs), _pair(mine))
+        theirs, mine = ([setting.read(files) for files in each] for each in (t2t, ours))
+        values = map(_pair, ((setting.base, setting.big), theirs, mine))
         rows.append((setting.name, setting.section, *values, setting.note))
     heads = columns("setting | section | paper | T2T | ours | what differs")
     return [
@@ -201,8 +208,22 @@ def table() -> list[Table]:
                 "empty: left to its user. ours: t2t-reproduce --rows=ende_base,ende_big.",
                 *DEVIATIONS,
             ),
-        )
+        ),
+        *_of_runs(runs),
     ]
+
+
+def _of_runs(runs: Sequence[RunScore]) -> list[Table]:
+    found = {run.path: of_run(RunDirectory(run.path)) for run in runs}
+    if not found:
+        return []
+    rows = [
+        (each.name, _pair((each.base, each.big)), *(_shown(of[each.name]) for of in found.values()))
+        for each in SETTINGS
+    ]
+    heads = (*columns("setting | paper"), *map(Column, found))
+    note = "Of the runs: as their files say it; empty: they do not."
+    return [Table("settings-runs", "The settings of the runs given", heads, rows, (note,))]
 
 
 def _of_recipe(recipe: Recipe) -> Files:
@@ -210,8 +231,8 @@ def _of_recipe(recipe: Recipe) -> Files:
     return Files(registry.get_hparams(recipe.hparams_set, recipe.hparams), {}, values)
 
 
-def _pair(values: list[str]) -> str:
-    return values[0] if values[0] == values[1] else "; ".join(values)
+def _pair(values: Sequence[Any]) -> str:
+    return "; ".join(dict.fromkeys(map(_shown, values)))
 
 
 def _shown(value: Any) -> str:

@@ -186,6 +186,7 @@ def _variations_of(runs: Sequence[RunScore]) -> list[Table]:
         rows.append((run.path, run.problem, run.hparams_set, run.step, *ours, *then))
     if not rows:
         return []
+    rows = list(dict.fromkeys(rows))  # a run with several scores is one row
     heads = columns(
         _RUN + "PPL :.2f | BLEU :.2f | parameters :.1f | PPL then :.2f | BLEU then | "
         "parameters then"

@@ -1,10 +1,17 @@
 """The table of settings: the paper's, T2T's and ours; docs/paper.md shows it."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
-from t2t_repro.studies.paper import settings
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import PLAN, RunConfig, RunDirectory
+from t2t_repro.studies.paper import recipes, run_records, settings
+from t2t_repro.studies.paper.reproduce import RECIPE_FILE
+from t2t_repro.studies.paper.run_scores import RunScore
 
 DOC = Path(__file__).parents[3] / "docs" / "paper.md"
 
@@ -35,6 +42,38 @@ def test_ours_are_the_papers():
 def test_t2ts_are_others_and_a_deviation_has_a_reason(setting, value):
     (row,) = (row for row in rows() if row["setting"] == setting)
     assert row["T2T"] == value != row["paper"]
+
+
+def test_runs_stand_beside_the_papers_settings(tmp_path):
+    recipe, scores = recipes.table2("ende_base"), []
+    for name, changes in (("one", ""), ("other", "hidden_size=256")):
+        run = RunDirectory(tmp_path / name)
+        config = RunConfig(
+            hparams_set=recipe.hparams_set,
+            hparams=registry.get_hparams(recipe.hparams_set, changes),
+            problem=recipe.problem,
+            data_dir="data",
+            version="0",
+        )
+        run.begin(config, ["t2t-trainer"], [])
+        record = run_records.of(run)
+        path, names = str(run.path), (recipe.problem, recipe.hparams_set)
+        scores += [RunScore(path, *names, 7, bleu, None, record) for bleu in ({}, None)]
+    (tmp_path / "one" / RECIPE_FILE).write_text(json.dumps(dataclasses.asdict(recipe)))
+    tokens = {"source_tokens": 24_000, "target_tokens": 9_000}
+    (tmp_path / "one" / PLAN).write_text(json.dumps({"batch": tokens}))
+    _, table = settings.table(scores)
+    assert [column.heading for column in table.columns[2:]] == [
+        str(tmp_path / name) for name in ("one", "other")
+    ]
+    found = {name: cells for name, *cells in table.rows}
+    assert found["d_model"] == ["512; 1,024", "512", "256"]
+    assert found["source tokens an update"] == ["25,000", "25,000", "25,000"]
+    assert found["target tokens an update"] == ["25,000", "9,000", "25,000"]
+    assert found["beam"] == ["4", "4", ""]
+    (tmp_path / "one" / PLAN).write_text('{"batch": {}}')
+    with pytest.raises(UserError, match="Expected plan.json and .* Received: KeyError.'source_tok"):
+        settings.table(scores)
 
 
 def test_the_page_shows_what_the_program_prints():
