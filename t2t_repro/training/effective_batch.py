@@ -94,13 +94,22 @@ def _tokens(request: TrainRequest, batch_size: int) -> float:
 
 
 def _check(request: TrainRequest, replicas: int) -> None:
-    """Refuses to go on with updates of quite another size."""
+    """Refuses to go on with updates of quite another size.
+
+    Where the data are not there, how much of a batch is padding is not known: then what would be
+    too little without any.
+    """
     hparams = request.config.hparams
-    batches = replicas * (hparams.optimizer_multistep_accumulate_steps or 1)
-    found = batches * _tokens(request, hparams.batch_size)
-    if abs(found / hparams.effective_batch_size - 1) > _FAR:
+    wanted, batches = hparams.effective_batch_size, replicas * updates.gathered(hparams)
+    if estimate.data_of(request).are_there:
+        found, about = batches * _tokens(request, hparams.batch_size), "some"
+        is_other = abs(found / wanted - 1) > _FAR
+    else:
+        found, about = batches * hparams.batch_size, "at most"
+        is_other = found < (1 - _FAR) * wanted and not hparams.use_fixed_batch_size
+    if is_other:
         raise UserError(
             f"Expected as many devices as {request.run.path} was begun on: its updates are to have "
-            f"{hparams.effective_batch_size:,} tokens a side (effective_batch_size). Received: "
-            f"{replicas}, on which they would have some {found:,.0f}. --worker_gpu says how many."
+            f"{wanted:,} tokens a side (effective_batch_size). Received: {replicas}, on which they "
+            f"would have {about} {found:,.0f}. --worker_gpu says how many."
         )

@@ -22,7 +22,8 @@ def batches(monkeypatch):
         return 0.75 * size, 2 / 3 * size
 
     monkeypatch.setattr(estimate, "real_tokens", real_tokens)
-    monkeypatch.setattr(estimate, "data_of", lambda request: DataNeeds("data", "raw"))
+    there = DataNeeds("data", "raw", files=1)
+    monkeypatch.setattr(estimate, "data_of", lambda request: there)
 
 
 def request_of(path, steps=30, **changes):
@@ -86,6 +87,20 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     assert updates.as_asked(other) is other
     assert updates.as_begun(other, begun.config.hparams) is other
     assert updates.batches_of_an_update(other) == 1
+
+
+def test_a_run_whose_data_are_not_there_is_refused_by_no_guess_at_its_padding(
+    tmp_path, monkeypatch
+):
+    asked = request_of(tmp_path / "run", effective_batch_size=2400)
+    begun = effective_batch.choose(asked, 2)
+    begun.run.begin(begun.config, ["t2t-trainer"], [])
+    monkeypatch.setattr(estimate, "data_of", lambda request: DataNeeds("data", "raw"))
+    monkeypatch.setattr(estimate, "real_tokens", lambda request, data: (300, 300))
+    resumed = replace(asked, config=begun.config)
+    assert effective_batch.choose(resumed, 2).plan == begun.plan
+    with pytest.raises(UserError, match="Received: 1, on which they would have at most 1,6"):
+        effective_batch.choose(resumed, 1)
 
 
 def test_what_contradicts_it_is_refused(tmp_path):
