@@ -8,7 +8,7 @@ from collections.abc import Callable
 from t2t_repro import files, registry
 from t2t_repro.data import records
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.distilling import comparison, pairs, record
+from t2t_repro.distilling import comparison, pairs
 from t2t_repro.distilling.record import Record
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import Student, student
@@ -69,7 +69,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     weights = [path for each in (teacher.directory, *others) for path in _weights(each)]
     inputs = [*weights, *map(pathlib.Path, request.texts)]
     digests = {str(path.absolute()): files.sha256(path) for path in inputs}
-    begun = record.begin(folder.path, request.begun_with(), digests)
+    begun = Record.begin(folder.path, request.begun_with(), digests)
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
         runner = Runner(folder.path, begun, say)

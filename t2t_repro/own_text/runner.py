@@ -7,28 +7,15 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from t2t_repro.files import sha256
-from t2t_repro.own_text.record import Stage
+from t2t_repro.own_text.begun import Begun, Stage
 from t2t_repro.processes import run_program
 from t2t_repro.progress import took
 
 Say = Callable[[str], None]
-
-
-class Stages(Protocol):
-    """The record of a folder: a dataclass with the stages that were finished, in order."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def stages(self) -> dict[str, Stage]: ...
-
-    def write(self, folder: pathlib.Path) -> None: ...
-
-
-Record = TypeVar("Record", bound=Stages)
+Record = TypeVar("Record", bound=Begun)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from t2t_repro import files
 from t2t_repro.certificate.record import Score, add_scores
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.own_text import page, plan, record
+from t2t_repro.own_text import page, plan
 from t2t_repro.own_text.record import Plan, Record
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.own_text.runner import Runner, Task
@@ -59,9 +59,10 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     paths = [path for corpus in corpora for path in corpus.paths()]
     paths += [value for name, value in request.vocabulary if name != "vocab_size"]
     found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
-    before = record.read(folder.path)
+    before = Record.read(folder.path)
     size = before.test_size if before else _test_size(request)
-    begun = record.begin(folder.path, request.begun_with(), found, size, request.raw.flag_of)
+    flags, flag_of = request.begun_with(), request.raw.flag_of
+    begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
         runner = Runner(folder.path, begun, say)

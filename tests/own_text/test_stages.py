@@ -16,7 +16,8 @@ from t2t_repro.certificate.record import Certificate, Data, Golden
 from t2t_repro.corpora.request import RawText
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.errors import UserError
-from t2t_repro.own_text import plan, record, stages
+from t2t_repro.own_text import plan, stages
+from t2t_repro.own_text.record import Record
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
@@ -150,7 +151,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
         assert f"  {stage.command}" in said, name
     assert "nocertify" in programs.called[1][1] and "nocertify" not in training
     assert not (out / "trial").exists() and json.loads((out / "plan.json").read_text())
-    assert record.read(out) == found
+    assert Record.read(out) == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
     assert found.scores["sentences"] == 2 and "signature" in found.scores["sacrebleu"]
     certified = {score.name: score for score in certificate.read(out / "model").scores}

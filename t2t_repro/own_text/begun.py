@@ -1,0 +1,139 @@
+"""The record of a folder that stages fill, each once.
+
+It is written after each of them, so that whatever ends the process, the same command goes on behind
+the last stage that was finished; and it is one JSON of the whole for who checks it later.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+from t2t_repro import __version__, schema
+from t2t_repro.certificate import environment
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+
+_MEND = "Give another --output_dir, or delete the file to make all stages again."
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage that was finished.
+
+    Attributes:
+        key: of its command, and of all before it.
+        command: the single program's command that it equals.
+        seconds: how long it took.
+        files: {path in the folder: SHA-256} of files that tell what it made.
+    """
+
+    key: str
+    command: str
+    seconds: float
+    files: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a folder was begun with, and what was done; that of each program holds more.
+
+    Attributes:
+        FILE: its name.
+        PROGRAM: whose it is.
+        version: the project's.
+        packages: {package: version}, Python's too.
+        begun_with: the flags that must stay, {name: value}.
+        inputs: {file that was read: SHA-256}.
+        stages: those that were finished, in order.
+    """
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+    FILE: ClassVar[str]
+    PROGRAM: ClassVar[str]
+
+    version: str
+    packages: dict[str, str]
+    begun_with: dict[str, str]
+    inputs: dict[str, str]
+    stages: dict[str, Stage] = dataclasses.field(default_factory=dict)
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes it into its folder."""
+        write_text_atomic(folder / self.FILE, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: pathlib.Path) -> Self | None:
+        """Returns the record of a folder; None: nothing was begun there.
+
+        Raises:
+            schema.Malformed: if it is broken.
+        """
+        try:
+            return schema.read(folder / cls.FILE, cls, _MEND)
+        except FileNotFoundError:
+            return None
+
+    @classmethod
+    def begin(
+        cls,
+        folder: pathlib.Path,
+        begun_with: dict[str, str],
+        inputs: dict[str, str],
+        flag_of: Callable[[str], str] = "--{}".format,
+        **more: Any,
+    ) -> Self:
+        """Returns the record of a folder, begun where there is none.
+
+        Args:
+            folder: of all.
+            begun_with: the flags that must stay.
+            inputs: the files as they are.
+            flag_of: makes a name of `begun_with` the flag that the user gives.
+            more: what else a new one holds.
+
+        Raises:
+            UserError: if it was begun with others, or other files: all that differs is named; or if
+                it holds something else.
+        """
+        before = cls.read(folder)
+        if before is not None:
+            before._check_same(folder, begun_with, inputs, flag_of)
+            return before
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UserError(
+                f"Expected --output_dir to be a new or empty folder, or one of {cls.PROGRAM}. "
+                f"Received: {folder}, which holds files. Name another."
+            )
+        return cls(
+            version=__version__,
+            packages=environment.packages(),
+            begun_with=begun_with,
+            inputs=inputs,
+            **more,
+        )
+
+    def _check_same(
+        self,
+        folder: pathlib.Path,
+        begun_with: dict[str, str],
+        inputs: dict[str, str],
+        flag_of: Callable[[str], str],
+    ) -> None:
+        before = self.begun_with
+        differs = [
+            f"{flag_of(name)} was {before.get(name)!r}, now {begun_with.get(name)!r}"
+            for name in sorted(before.keys() | begun_with.keys())
+            if before.get(name) != begun_with.get(name)
+        ]
+        differs += [
+            f"{path} has changed" if path in self.inputs else f"{path} is new"
+            for path, digest in inputs.items()
+            if self.inputs.get(path) != digest
+        ]
+        if differs:
+            raise UserError(
+                f"Expected the text and flags with which {folder} was begun. Received: "
+                f"{'; '.join(differs)}. Put them back, or give another --output_dir."
+            )
