@@ -6,6 +6,7 @@
 Each writes NAME.png, a picture, NAME.csv, the numbers, and NAME.txt, two sentences that are made
 from the numbers by fixed rules and say so where the numbers do not support the claim. positions
 and attention_scores have a second part, whose files are called extrapolation and score_costs.
+distance and agreement keep each training in NAME.trainings.json, and go on behind the last.
 
   positions         PE(pos + k) is a linear function of PE(pos), and positions beyond the training
                     length: sinusoidal, learned, relative (section 3.5)
@@ -14,6 +15,8 @@ and attention_scores have a second part, whose files are called extrapolation an
   memory            attention in blocks does not need the square of the length in memory
   layer_types       table 1: how time and memory of a layer grow with its length and width
   residuals         residuals carry the positions to all layers (the authors' lecture)
+  distance          what lies far apart is learned where the path is short (section 4, table 1)
+  agreement         one head confuses subject and object, several do not (3.2.2, the lecture)
   order             without positions a layer of attention does not know the order (3.5)
   warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
 """
@@ -42,9 +45,13 @@ EXPERIMENTS = {
     "memory": {"memory": "experiments.layer_types:long_inputs"},
     "layer_types": {"layer_types": "experiments.layer_types:table1"},
     "residuals": {"residuals": "experiments.residuals:run"},
+    "distance": {"distance": "experiments.distance:run"},
+    "agreement": {"agreement": "experiments.agreement:run"},
     "order": {"order": "experiments.order:run"},
     "warmup": {"warmup": "compare.warmup:run"},
 }
+# They are given the folder: there they keep each training that has ended, and go on behind it.
+RESUMED = ("distance", "agreement")
 
 _ROOM = 2**20  # bytes; the files of an experiment are smaller
 
@@ -79,7 +86,8 @@ def run(name: str, folder: Path) -> None:
     check_room(folder)
     for part, place in EXPERIMENTS[name].items():
         module, _, function = place.partition(":")
-        result = getattr(importlib.import_module(f"t2t_repro.studies.{module}"), function)()
+        make = getattr(importlib.import_module(f"t2t_repro.studies.{module}"), function)
+        result = make(folder) if part in RESUMED else make()
         print("\n".join(result.sentences), flush=True)
         for path in result.write(folder, part):
             print(f"Written to {path}.", flush=True)

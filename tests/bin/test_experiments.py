@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import experiments
-from t2t_repro.studies.experiments import extrapolation, positions
+from t2t_repro.studies.experiments import agreement, distance, extrapolation, positions
 
 
 def run(*argv):
@@ -73,7 +73,7 @@ def test_the_name_may_stand_alone(monkeypatch, capsys):
     [
         (["--output_dir=out"], "Expected an experiment: t2t-experiments NAME"),
         (["--name=positions"], "Expected --output_dir, a folder for the files. Received: none."),
-        (["--name=zzz", "--output_dir=out"], "Expected one of: attention_scores,"),
+        (["--name=zzz", "--output_dir=out"], "Expected one of: agreement,"),
     ],
 )
 def test_what_is_refused(argv, message, capsys):
@@ -100,6 +100,23 @@ def test_a_full_disk_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
     said = refused(capsys, "--name=positions", f"--output_dir={tmp_path}")
     assert f"No space left on device: '{tmp_path}'. Free some space" in said
     assert "offsets" not in said
+
+
+def test_what_is_resumed_is_given_the_folder(tmp_path, monkeypatch, capsys):
+    given = []
+
+    class Made:
+        sentences = ("One.", "Two.")
+
+        def write(self, folder, name):
+            return [folder / f"{name}.png"]
+
+    for module in (distance, agreement):
+        monkeypatch.setattr(module, "run", lambda folder: given.append(folder) or Made())
+    for name in experiments.RESUMED:
+        run(f"--name={name}", f"--output_dir={tmp_path}")
+    assert given == [tmp_path, tmp_path]
+    assert f"One.\nTwo.\nWritten to {tmp_path / 'agreement.png'}." in capsys.readouterr().out
 
 
 def test_help_names_every_experiment():

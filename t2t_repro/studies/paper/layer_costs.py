@@ -72,9 +72,9 @@ class DotProducts(keras.layers.Layer):
 class WholeAttention(keras.layers.Layer):
     """The model's self-attention sublayer: its projections too."""
 
-    def __init__(self, width: int, **kwargs):
+    def __init__(self, width: int, heads: int = HEADS, **kwargs):
         super().__init__(**kwargs)
-        self.attention = SelfAttention(HEADS, width, width)
+        self.attention = SelfAttention(heads, width, width)
 
     def call(self, x):
         """Maps (B, T, D) to (B, T, D)."""
