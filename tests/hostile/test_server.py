@@ -19,7 +19,7 @@ import pytest
 PROGRAM = """
 import sys, time
 from t2t_repro.bin import server
-from t2t_repro.serving import exported
+from t2t_repro.serving import exported, models
 
 class Model:
     sha256, beam_size, alpha, any_alpha, has_attention, longest = "fast", 1, 0.6, False, False, 99
@@ -37,6 +37,7 @@ class Model:
     attend = translate
 
 exported.ExportedModel = Model
+models.searches = lambda max_batch_size: 1
 server.console()
 """
 WAIT_S = 0.6
