@@ -2,7 +2,9 @@
 
 `table1` measures the kinds that t2t-paper does (studies/paper/layer_costs.py), at greater lengths
 and widths; beside them the model's own restricted self-attention (local_mask_right), and the
-separable convolution, whose cost (paper, section 4: k n d + n d^2) is no single power.
+convolutions of section 4's text: dilated, separable, whose cost (k n d + n d^2) is no single power,
+and separable with k = n, whose operations are those of self-attention and a point-wise layer. How
+far a layer carries what it reads is distance.py's question.
 
 `long_inputs` measures that attention over long inputs does not need their square in memory: plain
 attention against layers/blockwise_attention.py (Rabe and Staats 2021), one head of one sequence
@@ -37,6 +39,7 @@ SMALL = 64  # a length that is run before memory is measured: what TensorFlow it
 LEAST = 0.1  # megabytes; what is below is the system's own noise
 WHOLE = "Self-Attention with projections"  # what a model has, to compare with the recurrent layer
 RESTRICTED = "Restricted with projections"
+OF_ALL = "Convolutional (separable, k = n)"
 
 LONG = (1024, 2048, 4096, 8192)  # n, of `long_inputs`
 HEAD = 64  # H, the width of a head of the paper's
@@ -67,6 +70,22 @@ class DotProductsInBlocks(keras.layers.Layer):
         return blockwise_attention(x * x.shape[-1] ** -0.5, x, x)[:, 0]
 
 
+class SeparableOfAll(keras.layers.Layer):
+    """A separable convolution with k = n."""
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+
+    def build(self, input_shape):
+        self.convolution = keras.layers.SeparableConv1D(self.width, input_shape[1], padding="same")
+        self.convolution.build(input_shape)
+
+    def call(self, x):
+        """Maps (B, T, D) to (B, T, D)."""
+        return self.convolution(x)
+
+
 OTHERS: dict[str, costs.Kind] = {
     RESTRICTED: (
         RestrictedAttention,
@@ -76,6 +95,11 @@ OTHERS: dict[str, costs.Kind] = {
         lambda d: keras.layers.SeparableConv1D(d, costs.KERNEL, padding="same"),
         lambda n, d: 2 * costs.KERNEL * n * d + 2 * n * d * d,
     ),
+    "Convolutional (dilated)": (
+        lambda d: keras.layers.Conv1D(d, costs.KERNEL, padding="same", dilation_rate=costs.KERNEL),
+        lambda n, d: 2 * costs.KERNEL * n * d * d,
+    ),
+    OF_ALL: (SeparableOfAll, lambda n, d: 2 * n * n * d + 2 * n * d * d),
 }
 KINDS = {**costs.KINDS, **OTHERS}
 ATTENTIONS: dict[str, Callable[[], keras.layers.Layer]] = {
@@ -245,12 +269,13 @@ def picture(measured: Sequence[costs.LayerCost], risen: Memory):
     for i, along in enumerate((LENGTHS, SIZES.widths, LENGTHS)):
         each = axes[i]
         points = [(size, WIDTH) if i != 1 else (SIZES.length, size) for size in along]
-        for cost in measured:
+        for j, cost in enumerate(measured):
             own = risen[cost.name]
             power = cost.exponents[i] if i < 2 else memory_exponent(own)
             values = [cost.milliseconds[point] for point in points] if i < 2 else own
             label = f"{cost.name}: {'ndn'[i]}^{power:.1f}"
-            each.plot(along, [max(value, LEAST) for value in values], "o-", label=label)
+            style = "o-" if j < len(pictures.COLORS) else "s--"  # the colours begin anew
+            each.plot(along, [max(value, LEAST) for value in values], style, label=label)
         each.set(xscale="log", yscale="log", title=titles[i], ylabel=("ms", "ms", "MB")[i])
         each.set_xlabel(("length n", "width d", "length n")[i])
         pictures.ticks(each, along)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from t2t_repro import processes
@@ -33,11 +34,11 @@ def test_every_kind_is_measured_once_at_each_point(monkeypatch):
     monkeypatch.setattr(costs, "milliseconds", lambda layer, n, d, repetitions: 1e-6 * n * d**2)
     monkeypatch.setattr(experiment.processes, "call", lambda *_: list(MEMORY["Recurrent"]))
     result = experiment.table1()
-    assert len(result.rows) == len({row[:3] for row in result.rows}) == 7 * 7
+    assert len(result.rows) == len({row[:3] for row in result.rows}) == 9 * 7
     assert result.rows[0][:4] == ("Self-Attention", 256, 128, pytest.approx(2**22 * 1e-6))
     assert math.isnan(result.rows[0].megabytes)
     assert [r.megabytes for r in result.rows[:7] if r.width == 256] == [1.0, 2.0, 4.0, 8.0]
-    assert len({row.layer for row in result.rows}) == 7
+    assert len({row.layer for row in result.rows}) == 9
     assert result.sentences[0].startswith("Not all times grow by table 1, within 0.3 for 2 of 4")
 
 
@@ -56,10 +57,25 @@ def test_one_exponent_that_is_off_or_slow_attention_is_no_support():
     assert second.startswith("Not as section 4 says, ") and "at 0 of 2 measured" in second
 
 
-def test_the_separable_convolution_is_measured():
-    make, flop = experiment.OTHERS["Convolutional (separable)"]
+@pytest.mark.parametrize(
+    "name, operations",
+    [
+        ("Convolutional (separable)", 2 * 5 * 7 * (costs.KERNEL + 7)),
+        ("Convolutional (dilated)", 2 * 5 * 7 * 7 * costs.KERNEL),
+        (experiment.OF_ALL, 2 * 5 * 7 * (5 + 7)),
+    ],
+)
+def test_the_convolutions_of_the_text_are_measured(name, operations):
+    make, flop = experiment.OTHERS[name]
     assert costs.milliseconds(make(8), n=16, d=8, repetitions=1) > 0
-    assert flop(5, 7) == 2 * 5 * 7 * (costs.KERNEL + 7)
+    assert flop(5, 7) == operations
+
+
+def test_the_kernel_of_all_is_as_wide_as_the_sentence():
+    layer = experiment.SeparableOfAll(5)
+    assert layer(np.zeros((2, 9, 3), "float32")).shape == (2, 9, 5)
+    depthwise, pointwise, _ = layer.get_weights()
+    assert depthwise.shape == (9, 3, 1) and pointwise.shape == (1, 3, 5)
 
 
 def test_the_models_restricted_attention_is_measured():
