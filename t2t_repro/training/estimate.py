@@ -246,8 +246,11 @@ def _memory(
     """Returns about what training holds: weights, slots and gradients, and activations."""
     hparams = request.config.hparams
     held = activations.held(hparams, shape, vocabulary[1])
-    # Parts of a batch hold together what the whole would, but each all gradients.
-    gradients = request.config.batch_parts if machine.replicas == 1 else 1
+    parts = request.config.batch_parts if machine.replicas == 1 else 1
+    # Parts hold together what the whole would, but each all gradients, and those of a table dense,
+    # from softmax, source and target: of a model that is little else, 2 and 4 parts were measured
+    # to take 6 and 10 times the weights more.
+    gradients = 3 * parts if parts > 1 else 1
     weights = count * (gradients + parameters.copies(hparams))
     devices = 1 if machine.kind == "GPU" else machine.replicas
     process = 0 if machine.kind == "GPU" else _PROCESS
