@@ -57,8 +57,8 @@ def test_token_ids_equal_decode(small, signatures):
 
 
 def test_the_best_alone_is_the_first_of_all(signatures):
-    best = signatures["best"](inputs=tf.constant(TEXTS))
-    all_beams = signatures["text"](inputs=tf.constant(TEXTS))
+    texts = tf.constant(TEXTS[:7])
+    best, all_beams = (signatures[name](inputs=texts) for name in ("best", "text"))
     assert set(best) == {"outputs", "scores"}
     assert best["outputs"].numpy().tolist() == all_beams["outputs"].numpy().tolist()
     np.testing.assert_allclose(best["scores"], all_beams["scores"], rtol=1e-5)

@@ -72,6 +72,9 @@ def test_an_export_that_counts_no_tokens(exported, monkeypatch):
 
 
 def test_an_export_that_knows_no_best(exported, monkeypatch):
+    constant = exported._tf.constant
+    answer = {"beams": constant([["x", "y"]]), "beam_scores": constant([[-1.0, -2.0]])}
     monkeypatch.setattr(exported, "_best", None)
-    (hypotheses,) = exported.translate([Question("ab", beams=False)])
-    assert len(hypotheses) == 2
+    monkeypatch.setattr(exported, "_text", lambda inputs: answer)
+    ((best, second),) = exported.translate([Question("ab", beams=False)])
+    assert (best.translation, second.translation) == ("x", "y")
