@@ -8,6 +8,7 @@ where `ids` are the tokens of the step before (0 at step 0) and `parents` says w
 beams each of them continues. The search hands `state` on as it got it: the function itself moves by
 `parents` what belongs to a beam (see `pick`), or remembers them, as models/transformer.py does, so
 that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room for.
+Where V is not known when a search is compiled, it is a multiple of GROUP, and two of them at least.
 
 The search runs in stretches, so that room for tokens is made only when it is needed: `begin`, then
 `extend` and `advance` as long as a sentence is `unfinished`, and `result`.
@@ -29,7 +30,7 @@ from t2t_repro.layers.picking import pick
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
-_GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
+GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
 
 Tensor = Any
 State = Any
@@ -262,9 +263,9 @@ def _best(
         (scores (B, C), int32 (B, C): which beams they continue, int32 (B, C): by which ids).
     """
     beams, vocab_size = rules.beam_size, logits.shape[2]
-    members = max(1, min(_GROUP, beams * vocab_size // count))
+    members = max(1, min(GROUP, beams * vocab_size // count)) if vocab_size else GROUP
     grouped = _in_groups(logits, beams, members)  # (B, K, G, members)
-    groups = grouped.shape[2]
+    groups = ops.shape(grouped)[2]
     largest = ops.max(grouped, axis=3)
     normalizer = _normalizer(grouped, largest, rules)  # (B, K)
 
@@ -290,9 +291,8 @@ def _best(
 
 def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
     """(B, K, V) -> (B, K, groups, members), filled up with minus infinity."""
-    vocab_size = logits.shape[2]
-    groups = -(-vocab_size // members)
-    if fill := groups * members - vocab_size:
+    groups = -(-ops.shape(logits)[2] // members)
+    if logits.shape[2] and (fill := groups * members - logits.shape[2]):
         logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
     return ops.reshape(logits, (-1, beams, groups, members))
 
@@ -301,7 +301,7 @@ def _normalizer(grouped: Tensor, largest: Tensor, rules: Rules) -> Tensor:
     """(B, K): what makes log-probabilities of logits (B, K, G, members), `largest` (B, K, G)."""
     if rules.constrained:  # they are log-probabilities already
         return ops.zeros_like(largest[..., 0])
-    _, beams, groups, members = grouped.shape
+    _, beams, groups, members = ops.shape(grouped)
     softmax = ops.softmax(ops.reshape(grouped, (-1, beams, groups * members)), axis=2)
     # The probability of the largest cannot underflow.
     there = ops.reshape(ops.argmax(largest, axis=2), (-1, 1))

@@ -25,6 +25,7 @@ from t2t_repro.decoding.beam_search import Beams, Rules
 from t2t_repro.decoding.engine import Ability, Engine, Pair, Search, Sentences, checked_inputs
 from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import Program, few_row_counts, static_shapes
+from t2t_repro.decoding.shortlist import Candidates, among
 from t2t_repro.decoding.steering import FILL, Steering
 from t2t_repro.text.encoders import EOS_ID
 
@@ -88,7 +89,9 @@ class ModelEngine(Engine):
         self.learned_positions = getattr(model, "learned_positions", None)
         if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
             self.abilities = self.abilities - {Ability.ALIGNMENTS}
-        self._programs: dict[tuple[Rules, Steering, frozenset[str]], _Programs] = {}
+        if hasattr(model, "models"):  # each would need the probabilities that a sentence has alone
+            self.abilities = self.abilities - {Ability.SHORTLIST}
+        self._programs: dict[tuple[Rules, Steering, frozenset[str], bool], _Programs] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -133,16 +136,22 @@ class ModelEngine(Engine):
             force_length=search.force_length,
             constrained=bool(sentences.facts),
         )
-        key = rules, search.steering, frozenset(sentences.facts)
+        whole = search.shortlist is None
+        key = rules, search.steering, frozenset(sentences.facts), whole
         if key not in self._programs:
             self._programs[key] = _Programs(self.model, rules, search.steering)
         programs = self._programs[key]
-        layout = self.model.layout() if count * beam_size >= _MANY_ROWS else None
+        layout = self.model.layout() if whole and count * beam_size >= _MANY_ROWS else None
         parts = min(self.searches, count) if search.per_sentence else 1
         rows = [np.arange(part, count, parts) for part in range(parts)]
 
         def of_part(some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return programs.search(sentences.take(some), search.alpha, layout)
+            part = sentences.take(some)
+            if search.shortlist is None:
+                return programs.search(part, search.alpha, layout)
+            found = Candidates.of(part, search.shortlist)
+            places, scores = programs.search(found.sentences, search.alpha, None)
+            return found.ids_of(places), scores
 
         if parts == 1:  # in the caller's thread: his strategy and his device are known there alone
             results = [of_part(rows[0])]
@@ -251,6 +260,8 @@ class _Start(_SearchProgram):
         state = self.model.initial_state(batch, beams)
         state = self.steering.initial_state(state, facts, limits, beams)
         memory = {"model": self.model.start_decoding(inputs), "facts": facts}
+        if "candidates" in facts:
+            memory["layout"] = self.model.layout(facts["candidates"])
         return memory, tuple(beam_search.begin(state, batch, beams, 0))
 
 
@@ -274,9 +285,12 @@ class _Advance(_SearchProgram):
         beams = beam_search.extend(beams, more, state)
 
         def step(ids, parents, step, state):
-            own, layout = memory["model"], data.get("layout")
+            own, layout = memory["model"], memory.get("layout", data.get("layout"))
             return self.model.decode_step(ids, parents, step, state, own, layout)
 
-        step = self.steering.steer(step, memory["facts"])
+        facts = dict(memory["facts"])
+        if "candidates" in facts:
+            step = among(step, facts.pop("candidates"), facts.pop("allowed"))
+        step = self.steering.steer(step, facts)
         beams, live = beam_search.advance(step, beams, limits, alpha, rules, data.get("few", 0))
         return {} if static_shapes() else memory, tuple(beams), live

@@ -58,7 +58,8 @@ class DecodeJob:
         request = request.of_shard(settings.shard_suffix)
         request.check(settings, run.problem, abilities)
         job = cls(request, settings, run)
-        check_outputs(job._outputs(), request.inputs)
+        inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
+        check_outputs(job._outputs(), inputs)
         job._check_reference()
         return job
 

@@ -241,10 +241,16 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
         )
     unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
     unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
+    unread += ["shortlist"] * bool(s.shortlist)
     yield (
         r.t2t_exact and unread,
         "Expected what tensor2tensor's decoder does with --t2t_exact. Received: "
         f"{', '.join(unread)}, which it does not read. Leave one of them out.",
+    )
+    yield (
+        r.ensemble and s.shortlist,
+        "Expected one run with the decode hparam shortlist, which has the candidates of one. "
+        f"Received: --ensemble={r.ensemble}. Leave one of the two out.",
     )
 
 

@@ -8,6 +8,7 @@ runs:
     "least"     int32 (B,): the fewest tokens before the end
     "prefixes"  int32 (B, P): the tokens that a translation begins with, padded with 0
     "draws"     float32 (B, L): the random number of each step
+    "candidates" int32 (B, U), "allowed" bool (B, U): of a shortlist, for decoding/shortlist.py
 
 Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 """
@@ -27,7 +28,8 @@ from t2t_repro.text.encoders import EOS_ID
 Tensor = Any
 Facts = Mapping[str, Tensor]
 
-FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0}  # what each is padded with
+# What each is padded with.
+FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0, "candidates": 0, "allowed": True}
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def not_before(step_fn: StepFn, least: Tensor) -> StepFn:
 
     def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
         log_probs, state = step_fn(ids, parents, step, state)
-        end = ops.equal(ops.arange(log_probs.shape[-1]), EOS_ID)
+        end = ops.equal(ops.arange(ops.shape(log_probs)[-1]), EOS_ID)
         early = ops.less(step, least)[:, None, None]
         return ops.where(ops.logical_and(early, end), -INF, log_probs), state
 
@@ -114,7 +116,7 @@ def prefixed(step_fn: StepFn, prefixes: Tensor) -> StepFn:
         log_probs, state = step_fn(ids, parents, step, state)
         token = ops.take(prefixes, ops.minimum(step, length - 1), axis=1)[:, None, None]
         given = ops.logical_and(ops.less(step, length), token != 0)
-        tokens = ops.arange(log_probs.shape[-1], dtype="int32")
+        tokens = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
         only = ops.where(ops.equal(tokens, token), 0.0, -INF)
         return ops.where(given, only, log_probs), state
 

@@ -54,7 +54,7 @@ def _why_not(job: DecodeJob) -> str:
     if not request.decode_from_file:
         return "the other is tried on --decode_from_file alone"
     if asked := request.asks_for(settings):
-        return f"the other has no {', '.join(asked)}"
+        return f"it alone decodes with {', '.join(asked)} as it is asked to"
     if settings.return_beams or request.output_format == "jsonl" or request.decode_json_file:
         return "the other's scores and further beams are not the same to the last digit"
     lines = sum(1 for _ in islice(_lines(job), LEAST))

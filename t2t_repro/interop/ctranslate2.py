@@ -21,14 +21,13 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import writing_folder
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
-from t2t_repro.text.encoders import NUM_RESERVED_TOKENS
-from t2t_repro.text.sentence_piece import SentencePieceEncoder
-from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.encoders import EOS, PAD
+from t2t_repro.text.token_names import tokens_of
 
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
-PAD, EOS = "<pad>", "<EOS>"
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
+SHORTLIST = "vmap.txt"  # the name that it has for one
 _NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 
 
@@ -39,6 +38,7 @@ def export(
     quantization: str = "float32",
     vocabularies: Iterable[str | os.PathLike] = (),
     accept: Callable[[pathlib.Path], None] = lambda folder: None,
+    shortlist: str = "",
 ) -> pathlib.Path:
     """Writes a CTranslate2 model; its folder appears when all of it is there.
 
@@ -49,6 +49,7 @@ def export(
         quantization: how the weights are stored, one of QUANTIZATIONS.
         vocabularies: files that are copied into the folder.
         accept: is called with the folder before it gets its name; what it raises refuses it.
+        shortlist: the file of one, which is copied into the folder; "": none.
 
     Returns:
         The folder.
@@ -59,6 +60,8 @@ def export(
     ctranslate2 = library()
     check_quantization(quantization)
     spec = _specification(ctranslate2, model, encoders)
+    if shortlist:
+        spec.register_vocabulary_mapping(shortlist)
     details = {"positions": _positions_of(spec)}
     path = pathlib.Path(path).expanduser()
     with writing_folder(path) as unfinished:
@@ -126,26 +129,6 @@ def check(model: keras.Model) -> None:
             "(n, da) by layer normalization, heads that share hidden_size, dot products of all "
             f"pairs, and one kind of positions. Received: {values}. Use --format=saved_model."
         )
-
-
-def tokens_of(encoder: Any, vocab_size: int) -> list[str]:
-    """Returns a name for each id: the subtoken where there is one, each name once.
-
-    Args:
-        encoder: a TextEncoder.
-        vocab_size: the rows of the model's table, which may be more than the encoder has ids.
-    """
-    names = [PAD, EOS]
-    known = isinstance(encoder, SubwordTextEncoder | SentencePieceEncoder)
-    texts = encoder.all_subtoken_strings if known else ()
-    seen = set(names)
-    for i in range(NUM_RESERVED_TOKENS, vocab_size):
-        name = texts[i] if i < len(texts) else ""
-        if not name or name in seen or "\n" in name:
-            name = f"<id_{i}>"
-        seen.add(name)
-        names.append(name)
-    return names
 
 
 def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any]) -> Any:

@@ -18,16 +18,18 @@ from t2t_repro import registry, schema
 from t2t_repro.certificate import golden, record, verify_export
 from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
+from t2t_repro.files import sha256
 from t2t_repro.interop import ctranslate2, export
-from t2t_repro.interop.ctranslate2 import DETAILS, library, tokens_of
+from t2t_repro.interop.ctranslate2 import DETAILS, SHORTLIST, library
 from t2t_repro.interop.form import ExportRequest, Form
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text.token_names import tokens_of, without_blanks
 from t2t_repro.training import checkpoints
 
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
@@ -37,6 +39,9 @@ PATIENCE, QUICK_PATIENCE = 2, 1
 
 class CTranslate2Engine(Engine):
     """Decodes with a CTranslate2 model: beam search and greedy search, and no more.
+
+    Where the folder has a shortlist, that is what it searches; the candidates of a sentence are
+    those of its whole batch then.
 
     Args:
         path: the folder that `ctranslate2.export` wrote.
@@ -48,6 +53,8 @@ class CTranslate2Engine(Engine):
         UserError: if CTranslate2 is not installed, or cannot load the folder so.
     """
 
+    abilities = frozenset({Ability.SHORTLIST})
+
     def __init__(
         self,
         path: str | os.PathLike,
@@ -56,6 +63,9 @@ class CTranslate2Engine(Engine):
         searches: int = 1,
     ):
         path = pathlib.Path(path)
+        self.shortlist = path / SHORTLIST if (path / SHORTLIST).is_file() else None
+        if self.shortlist is None:
+            self.abilities = frozenset()
         try:
             self.translator = library().Translator(
                 os.fspath(path),
@@ -78,6 +88,8 @@ class CTranslate2Engine(Engine):
         self.patience = PATIENCE if self.compute_type == "float32" else QUICK_PATIENCE
         with open(path / "model.bin", "rb") as file:
             self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if self.shortlist:
+            self._digest += f" {sha256(self.shortlist)}"
 
     @property
     def fingerprint(self) -> str:
@@ -90,12 +102,25 @@ class CTranslate2Engine(Engine):
             UserError: naming the side.
         """
         for side, names in (("inputs", self.source), ("targets", self.target)):
-            if tokens_of(encoders[side], len(names)) != names:
+            if tokens_of(encoders[side], len(names)) != list(map(without_blanks, names)):
                 raise UserError(
                     f"Expected a CTranslate2 model with the run's vocabulary. Received: one of "
                     f"{len(names)} {side} that differ from it. Give the --engine_dir of this run, "
                     "or leave it out."
                 )
+
+    def check_shortlist(self, path: str) -> None:
+        """Refuses a shortlist that is not the model's own; "" is none that was asked for.
+
+        Raises:
+            UserError: naming it.
+        """
+        if path and (self.shortlist is None or sha256(path) != sha256(self.shortlist)):
+            received = "one without any" if self.shortlist is None else "one with another"
+            raise UserError(
+                f"Expected a CTranslate2 model with the shortlist {path}. Received: {received}. "
+                f"Export it with --decode_hparams=shortlist={path}, or leave one of the two out."
+            )
 
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
@@ -140,6 +165,7 @@ class CTranslate2Engine(Engine):
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
+            use_vmap=self.shortlist is not None,
         )
 
     def _ranked(self, tokens: list[str], score: float, alpha: float) -> tuple[list[int], float]:
@@ -156,37 +182,50 @@ KIND = CTranslate2Engine
 def load(job: DecodeJob, say: Report) -> Engine:
     """CTranslate2 with the model of the run, which is written if need be."""
     library()
-    path = job.request.engine_dir
+    path, shortlist = job.request.engine_dir, job.settings.shortlist
     if not path:
         source = job.run.checkpoint(job.request.checkpoint_path)
-        path = os.fspath(job.run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}")
+        name = f"ctranslate2-{checkpoints.step_of(source)}" + "-shortlist" * bool(shortlist)
+        path = os.fspath(job.run.path / "export" / name)
         if not os.path.exists(path):
             request = ExportRequest(
-                format="ctranslate2", export_dir=path, checkpoint_path=os.fspath(source)
+                format="ctranslate2",
+                export_dir=path,
+                checkpoint_path=os.fspath(source),
+                decode_hparams=f"shortlist={shortlist}" if shortlist else None,
             )
             export.export(job.run, request, say)
     engine = CTranslate2Engine(path, job.request.compute_type)
-    say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
+    among = " with a shortlist" if engine.shortlist else ""
+    say(f"Decoding with CTranslate2 ({engine.compute_type}){among} and {path}")
     engine.check_vocabularies(job.run.encoders)
+    engine.check_shortlist(shortlist)
     return engine
 
 
 def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
     """CTranslate2 with the weights that a model has."""
     job.run.check_transformer("CTranslate2")
-    return of_weights(own.model, job.run.encoders)
+    return of_weights(own.model, job.run.encoders, shortlist=job.settings.shortlist)
 
 
 def of_weights(
-    model: Any, encoders: dict[str, Any], threads: int = 0, searches: int = 1
+    model: Any,
+    encoders: dict[str, Any],
+    threads: int = 0,
+    searches: int = 1,
+    shortlist: str = "",
 ) -> CTranslate2Engine:
     """Returns an engine with the weights that a model has, in float32; no file is left behind.
+
+    Arguments as of `CTranslate2Engine` and `ctranslate2.export`.
 
     Raises:
         UserError: if CTranslate2 is not installed, or cannot compute this model.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = ctranslate2.export(model, encoders, pathlib.Path(folder, "model"))
+        path = pathlib.Path(folder, "model")
+        ctranslate2.export(model, encoders, path, shortlist=shortlist)
         return CTranslate2Engine(path, threads=threads, searches=searches)
 
 
@@ -208,7 +247,13 @@ class _CTranslate2:
         accept: Callable[[pathlib.Path], None],
     ) -> None:
         ctranslate2.export(
-            model, run.encoders, path, request.quantize, run.vocabulary_files, accept
+            model,
+            run.encoders,
+            path,
+            request.quantize,
+            run.vocabulary_files,
+            accept,
+            run.decode_settings(request.decode_hparams).shortlist,
         )
 
     def translate(

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
 from t2t_repro.interop.form import FORMS, ExportRequest, Form
@@ -44,9 +45,10 @@ def export(
     source = run.checkpoint(request.checkpoint_path)
     name = f"{form.prefix}{checkpoints.step_of(source)}"
     name += "" if request.quantize == "float32" else f"-{request.quantize}"
+    name += "-shortlist" * bool(settings.shortlist)
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
     check_new_folder(path)
-    examples = _examples(run, request, say)
+    examples = _examples(run, request, settings, say)
     model = run.model(source, say=on_stderr)
 
     def accept(folder: pathlib.Path) -> None:
@@ -64,7 +66,10 @@ def export(
 
 
 def _examples(
-    run: TrainedRun, request: ExportRequest, say: Callable[[str], None]
+    run: TrainedRun,
+    request: ExportRequest,
+    settings: DecodeHParams,
+    say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Returns the examples of the dev split by which it is measured what is lost.
 
@@ -72,7 +77,7 @@ def _examples(
     """
     from t2t_repro.data import pipeline
 
-    if not request.is_measured:
+    if not (request.is_measured or settings.shortlist):
         return []
     try:
         found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
@@ -80,5 +85,6 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        say(f"What {request.quantize} costs is not measured. {error}")
+        what = "the shortlist" if settings.shortlist else request.quantize
+        say(f"What {what} costs is not measured. {error}")
         return []

@@ -45,26 +45,29 @@ def compare(
     examples: Sequence[dict[str, list[int]]],
     settings: DecodeHParams | None = None,
 ) -> Comparison:
-    """Decodes with both.
+    """Decodes with both, the model in its whole vocabulary.
 
     Args:
         model: a trained `Transformer`.
-        engine: another form of it.
+        engine: another form of it; or the model's own, where a shortlist is what is compared.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         examples: {"inputs": ids, "targets": ids}, each ending with 1.
         settings: how to decode.
     """
+    settings = settings or DecodeHParams()
     sources = [example["inputs"] for example in examples]
     references = [
         encoders["targets"].decode([i for i in example["targets"] if i != EOS_ID])
         for example in examples
     ]
 
-    def texts(engine: Engine) -> list[str]:
+    def texts(engine: Engine, settings: DecodeHParams) -> list[str]:
         translator = Translator(engine, encoders, settings)
         return [hypotheses[0].text for hypotheses in translator.translate_ids(sources)]
 
-    before, after = texts(ModelEngine(model)), texts(engine)
+    own = engine if isinstance(engine, ModelEngine) else ModelEngine(model)
+    before = texts(own, dataclasses.replace(settings, shortlist=""))
+    after = texts(engine, settings)
     return Comparison(
         before=bleu.score(before, references).sacrebleu.score,
         after=bleu.score(after, references).sacrebleu.score,
@@ -82,5 +85,5 @@ def check(comparison: Comparison, max_bleu_drop: float | None) -> None:
     if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
         raise UserError(
             f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
-            "written: choose another --quantize, or raise --max_bleu_drop."
+            "written: choose another --quantize or shortlist, or raise --max_bleu_drop."
         )

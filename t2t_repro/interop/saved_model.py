@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from t2t_repro.certificate import record, verify_export
 from t2t_repro.config import HParams
-from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
@@ -32,7 +32,8 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.training.system_errors import system_errors
 
 # Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
-SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
+SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size", "shortlist")
+SHORTLIST = "shortlist.txt"  # in the folder, for reference as the vocabulary
 
 
 def export(
@@ -87,7 +88,10 @@ def export(
         for file in vocabularies:
             shutil.copy(file, unfinished)
         (unfinished / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
-        fixed = {name: getattr(settings, name) for name in SETTINGS}
+        fixed = {name: getattr(settings, name) for name in SETTINGS if name != "shortlist"}
+        if settings.shortlist:
+            shutil.copy(settings.shortlist, unfinished / SHORTLIST)
+            fixed["shortlist"] = SHORTLIST
         (unfinished / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
         how = (settings, storage, t2t_serving)
         text = readme(path, served, encoders["inputs"], *how, example)
@@ -195,12 +199,14 @@ FORM: Form = _SavedModel()
 class SavedModelEngine(Engine):
     """Decodes with a SavedModel.
 
-    Limits, beam size and alpha are those of the export, whatever the caller asks for.
+    Limits, beam size, alpha and shortlist are those of the export, whatever the caller asks for.
 
     Args:
         path: the folder that `export` wrote.
         learned_positions: how many positions the model has learned; None: it needs none.
     """
+
+    abilities = frozenset({Ability.SHORTLIST})
 
     def __init__(self, path: str | os.PathLike, learned_positions: int | None = None):
         self.learned_positions, self._path = learned_positions, pathlib.Path(path)

@@ -234,7 +234,7 @@ class Transformer(SequenceModel):
             layout: what `layout` returned, where that pays.
 
         Returns:
-            (float32 (B, K, V), the next state).
+            (float32 (B, K, V), or (B, K, U) of the layout's ids, the next state).
         """
         batch, beams = ops.shape(ids)
         x = self.targets_embedding(ops.reshape(ids, (-1, 1)))

@@ -334,6 +334,11 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
             "Received: --partial_targets_file, which it does not read.",
         ),
         (["--t2t_exact", "--decode_hparams=min_length_ratio=1"], "Received: min_length_ratio, whi"),
+        (
+            ["--decode_hparams=shortlist=no"],
+            "Expected a file with a shortlist. Received: 'no'",
+        ),
+        (["--decode_hparams=shortlist=HERE"], "Expected in line 1 of HERE a subword of the voca"),
         (["--output_format=jsonl"], "--output_format=jsonl works with --decode_from_file."),
         (
             ["--output_format=jsonl", "--decode_from_file=HERE", "--decode_reference=HERE"],
@@ -356,7 +361,7 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
     ],
 )
 def test_errors(run, capsys, flags, message):
-    flags = [flag.replace("HERE", __file__) for flag in flags]
+    flags, message = [f.replace("HERE", __file__) for f in flags], message.replace("HERE", __file__)
     assert message in error_of(capsys, f"--output_dir={run}", *flags)
 
 

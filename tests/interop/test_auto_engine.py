@@ -107,7 +107,7 @@ def test_what_has_begun_a_file_goes_on(take, tmp_path):
     ("settings", "flags", "reason"),
     [
         ("", {"decode_from_file": None}, "on --decode_from_file alone"),
-        ("return_alignments=True", {}, "the other has no return_alignments"),
+        ("return_alignments=True", {}, "it alone decodes with return_alignments as it is asked to"),
         ("return_beams=True", {}, "further beams are not the same to the last digit"),
         ("", {"output_format": "jsonl"}, "further beams are not the same to the last digit"),
         ("num_samples=6", {}, "for 6 lines, fewer than 7, it does not pay to try another"),

@@ -1,7 +1,7 @@
 """A small lexical model of the corpus itself: which words go with which, and how well pairs fit.
 
-IBM model 1 (Brown et al., 1993, section 4.1) on a sample, of which the strong entries stay. The fit
-of a pair is the log of how much likelier its target's words are beside its source than anywhere.
+IBM model 1 on a sample, of which the strong entries stay. The fit of a pair is the log of how much
+likelier its target's words are beside its source than anywhere.
 """
 
 import dataclasses
@@ -11,11 +11,12 @@ from collections import Counter
 
 import numpy as np
 
+from t2t_repro.corpora import ibm_model_1
 from t2t_repro.corpora.checks.block import Block, Side
+from t2t_repro.corpora.ibm_model_1 import Words
 
 WORDS = 20_000  # of each side, the most frequent
 MOST = 6_000_000  # pairs of words in the sample
-_ITERATIONS = 4
 _LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier than anywhere
 _UNRELATED, _ENOUGH = -10.0, 2000  # a fit; pairs in the sample, before one can tell
 _UNKNOWN, _END = -1, -2  # instead of a word's number
@@ -41,21 +42,6 @@ class Lexicon:
     pairs: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Words:
-    """The known words of N lines, one line behind another.
-
-    Attributes:
-        ids: int32 (W,): their numbers.
-        lines: int64 (W,): their lines, in order.
-        counts: int64 (N,): how many words each line has, with the unknown ones.
-    """
-
-    ids: np.ndarray
-    lines: np.ndarray
-    counts: np.ndarray
-
-
 def fit(block: Block) -> Lexicon:
     """Returns what the pairs of a sample tell."""
     vocabularies = tuple(
@@ -69,23 +55,11 @@ def fit(block: Block) -> Lexicon:
     vocabularies = tuple({w: i for i, w in enumerate(v)} | {"\n": _END} for v in vocabularies)
     sources, targets = (words(side, v) for side, v in zip(block.sides, vocabularies, strict=True))
     number = len(vocabularies[1]) - 1
-    of_source, of_target = _beside(sources, targets, len(block))
-    together = of_source * np.int32(number) + of_target  # less than 2^31: see WORDS
-    del of_source, of_target  # millions
-    keys, inverse = np.unique(together, return_inverse=True)
-    del together
-    inverse = inverse.astype(np.int32)
-    token = _target_tokens(sources, targets, len(block)).astype(np.int32)
-    table: np.ndarray = np.ones(len(keys))
-    for _ in range(_ITERATIONS if len(keys) else 0):
-        share = table[inverse]
-        share = share / np.bincount(token, share, token[-1] + 1)[token]
-        table = np.bincount(inverse, share, len(keys))
-        table = table / np.maximum(np.bincount(keys // number, table), 1e-9)[keys // number]
+    counts = ibm_model_1.count(sources, targets, len(block), number)
+    keys, table = counts.keys, counts.probabilities
     frequency = np.bincount(targets.ids, minlength=number) / max(1, len(targets.ids))
     times = table / frequency[keys % number] if len(keys) else table
-    seen = np.bincount(inverse, minlength=len(keys)) > 1
-    kept = (table > _LEAST) & (times > _TIMES) & seen
+    kept = (table > _LEAST) & (times > _TIMES) & (counts.together > 1)
     keys, times = keys[kept], times[kept]
     begins = np.searchsorted(keys, np.arange(len(vocabularies[0])) * number)
     entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
@@ -154,17 +128,3 @@ class Fits:
 def fits(block: Block, lexicon: Lexicon) -> Fits:
     """Returns the fits of a block, for all checks that ask for them."""
     return Fits(block, lexicon)
-
-
-def _beside(sources: Words, targets: Words, lines: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns every source word beside every target word of its line, target word by word."""
-    per_line = np.bincount(sources.lines, minlength=lines)
-    begins = np.cumsum(per_line) - per_line
-    counts = per_line[targets.lines]
-    at = np.repeat(begins[targets.lines] - (np.cumsum(counts) - counts), counts)
-    return sources.ids[at + np.arange(len(at))], np.repeat(targets.ids, counts)
-
-
-def _target_tokens(sources: Words, targets: Words, lines: int) -> np.ndarray:
-    per_line = np.bincount(sources.lines, minlength=lines)
-    return np.repeat(np.arange(len(targets.lines)), per_line[targets.lines])

@@ -1,0 +1,102 @@
+"""t2t-shortlist: which words may translate which, so that a search need not look at all others.
+
+  t2t-shortlist --output_dir=RUN --max_bleu_drop=0.15
+  t2t-decoder --output_dir=RUN --decode_hparams="shortlist=RUN/shortlist.txt" ...
+
+counts in the training pairs of a run what each subword of the source becomes (IBM model 1), and
+writes the candidates of each to RUN/shortlist.txt, beside the vocabulary. It says how much of dev
+they hold; with --max_bleu_drop it decodes dev with and without them, says what they cost, and
+writes nothing if that is more. It is a text file, the vmap.txt of CTranslate2.
+"""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+import tempfile
+
+from absl import flags
+
+from t2t_repro import cli, progress
+from t2t_repro.files import write_text_atomic
+from t2t_repro.outputs import check_outputs
+from t2t_repro.problem import Split
+from t2t_repro.requests import flag
+from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.translation import check_text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to write, and what it may cost."""
+
+    shortlist_file: str | None = flag(None, "The file; default: shortlist.txt in --output_dir.")
+    best: int = flag(
+        20, "Candidates of each source subword, those that it most often became.", least=1
+    )
+    frequent: int = flag(
+        100, "How many of the most frequent target subwords are always candidates.", least=0
+    )
+    max_bleu_drop: float | None = flag(
+        None, "Write nothing if the shortlist loses more BLEU than this on dev.", least=0.0
+    )
+    gate_samples: int = flag(500, "How many sentences of dev say how much BLEU is lost.", least=1)
+    decode_hparams: str = flag("", 'How they are decoded: "name=value,name=value".')
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    for name, text in {
+        "output_dir": "The run directory.",
+        "data_dir": "The folder of the training data; default: the run's.",
+        "t2t_usr_dir": "Your own package of problems.",
+    }.items():
+        flags.DEFINE_string(name, None, text, flag_values=f)
+    cli.define_request_flags(f, Request)
+
+
+def main(args: flags.FlagValues) -> None:
+    """Writes the shortlist of the run that the flags name."""
+    request = cli.request(args, Request)
+    cli.check_needs(args, dict.fromkeys(("gate_samples", "decode_hparams"), "max_bleu_drop"))
+    run = trained_run(args.output_dir, args.data_dir)
+    path = pathlib.Path(request.shortlist_file or run.path / "shortlist.txt")
+    check_outputs({"--shortlist_file": path}, {})
+    if request.max_bleu_drop is not None:
+        check_text(run.problem, "--max_bleu_drop")
+    from t2t_repro.data import candidates, pipeline
+
+    dev = list(pipeline.read_split(run.problem, Split.EVAL, run.data_dir))
+    pairs = pipeline.read_split(run.problem, Split.TRAIN, run.data_dir)
+    pairs = progress.track(itertools.islice(pairs, candidates.PAIRS), "Counting", unit="pairs")
+    found = candidates.shortlist_of(
+        pairs, run.encoders, best=request.best, frequent=request.frequent
+    )
+    print(candidates.coverage(found, dev))
+    text = found.text(run.encoders)
+    if request.max_bleu_drop is not None:
+        check_bleu(run, request, text, dev[: request.gate_samples])
+    write_text_atomic(path, text)
+    print(f'Wrote {path}. t2t-decoder --decode_hparams="shortlist={path}" decodes with it.')
+
+
+def check_bleu(
+    run: TrainedRun, request: Request, text: str, examples: list[dict[str, list[int]]]
+) -> None:
+    """Prints what a shortlist costs, and refuses one that costs too much."""
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.program import share_cores
+    from t2t_repro.decoding.translate import BATCH_SENTENCES
+    from t2t_repro.interop import quality
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "shortlist.txt")
+        write_text_atomic(file, text)
+        settings = dataclasses.replace(run.decode_settings(request.decode_hparams), shortlist=file)
+        searches = share_cores(BATCH_SENTENCES * settings.beam_size)
+        engine = ModelEngine(run.model(say=progress.on_stderr), searches)
+        lost = quality.compare(engine.model, engine, run.encoders, examples, settings)
+        print(lost)
+        quality.check(lost, request.max_bleu_drop)
+
+
+console = cli.program(__name__, "t2t-shortlist", __doc__, define_flags, main)
