@@ -10,6 +10,7 @@ takes. Kernels are of k = 3; with k = n a separable convolution sees n positions
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -116,11 +117,13 @@ def picture(rows: Sequence[Row]):
     """Draws the accuracy against the distance and against the path."""
     title = f"Telling the first of n words, after {recall.STEPS} steps"
     figure, (left, right) = pictures.figure(2, title=title, width=5.0, height=4.2)
-    for (name, variant), marker in zip(STUDY.variants.items(), "os^Dv", strict=True):
+    for i, (name, variant) in enumerate(STUDY.variants.items()):
         of = STUDY.accuracies(rows, name)
-        pictures.band(left, [*of], [*of.values()], marker=marker, label=name, markersize=5)
-        paths = [variant.path(n) for n in of]
-        right.plot(paths, [np.mean(values) for values in of.values()], marker, markersize=6)
+        # Those that are equal lie on one another: the later are smaller.
+        style: dict[str, Any] = {"marker": "os^Dv"[i], "markersize": 11 - 1.8 * i}
+        pictures.band(left, [*of], [*of.values()], label=name, **style)
+        means = [np.mean(values) for values in of.values()]
+        right.plot([variant.path(n) for n in of], means, linestyle="none", **style)
     labels = "distance n, words", "longest path: layers, or steps of the LSTM"
     for axes, label in zip((left, right), labels, strict=True):
         axes.axhline(recall.GUESSED, color="#888888", linestyle=":", linewidth=1)
