@@ -1,6 +1,6 @@
 """t2t-shortlist: which words may translate which, so that a search need not look at all others.
 
-  t2t-shortlist --output_dir=RUN --max_bleu_drop=0.15
+  t2t-shortlist --output_dir=RUN --max_bleu_drop=0.3
   t2t-decoder --output_dir=RUN --decode_hparams="shortlist=RUN/shortlist.txt" ...
 
 counts in the training pairs of a run what each subword of the source becomes (IBM model 1), and

@@ -24,15 +24,12 @@ PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
 @pytest.mark.parametrize(
     ("search", "facts"),
     [
-        pytest.param(Search(1), {}, marks=pytest.mark.slow),
+        (Search(1), {}),
         (Search(3, 0.7, top_beams=3), {}),
-        pytest.param(
-            Search(3, 0.7),
-            {"prefixes": PREFIXES, "least": np.array([6, 0, 9, 4], "int32")},
-            marks=pytest.mark.slow,
-        ),
+        (Search(3, 0.7), {"prefixes": PREFIXES, "least": np.array([6, 0, 9, 4], "int32")}),
     ],
 )
+@pytest.mark.slow
 def test_all_candidates_give_what_the_whole_vocabulary_gives(base, search, facts):
     sentences = Sentences(base.inputs, LIMITS, facts)
     plain = base.engine.decode(sentences, search)
