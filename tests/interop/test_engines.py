@@ -9,9 +9,10 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import engines, saved_model
 
 
-def test_the_model_itself_can_do_all_and_ctranslate2_search_alone():
+def test_the_model_itself_can_do_all_and_ctranslate2_search_and_a_shortlist():
     abilities = {name: engines.module_of(name).KIND.abilities for name in engines.ENGINES}
-    assert abilities == {"tensorflow": set(Ability), "ctranslate2": set(), "auto": set(Ability)}
+    assert abilities["tensorflow"] == abilities["auto"] == set(Ability)
+    assert abilities["ctranslate2"] == {Ability.SHORTLIST}
 
 
 def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
