@@ -53,20 +53,21 @@ def proposed(
         freeze="",
     ).override(overrides)
     train_steps = train_steps or hparams.train_steps
-    warmup = hparams.learning_rate_warmup_steps
+    of_update = updates.gathered(hparams)  # a rate counts updates
+    warmup, falls = hparams.learning_rate_warmup_steps, train_steps // of_update
     if "learning_rate_warmup_steps" not in parse_overrides(overrides):
-        warmup = min(train_steps // 10, warmup)
+        warmup = min(falls // 10, warmup)
     hparams = dataclasses.replace(
         hparams,
         train_steps=train_steps,
         learning_rate_warmup_steps=warmup,
-        learning_rate_decay_steps=max(1, train_steps - warmup),
+        learning_rate_decay_steps=max(1, falls - warmup),
     ).override(overrides)
     why = "that of its last step" if rows else "for its own is not known"
     say(
         f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but "
-        f"{train_steps:,} steps, and a learning rate that rises in {warmup:,} of them to {rate:g}, "
-        f"{why}, and falls to 0. What --hparams and --train_steps say goes before it; "
+        f"{train_steps:,} steps, and a learning rate that rises in {of_update * warmup:,} of them "
+        f"to {rate:g}, {why}, and falls to 0. What --hparams and --train_steps say goes before it; "
         "--hparams_set takes a set as it is."
     )
     return config.hparams_set, hparams

@@ -182,7 +182,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     defaults.check_complete(values, before)
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
         hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
-        if hparams.train_steps != before.hparams.train_steps:
+        if "train_steps" in fields.parse_overrides(values["hparams"]):
             steps = hparams.train_steps * updates.batches_of_an_update(hparams)
             hparams = dataclasses.replace(hparams, train_steps=steps)
     elif values["warm_start_from"] and not values["hparams_set"]:

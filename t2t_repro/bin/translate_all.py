@@ -150,7 +150,9 @@ def translate_all(
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.files import best_translations, translate_file
     from t2t_repro.decoding.job import DecodeJob
-    from t2t_repro.interop import engines
+    from t2t_repro.decoding.settings import DecodeHParams
+    from t2t_repro.interop import ctranslate2, engines
+    from t2t_repro.text import shortlist
     from t2t_repro.training import checkpoints
 
     module = engines.module_of(request.engine)
@@ -173,10 +175,15 @@ def translate_all(
         {f"{name} of --translations_dir": folder / name for name in written},
         {"--source": request.source, "--reference": request.reference},
     )
-    made_with = {"decode_hparams": vars(settings), "problem": problem.name}
+    decoding: dict[str, Any] = dict(vars(settings))
+    if settings.shortlist:
+        decoding["shortlist"] = shortlist.read(settings.shortlist, run.encoders).digest
+    made_with = {"decode_hparams": decoding, "problem": problem.name}
     if request.engine == "ctranslate2":  # auto writes what the model itself writes
+        ctranslate2.library()
+        run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
-    _check_folder(folder, made_with, request.source)
+    _check_folder(folder, made_with, vars(DecodeHParams()), request.source)
     searches = DecodeJob(of_file, settings, run).searches()
     model = run.new_model()
     own = ModelEngine(model, searches)
@@ -212,13 +219,19 @@ def translate_all(
         )
 
 
-def _check_folder(folder: pathlib.Path, made_with: dict[str, Any], source: str) -> None:
-    """Writes what the translations of a folder are made with, or checks it."""
+def _check_folder(
+    folder: pathlib.Path, made_with: dict[str, Any], usual: dict[str, Any], source: str
+) -> None:
+    """Writes what the translations of a folder are made with, or checks it.
+
+    A decode hparam that the folder does not name, as a newer one, has its `usual` value there.
+    """
     with open(source, "rb") as file:
         made_with["source"] = hashlib.file_digest(file, "sha256").hexdigest()
     path, before = folder / _SETTINGS, made_with
     with contextlib.suppress(FileNotFoundError):
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
+        before["decode_hparams"] = usual | before.get("decode_hparams", {})
     names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
     if names:
         raise UserError(

@@ -40,7 +40,7 @@ def _choose(job: DecodeJob, own: Engine, load_other: Callable[[], Engine], say: 
     if not reason:
         try:
             engines[_OTHER] = load_other()
-        except UserError as error:
+        except (UserError, OSError) as error:
             reason = f"{_OTHER} does not compute it. {error}"
     if not reason:
         name, reason = _begun(job, engines) or _tried(job, engines)

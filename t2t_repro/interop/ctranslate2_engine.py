@@ -185,7 +185,9 @@ def load(job: DecodeJob, say: Report) -> Engine:
     path, shortlist = job.request.engine_dir, job.settings.shortlist
     if not path:
         source = job.run.checkpoint(job.request.checkpoint_path)
-        name = f"ctranslate2-{checkpoints.step_of(source)}" + "-shortlist" * bool(shortlist)
+        name = f"ctranslate2-{checkpoints.step_of(source)}"
+        if shortlist:  # a folder for each
+            name += f"-shortlist-{sha256(shortlist)[:8]}"
         path = os.fspath(job.run.path / "export" / name)
         if not os.path.exists(path):
             request = ExportRequest(

@@ -40,7 +40,8 @@ class ExportRequest:
     )
     max_bleu_drop: float | None = flag(
         None,
-        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
+        "Refuse a quantized model, or one with a shortlist, whose translations lose more BLEU than "
+        "this on the dev split.",
         least=0.0,
     )
     gate_samples: int = flag(

@@ -85,5 +85,5 @@ def check(comparison: Comparison, max_bleu_drop: float | None) -> None:
     if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
         raise UserError(
             f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
-            "written: choose another --quantize or shortlist, or raise --max_bleu_drop."
+            "written. More candidates or weights of more bits lose less; or raise --max_bleu_drop."
         )

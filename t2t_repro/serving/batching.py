@@ -35,12 +35,12 @@ class Batch:
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class _Job:
     kind: str
     payload: Any
     tokens: int
-    arrived: float
+    due: float  # when it waits no longer for others
     future: Future
 
 
@@ -108,8 +108,8 @@ class Batcher:
             QueueFull: if they do not all fit.
             Closed: after `close`.
         """
-        now = time.monotonic()
-        jobs = [_Job(kind, p, n, now, Future()) for p, n in zip(payloads, tokens, strict=True)]
+        due = time.monotonic() + self._timeout
+        jobs = [_Job(kind, p, n, due, Future()) for p, n in zip(payloads, tokens, strict=True)]
         with self._changed:
             if self._closed:
                 raise Closed
@@ -147,12 +147,15 @@ class Batcher:
                     self._changed.wait()
                     continue
                 batch = self._oldest_and_like()
-                left = batch[0].arrived + self._timeout - time.monotonic()
+                left = batch[0].due - time.monotonic()
                 if len(batch) == self._max_size or left <= 0 or self._closed:
-                    taken = set(batch[: -(-len(batch) // self._idle)])
+                    share = -(-len(batch) // self._idle)
+                    for job in batch[share:]:  # it has waited for others already
+                        job.due = 0.0
+                    taken = set(batch[:share])
                     self._waiting = [job for job in self._waiting if job not in taken]
                     self._idle -= 1
-                    return [job for job in batch if job in taken]
+                    return batch[:share]
                 self._changed.wait(left)
 
     def _forget_cancelled(self) -> None:

@@ -67,7 +67,7 @@ def find(
     else:
         try:
             found = engine_model(folder, certificate, open_engine, export.sha256)
-        except UserError as error:
+        except (UserError, OSError) as error:
             reason = f"{_OTHER} does not compute it. {error}"
         else:
             sources = [each.source for each in certificate.golden]

@@ -1,7 +1,8 @@
 """A lexical shortlist: which target tokens may stand for a source token in a translation.
 
 Its file is the vmap.txt that CTranslate2 reads: lines "source TAB targets", blanks between targets,
-under the names of token_names.py. Behind the empty source stand those that are always candidates.
+under the names of token_names.py. In the last, behind the empty source, stand those that are always
+candidates: without it a file is not whole.
 """
 
 import dataclasses
@@ -65,11 +66,12 @@ class Shortlist:
     def text(self, encoders: dict[str, Any]) -> str:
         """Returns the file of it, for {"inputs": TextEncoder, "targets": TextEncoder}."""
         sources, targets = names(encoders)
-        lines = ["\t" + " ".join(targets[i] for i in self.always)]
+        lines = []
         for source, begin, end in zip(sources, self.begins[:-1], self.begins[1:], strict=True):
             if begin < end:
                 lines.append(f"{source}\t" + " ".join(targets[i] for i in self.targets[begin:end]))
-        return "\n".join(lines) + "\n"
+        always = " ".join(targets[i] for i in self.always)
+        return "\n".join([*lines, f"\t{always}\n"])
 
 
 def read(path: str | os.PathLike, encoders: dict[str, Any]) -> Shortlist:
@@ -100,12 +102,18 @@ def _unchanged(path: str, size: int, modified: int, inputs: Any, targets: Any) -
     candidates: list[list[int]] = [[] for _ in both[0]]
     always: list[int] = []
     try:
-        lines = pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = pathlib.Path(path).read_bytes().decode("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"Expected a file with a shortlist, in UTF-8. Received: {path} ({error}). {_MAKE}"
         ) from None
-    for number, line in enumerate(lines, 1):
+    if len(lines) < 2 or lines[-1] or not lines[-2].startswith("\t"):
+        raise UserError(
+            f"Expected {path} to end with the line of those that are always candidates: a tab, and "
+            f"subwords. Received: {''.join(lines[-2:])[-60:]!r}. The file is not whole, or is no "
+            f"shortlist. {_MAKE}"
+        )
+    for number, line in enumerate(lines[:-1], 1):
         source, tab, others = line.partition("\t")
         try:
             if not tab:

@@ -1,11 +1,13 @@
 import json
 
+import numpy as np
 import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import fine_tuning, trainer
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import learning_rate
 
 
 @pytest.fixture
@@ -83,6 +85,28 @@ def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chose
     _, hparams = fine_tuning.proposed(run.path, say=lambda line: None)
     assert (hparams.train_steps, hparams.effective_batch_size) == (2000, 25_000)
     assert (hparams.optimizer, hparams.optimizer_multistep_accumulate_steps) == ("adam", 0)
+
+
+def test_of_a_parent_whose_steps_are_batches_the_rate_falls_by_its_updates(tmp_path):
+    run = RunDirectory(tmp_path / "gathered")
+    chosen = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
+    hparams = registry.get_hparams("transformer_multi30k", chosen)
+    config = RunConfig(
+        hparams_set="transformer_multi30k",
+        hparams=hparams,
+        problem="text2text_tmpdir",
+        data_dir="x",
+        version="0",
+    )
+    run.begin(config, [], [])
+    run.append_metrics({"kind": "train", "step": 40000, "learning_rate": 0.0005})
+    (run.checkpoints_dir / "ckpt-40000").mkdir(parents=True)
+    said = []
+    _, hparams = fine_tuning.proposed(run.path, say=said.append)
+    lengths = hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps
+    assert (hparams.train_steps, *lengths) == (8000, 200, 1800) and "in 800 of them" in said[0]
+    ends = [float(learning_rate.schedule(hparams)(step)) for step in (800, 8000)]
+    np.testing.assert_allclose(ends, [0.0005, 0], atol=1e-9)
 
 
 def test_a_run_that_reports_nothing_gets_a_low_rate(parent):

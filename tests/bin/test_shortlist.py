@@ -124,13 +124,13 @@ def test_a_translation_is_of_candidates_in_each_engine(run, tmp_path, capsys):
         batch = [[*encoder.encode(line), 1] for line in source.read_text().split("\n")[:-1]]
         rows = [allowed.among(np.array([ids]))[0] for ids in batch]
         assert set().union(*written) <= set(np.flatnonzero(np.any(rows, axis=0)).tolist())
-    assert (run / "export" / "ctranslate2-3-shortlist" / "vmap.txt").read_bytes() == (
-        path.read_bytes()
-    )
+    (export,) = (run / "export").glob("ctranslate2-3-shortlist-*")
+    assert (export / "vmap.txt").read_bytes() == (path.read_bytes())
     assert " of the model itself " in capsys.readouterr().err
     other = tmp_path / "other"
     other.write_text("\t<EOS>\n")
-    flags = [f"--output_dir={run}", "--engine=ctranslate2", f"--decode_hparams=shortlist={other}"]
+    flags = [f"--output_dir={run}", "--engine=ctranslate2", f"--engine_dir={export}"]
+    flags += [f"--decode_hparams=shortlist={other}"]
     message = f"Expected a CTranslate2 model with the shortlist {other}. Received: one with another"
     assert message in error_of(capsys, decoder, *flags)
 

@@ -305,9 +305,12 @@ def test_what_the_user_counts_are_updates_and_a_run_goes_on_with_its_batches(on,
     assert request.config.hparams.optimizer_multistep_accumulate_steps == 4
     assert (request.plan.train_steps, request.plan.local_eval_frequency) == (280, 36)
     request.run.begin(request.config, ["t2t-trainer"], [])
-    for again, steps in ([*line, *names, "--train_steps=71"], 284), (["--output_dir=run"], 280):
-        if "--generate_data" not in again:
-            again = [*again, "--generate_data", "--local_eval_frequency=9"]
+    of_run = ["--output_dir=run", "--generate_data", "--local_eval_frequency=9"]
+    for again, steps in [
+        ([*line, *names, "--train_steps=71"], 284),
+        (of_run, 280),
+        ([*of_run, "--hparams=train_steps=280"], 1120),  # batches are not what is said
+    ]:
         run(*again)
         resumed = begun[-1][0]
         assert resumed.plan.train_steps == steps

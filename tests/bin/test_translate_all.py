@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import sys
 
 import keras
 import pytest
@@ -74,6 +75,9 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     assert tables[0] == tables[1]
     capsys.readouterr()
 
+    settings = json.loads((out / "settings.json").read_text())
+    del settings["decode_hparams"]["shortlist"]  # as one had it that did not know the name
+    (out / "settings.json").write_text(json.dumps(settings))
     checkpoints.delete(checkpoints.list_checkpoints(run.path)[0])  # as a trainer does
     program(run, *flags, "--decode_hparams=extra_length=3")
     said = capsys.readouterr()
@@ -110,7 +114,9 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
     assert any(text.startswith("Passing over ckpt-5, which is gone or not whole.") for text in said)
 
 
-def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tmp_path, capsys):
+def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
+    run, tmp_path, capsys, monkeypatch
+):
     for flags, message in [
         (["--min_steps=11"], "Received: none from step 11 on. Give --wait_minutes to wait."),
         (["--decoder_command=qsub {params}"], "Expected no --decoder_command: this process loads"),
@@ -128,6 +134,11 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(run, tm
         with pytest.raises(SystemExit) as stop:
             program(run, f"--translations_dir={tmp_path / 'out'}", *flags)
         assert stop.value.code == 2 and message in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    out = tmp_path / "other"
+    with pytest.raises(SystemExit):
+        program(run, f"--translations_dir={out}", "--engine=ctranslate2")
+    assert "Expected the package ctranslate2." in capsys.readouterr().err and not out.exists()
     text = (run.path / "run.json").read_text().replace(PROBLEM, "parsing_wsj4k")
     (run.path / "run.json").write_text(text)
     with pytest.raises(SystemExit):

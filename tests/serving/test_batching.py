@@ -139,6 +139,13 @@ def test_closing_computes_what_waits_and_takes_nothing_more():
         batcher.submit("a", ["too late"], [1])
 
 
+def test_no_share_of_a_whole_batch_waits_for_more():
+    batcher = Batcher({"a": list}, batch_timeout=600.0, max_batch_size=8, searches=2)
+    futures = batcher.submit("a", range(8), [7] * 8)
+    assert [future.result(60) for future in futures] == list(range(8))
+    batcher.close()
+
+
 def test_threads_that_have_nothing_to_do_share_what_waits():
     both = threading.Barrier(2)
     sizes = []

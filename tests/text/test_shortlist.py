@@ -31,12 +31,12 @@ def test_what_is_written_is_what_is_read(made, tmp_path):
     path = tmp_path / "shortlist.txt"
     path.write_text(made.text(ENCODERS))
     assert path.read_text() == (
-        "\t<EOS> <id_17>\nab_\txy_ \\32;z\\32;_\n,\\32;_\t\\\n"  # no blank but between names
+        "ab_\txy_ \\32;z\\32;_\n,\\32;_\t\\\n\t<EOS> <id_17>\n"  # no blank but between names
     )
     read = shortlist.read(path, ENCODERS)
     assert read.digest == made.digest and read.size == len(TARGET)
     assert shortlist.read(path, ENCODERS) is read
-    path.write_text("ab_\txy_\n")
+    path.write_text("ab_\txy_\n\t<EOS>\n")
     assert shortlist.read(path, ENCODERS).digest != made.digest
 
 
@@ -57,11 +57,11 @@ def test_names_have_no_blanks_and_each_is_there_once():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "Expected in line 1 of .* a tab.* Received: ''. t2t-shortlist writes one for a run"),
-        (b"\txy_\nab_ xy_\n", "Expected in line 2 of .*Received: 'ab_ xy_'"),
-        (b"ab_\txy_\nab_ cd_\txy_\n", "Expected in line 2 of .*Received: 'ab_ cd_'"),
-        (b"ab_\txy_ nowhere\n", "Expected in line 1 of .*Received: 'nowhere'"),
-        (b"ab_\t\n", "Expected in line 1 of .*Received: ''"),
+        (b"\n\txy_\n", "Expected in line 1 of .* a tab.* Received: ''. t2t-shortlist writes one"),
+        (b"ab_\txy_\nab_ xy_\n\txy_\n", "Expected in line 2 of .*Received: 'ab_ xy_'"),
+        (b"ab_\txy_\nab_ cd_\txy_\n\txy_\n", "Expected in line 2 of .*Received: 'ab_ cd_'"),
+        (b"ab_\txy_ nowhere\n\txy_\n", "Expected in line 1 of .*Received: 'nowhere'"),
+        (b"ab_\t\n\txy_\n", "Expected in line 1 of .*Received: ''"),
         (b"ab_\t\xff\n", "Expected a file with a shortlist, in UTF-8. Received: .*can't decode"),
     ],
 )
@@ -70,6 +70,14 @@ def test_what_is_no_shortlist_for_the_vocabulary_is_refused(tmp_path, content, m
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
         shortlist.read(path, ENCODERS)
+
+
+def test_a_file_that_was_cut_is_refused_wherever_it_was(made, tmp_path):
+    path, whole = tmp_path / "cut", made.text(ENCODERS).encode()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(UserError, match="not whole|in line"):
+            shortlist.read(path, ENCODERS)
 
 
 def test_what_is_no_file_or_has_no_vocabulary_is_refused(tmp_path):
