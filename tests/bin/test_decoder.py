@@ -338,7 +338,7 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
             ["--decode_hparams=shortlist=no"],
             "Expected a file with a shortlist. Received: 'no'",
         ),
-        (["--decode_hparams=shortlist=HERE"], "Expected in line 1 of HERE a subword of the voca"),
+        (["--decode_hparams=shortlist=HERE"], "Expected HERE to end with the line of those that"),
         (["--output_format=jsonl"], "--output_format=jsonl works with --decode_from_file."),
         (
             ["--output_format=jsonl", "--decode_from_file=HERE", "--decode_reference=HERE"],
