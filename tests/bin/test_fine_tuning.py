@@ -9,25 +9,33 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import learning_rate
 
+GATHERED = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
 
-@pytest.fixture
-def parent(tmp_path):
-    """A run of 12,000 steps that ended at a rate of 0.00034."""
-    run = RunDirectory(tmp_path / "parent")
-    hparams = registry.get_hparams("transformer_multi30k", "freeze=encoder,train_steps=20000")
+
+def begun(path, hparams_set, overrides, rates):
+    """Returns a run that has reported {step: rate}, and has a checkpoint of the last step."""
+    run = RunDirectory(path)
     config = RunConfig(
-        hparams_set="transformer_multi30k",
-        hparams=hparams,
+        hparams_set=hparams_set,
+        hparams=registry.get_hparams(hparams_set, overrides),
         problem="text2text_tmpdir",
         data_dir="x",
         version="0",
     )
     run.begin(config, [], [])
-    for step, rate in ((6000, 0.0005), (12000, 0.00034)):
+    for step, rate in rates.items():
         run.append_metrics({"kind": "train", "step": step, "learning_rate": rate})
         run.append_metrics({"kind": "eval", "step": step, "loss": 3.0})
-    (run.checkpoints_dir / "ckpt-12000").mkdir(parents=True)
+    (run.checkpoints_dir / f"ckpt-{max(rates)}").mkdir(parents=True)
     return run
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """A run of 12,000 steps that ended at a rate of 0.00034."""
+    rates = {6000: 0.0005, 12000: 0.00034}
+    overrides = "freeze=encoder,train_steps=20000"
+    return begun(tmp_path / "parent", "transformer_multi30k", overrides, rates)
 
 
 @pytest.mark.parametrize("of", ["", "checkpoints/ckpt-12000"])
@@ -70,37 +78,14 @@ def test_the_rate_falls_over_the_steps_that_there_are(parent, overrides, lengths
 
 
 def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chosen_anew(tmp_path):
-    run = RunDirectory(tmp_path / "paper")
-    chosen = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
-    config = RunConfig(
-        hparams_set="paper_table3_base",
-        hparams=registry.get_hparams("paper_table3_base", chosen),
-        problem="text2text_tmpdir",
-        data_dir="x",
-        version="0",
-    )
-    run.begin(config, [], [])
-    run.append_metrics({"kind": "train", "step": 40000, "learning_rate": 0.0005})
-    (run.checkpoints_dir / "ckpt-40000").mkdir(parents=True)
+    run = begun(tmp_path / "paper", "paper_table3_base", GATHERED, {40000: 0.0005})
     _, hparams = fine_tuning.proposed(run.path, say=lambda line: None)
     assert (hparams.train_steps, hparams.effective_batch_size) == (2000, 25_000)
     assert (hparams.optimizer, hparams.optimizer_multistep_accumulate_steps) == ("adam", 0)
 
 
 def test_of_a_parent_whose_steps_are_batches_the_rate_falls_by_its_updates(tmp_path):
-    run = RunDirectory(tmp_path / "gathered")
-    chosen = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
-    hparams = registry.get_hparams("transformer_multi30k", chosen)
-    config = RunConfig(
-        hparams_set="transformer_multi30k",
-        hparams=hparams,
-        problem="text2text_tmpdir",
-        data_dir="x",
-        version="0",
-    )
-    run.begin(config, [], [])
-    run.append_metrics({"kind": "train", "step": 40000, "learning_rate": 0.0005})
-    (run.checkpoints_dir / "ckpt-40000").mkdir(parents=True)
+    run = begun(tmp_path / "gathered", "transformer_multi30k", GATHERED, {40000: 0.0005})
     said = []
     _, hparams = fine_tuning.proposed(run.path, say=said.append)
     lengths = hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps
