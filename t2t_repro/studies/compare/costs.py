@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t_repro.studies.compare.cell_result import CellResult
 from t2t_repro.studies.compare.grid import setting_in_words
-from t2t_repro.studies.compare.pictures import style
+from t2t_repro.studies.compare.pictures import legend, logarithmic_ticks, style
 from t2t_repro.studies.compare.results import Results
 from t2t_repro.studies.tables import Table, columns
 from t2t_repro.views import pictures
@@ -153,9 +153,11 @@ def draw(results: Results):
                         each.plot(spent, losses, marker="o", markersize=3, **own)
                         own.pop("label", None)
             each.set(xlabel=label, ylabel="dev loss, nats")
-            each.set_xscale("log" if what == "FLOPs" else "linear")
+            if what == "FLOPs":
+                each.set_xscale("log")
+                logarithmic_ticks(each.xaxis, (1.0, 2.0, 5.0))
             each.set_title(setting_in_words(depth, warmup))
-            each.legend(fontsize=8)
+            legend(each)
     return figure
 
 

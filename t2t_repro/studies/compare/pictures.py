@@ -14,6 +14,7 @@ from t2t_repro.views import pictures
 
 _MARKERS = {"self_attention": "o", "encdec_attention": "s", "ffn": "^"}
 _STACKS = ("encoder", "decoder")
+_LONG = 44  # characters of a label that would cover a picture
 _SMOOTHED = 20  # a point of the training loss is the mean of this share of the reports around it
 
 _MEASURED = {  # in a result: title, and axis
@@ -100,7 +101,31 @@ def by_step(curves: Iterable[Curve]) -> dict[int, list[float]]:
 def style(grid: Grid, name: str) -> dict[str, Any]:
     """Returns colour and label of a variant."""
     color = pictures.COLORS[grid.names.index(name) % len(pictures.COLORS)]
-    return {"color": color, "label": grid.variant(name).described}
+    label = grid.variant(name).described
+    if len(label) > _LONG:
+        label = label.replace("[", "\n[", 1)  # what differs from the set
+    return {"color": color, "label": label}
+
+
+def legend(axes: Any, fontsize: int = 8) -> None:
+    """Says what the lines are, within the axes; once below the figure where labels are long."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure = axes.figure
+    if labels and max(map(len, labels)) <= _LONG:
+        axes.legend(fontsize=fontsize)
+    elif labels and not figure.legends:
+        lines = sum(label.count("\n") + 1 for label in labels)
+        figure.set_figheight(figure.get_figheight() + 0.2 * lines)
+        figure.legend(handles, labels, loc="outside lower center", fontsize=fontsize)
+
+
+def logarithmic_ticks(axis: Any, within: tuple[float, ...]) -> None:
+    """Marks an axis at these in each power of ten and nowhere else, as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=within))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _layers(grid: Grid, depth: int | None, name: str) -> dict[str, int]:
@@ -135,7 +160,7 @@ def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], 
         known = [r.unigram_loss if marker else r.initial_loss for r in here]
         if levels := [level for level in known if level is not None]:
             each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
-    axes[0, 0].legend(fontsize=8)
+    legend(axes[0, 0])
     for row in axes:
         _share_scale(row)
     return figure
@@ -143,8 +168,6 @@ def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], 
 
 def _share_scale(axes: Iterable, logarithmic: bool = False) -> None:
     """Gives axes one vertical scale, so that what they show can be compared."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     axes = list(axes)
     drawn = [each.dataLim for each in axes if np.isfinite(each.dataLim.get_points()).all()]
     low, high = min((d.y0 for d in drawn), default=1.0), max((d.y1 for d in drawn), default=1.0)
@@ -153,9 +176,7 @@ def _share_scale(axes: Iterable, logarithmic: bool = False) -> None:
             each.set_yscale("log")
             each.set_ylim(low / 1.2, high * 1.2)
             within = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
-            each.yaxis.set_major_locator(LogLocator(subs=within))
-            each.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            each.yaxis.set_minor_formatter(NullFormatter())
+            logarithmic_ticks(each.yaxis, within)
         else:
             margin = 0.05 * (high - low) or 0.05
             each.set_ylim(low - margin, high + margin)
@@ -192,7 +213,7 @@ def against_warmup(axes: Any, grid: Grid, depth: int | None, values: Mapping[Cel
     named = [f"{warmup:,}" if warmup is not None else "the set's" for warmup in grid.warmups]
     axes.set_xticks(places, named)
     axes.set_xlabel("warm-up, steps")
-    axes.legend(fontsize=8)
+    legend(axes)
 
 
 def _mean(of_cells: Sequence[Places]) -> Places:
@@ -223,7 +244,7 @@ def _by_sublayer(results: Results, kind: str):
     if not any(each.lines for each in axes.flat):
         return None
     _share_scale(axes.flat, logarithmic=kind == "gradients")
-    axes[1, 0].legend(fontsize=6)
+    legend(axes[1, 0], 6)
     return figure
 
 
@@ -261,7 +282,7 @@ def _by_depth(results: Results):
                 each.plot(depths, expected, "--", color=own_style["color"], linewidth=0.8)
         each.set(xscale="log", title=stack, xlabel="depth, layers", ylabel="gradient norm")
         pictures.ticks(each, sorted(filter(None, grid.depths)))
-        each.legend(fontsize=8)
+        legend(each)
     _share_scale(axes, logarithmic=True)
     return figure
 
@@ -300,5 +321,5 @@ def _in_training(results: Results, kind: str):
         each.set_xticks([*named[0], *shifted], [*named[0], *named[1]])
     for row in axes:
         _share_scale(row, logarithmic=kind == "gradients")
-    axes[0, 0].legend(fontsize=8)
+    legend(axes[0, 0])
     return figure

@@ -90,9 +90,8 @@ def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
         differing.rates(grid),
     ]
     _write_csvs(output_dir, results, bleus)
-    summary = " ".join(report.summary)
-    write_text_atomic(report.markdown, _markdown(title, summary, about, command, tables, captions))
-    page = _html(title, summary, about, command, tables, captions, output_dir)
+    write_text_atomic(report.markdown, _markdown(title, said, about, command, tables, captions))
+    page = _html(title, said, about, command, tables, captions, output_dir)
     write_text_atomic(report.html, page)
     return report
 
@@ -255,14 +254,14 @@ def _write_csvs(output_dir: pathlib.Path, results: Results, bleus: Mapping[Cell,
         write_csv(output_dir / name, rows, ".6g")
 
 
-def _markdown(title, summary, about, command, tables: Sequence[Table], captions) -> str:
-    parts = [f"# {title}", summary, *about, f"```\n{command}\n```"]
+def _markdown(title, said, about, command, tables: Sequence[Table], captions) -> str:
+    parts = [f"# {title}", *said, *about, f"```\n{command}\n```"]
     parts += [table.markdown().rstrip() for table in tables]
     parts += [f"![{name}]({name})\n\n{caption}" for name, caption in captions.items()]
     return "\n\n".join(parts) + "\n"
 
 
-def _html(title, summary, about, command, tables, captions, folder: pathlib.Path) -> str:
+def _html(title, said, about, command, tables, captions, folder: pathlib.Path) -> str:
     figures = (
         f'<figure><img src="{pictures.data_uri((folder / name).read_bytes())}" '
         f'alt="{html.escape(name)}"><figcaption>{html.escape(caption)}</figcaption></figure>'
@@ -270,7 +269,7 @@ def _html(title, summary, about, command, tables, captions, folder: pathlib.Path
     )
     parts = [
         f"<h1>{html.escape(title)}</h1>",
-        f'<p class="summary">{html.escape(summary)}</p>',
+        *(f'<p class="summary">{html.escape(text)}</p>' for text in said),
         *(f"<p>{html.escape(text)}</p>" for text in about),
         f"<pre>{html.escape(command)}</pre>",
         *(table.html() for table in tables),

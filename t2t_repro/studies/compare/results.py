@@ -142,8 +142,9 @@ class Results:
             for name, mine in sorted(best.items(), key=lambda item: -len(item[1]))
         ]
         rest = f", and {undecided} cannot be decided" if undecided else ""
+        many = f"{len(settings)} settings" if len(settings) > 1 else "one setting"
         return (
-            f"{steps} with {seeds}, the lower dev loss of the {len(settings)} settings of depth "
+            f"{steps} with {seeds}, the lower dev loss of the {many} of depth "
             f"and warm-up is that of {', of '.join(parts)}{rest}."
         )
 

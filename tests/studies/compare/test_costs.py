@@ -76,3 +76,20 @@ def test_what_was_not_evaluated_by_then_has_no_loss(results):
     stopped = Cell(None, None, BIG, 0)
     only = {stopped: dataclasses.replace(results.by_cell[stopped], stopped_at=3)}
     assert costs.costs(Results(results.grid, only)) == []
+
+
+def test_names_that_would_cover_the_curves_stand_below_them(results):
+    short, *others = costs.draw(results).axes
+    assert short.get_legend() and not short.figure.legends
+    plan = results.grid
+    name = f"{FAST}[model=lstm_seq2seq_attention_bidirectional_encoder]"
+    long = dataclasses.replace(plan, variants=variants.of_sets(f"{BIG},{name}"))
+    cells = {
+        dataclasses.replace(cell, variant=name) if cell.variant == FAST else cell: result
+        for cell, result in results.by_cell.items()
+    }
+    figure = costs.draw(Results(long, cells))
+    (legend,) = figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == [BIG, name.replace("[", "\n[")]
+    assert not any(axes.get_legend() for axes in figure.axes)
