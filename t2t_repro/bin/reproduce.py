@@ -64,7 +64,9 @@ class Request:
     scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.")
     seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=MOST_SEEDS)
     batch: int = flag(3125, "Table 3: tokens of each side in an update.", least=1, most=INT64)
-    warmup_steps: int = flag(500, "Table 3: updates of warm-up.", least=1, most=INT64)
+    warmup_steps: int | None = flag(
+        None, "Table 3: updates of warm-up; default: half of base's.", least=1, most=INT64
+    )
     problem: str = flag("translate_ende_multi30k", "Table 3: on what.")
     given: frozenset[str]
 
@@ -131,10 +133,11 @@ def table3(request: Request, place: Place) -> None:
     for name in request.names:
         if name not in scaled.ROWS:
             raise unknown("row of table 3", name, scaled.ROWS)
+    steps = request.train_steps or _STEPS
     scale = recipes.Scale(
         width=request.scale,
-        train_steps=request.train_steps or _STEPS,
-        warmup_steps=request.warmup_steps,
+        train_steps=steps,
+        warmup_steps=request.warmup_steps or max(1, steps // 2),
         batch=request.batch,
     )
     rows = [name for name in scaled.ROWS if name in request.names or not request.names]

@@ -66,12 +66,18 @@ class Verdict(NamedTuple):
     seeds: int
 
 
-def judge(conclusion: Conclusion, results: Mapping[str, Mapping[int, Result]]) -> Verdict:
+def judge(
+    conclusion: Conclusion,
+    results: Mapping[str, Mapping[int, Result]],
+    then: float | None = None,
+) -> Verdict:
     """Returns what runs say of a conclusion.
 
     Args:
         conclusion: the paper's.
         results: {row: {seed: result}}; rows are compared seed by seed.
+        then: by how much the better row was better in the paper. An interval that holds both zero
+            and this is too wide to tell. None: what is not confirmed is called so.
     """
     ours, theirs = (results.get(row, {}) for row in (conclusion.better, conclusion.worse))
     sign = -1 if conclusion.by == "perplexity" else 1
@@ -91,8 +97,10 @@ def judge(conclusion: Conclusion, results: Mapping[str, Mapping[int, Result]]) -
             return Verdict(CONFIRMED, mean, half, len(gains))
         differs = abs(mean) > half
         return Verdict(NOT_CONFIRMED if differs else NOT_TESTABLE, mean, half, len(gains))
-    word = CONFIRMED if mean > half else NOT_CONFIRMED
-    return Verdict(word, mean, half, len(gains))
+    if mean > half:
+        return Verdict(CONFIRMED, mean, half, len(gains))
+    wide = then is not None and abs(mean) <= half and mean + half >= then
+    return Verdict(NOT_TESTABLE if wide else NOT_CONFIRMED, mean, half, len(gains))
 
 
 def half_interval(values: list[float]) -> float | None:

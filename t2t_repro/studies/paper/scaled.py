@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from t2t_repro import registry
+from t2t_repro.config import HParams
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunDirectory
@@ -82,7 +83,7 @@ def tables(study: Study, found: Results) -> list[Table]:
         hparams = registry.get_hparams(recipe.hparams_set, recipe.hparams)
         rows.append(
             (
-                *(name, len(of), parameters.count(hparams, 0).total / 1e6),
+                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6, len(of)),
                 *_mean([result.perplexity for result in of]),
                 *_mean([result.bleu for result in of]),
                 *(row.perplexity, row.bleu),
@@ -97,17 +98,26 @@ def tables(study: Study, found: Results) -> list[Table]:
         f"warm-up; big three times as many. {study.problem}, dev; the mean of the last "
         f"{scale.averaged} of 20 checkpoints; PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
-        "embeddings.",
+        "embeddings. then: the paper's, at its own widths, on newstest2013.",
         f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={study.seeds} "
         f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps} makes it"
         + (f", with --hparams={study.place.hparams}." if study.place.hparams else "."),
     )
     heads = columns(
-        "row | seeds | parameters :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f "
-        "| BLEU then"
+        "row | N | d_model | d_ff | h | d_k | P_drop | e_ls | updates :, | parameters :.2f | seeds "
+        "| PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f | BLEU then"
     )
     made = Table("3-scaled", f"Table 3 at 1/{width} of the widths", heads, rows, notes)
     return [made, _conclusions(study, found)]
+
+
+def _shape(hparams: HParams) -> tuple[float, ...]:
+    """Returns the columns of the paper's table 3 that say what a row is."""
+    return (
+        *(hparams.num_hidden_layers, hparams.hidden_size, hparams.filter_size, hparams.num_heads),
+        (hparams.attention_key_channels or hparams.hidden_size) // hparams.num_heads,
+        *(hparams.layer_prepostprocess_dropout, hparams.label_smoothing, hparams.train_steps),
+    )
 
 
 def _conclusions(study: Study, found: Results) -> Table:
@@ -116,10 +126,11 @@ def _conclusions(study: Study, found: Results) -> Table:
     for each in conclusions.CONCLUSIONS:
         if not {each.better, each.worse} <= set(study.rows):
             continue
-        verdict = conclusions.judge(each, found)
         sign = -1 if each.by == "perplexity" else 1
         better, worse = (getattr(then[row], each.by) for row in (each.better, each.worse))
-        what = (each.text, {"bleu": "BLEU", "perplexity": "PPL"}[each.by], sign * (better - worse))
+        gain = sign * (better - worse)
+        verdict = conclusions.judge(each, found, gain)
+        what = (each.text, {"bleu": "BLEU", "perplexity": "PPL"}[each.by], gain)
         rows.append((*what, verdict.difference, verdict.interval, verdict.seeds, verdict.word))
     return Table(
         "3-conclusions",
@@ -130,7 +141,8 @@ def _conclusions(study: Study, found: Results) -> Table:
             "then and here: by how much the better row is better. Rows are compared seed by seed. "
             "confirmed: the 95 % interval of the difference (Student's t over the seeds) leaves "
             f"zero out; of as good: it lies within {conclusions.EQUAL_WITHIN} BLEU. not testable: "
-            "fewer than two seeds, or an interval that is wider than that.",
+            "fewer than two seeds, or an interval that is too wide to tell: it holds both zero and "
+            "the paper's difference, or, of as good, zero and more than that. not confirmed: else.",
         ),
     )
 

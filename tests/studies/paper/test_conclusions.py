@@ -38,6 +38,20 @@ def test_what_runs_say(conclusion, results, word, seeds):
     assert (verdict.word, verdict.seeds) == (word, seeds)
 
 
+@pytest.mark.parametrize(
+    "gains, then, word",
+    [
+        ([0.8, 1.2, 0.9], 0.4, CONFIRMED),
+        ([-0.6, 1.5, 0.9], 0.4, NOT_TESTABLE),  # from -2.1 to 3.3
+        ([-0.6, 1.5, 0.9], 3.5, NOT_CONFIRMED),  # so much it is not
+        ([-0.6, -0.8, -0.7], 0.4, NOT_CONFIRMED),  # the other way round
+    ],
+)
+def test_an_interval_with_both_zero_and_the_papers_difference_tells_nothing(gains, then, word):
+    results = runs(a=[5 + gain for gain in gains], b=[5.0] * len(gains))
+    assert judge(BETTER, results, then).word == word
+
+
 def test_the_interval_is_students():
     """Of 1, 2, 3, 4: 2.5 +- 3.182 x 1.29099 / 2, as in any table of t."""
     assert conclusions.half_interval([1.0, 2.0, 3.0, 4.0]) == pytest.approx(2.054, abs=1e-3)

@@ -73,6 +73,8 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     values = json.loads(paths[0].read_text())
     base, one, _, big = values["3-scaled"]["rows"]
     assert (base["row"], base["seeds"], base["BLEU"], big["BLEU"]) == ("base", 2, 60.5, 180.5)
+    assert (base["h"], base["d_k"], base["updates"]) == (8, 8, 60)
+    assert (one["h"], one["d_k"], big["d_model"], big["updates"]) == (1, 64, 128, 180)
     assert one["PPL"] == pytest.approx((math.exp(3.0) + math.exp(3.1)) / 2)
     words = {row["conclusion"]: row["here it is"] for row in values["3-conclusions"]["rows"]}
     assert words == {
@@ -80,7 +82,8 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
         "(E) learned positions are as good": "confirmed",
         "big is better than base": "confirmed",
     }
-    assert "| big | 2 |" in paths[1].read_text() and "divided by 8" in paths[1].read_text()
+    assert "| big | 6 | 128 | 512 | 16 | 8 |" in paths[1].read_text()
+    assert "divided by 8" in paths[1].read_text()
     command = "--scale=8 --seeds=2 --train_steps=60 --batch=500 --warmup_steps=7 makes it.\n"
     assert command in paths[1].read_text()
     programs.commands.clear()
