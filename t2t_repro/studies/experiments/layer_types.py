@@ -1,10 +1,8 @@
 """Experiment: what a layer costs on this machine, in time and memory, over length and width.
 
 `table1` measures the kinds that t2t-paper does (studies/paper/layer_costs.py), at greater lengths
-and widths; beside them the model's own restricted self-attention (local_mask_right), and the
-convolutions of section 4's text: dilated, separable, whose cost (k n d + n d^2) is no single power,
-and separable with k = n, whose operations are those of self-attention and a point-wise layer. How
-far a layer carries what it reads is distance.py's question.
+and widths; beside them the model's own restricted self-attention (local_mask_right). How far a
+layer carries what it reads is distance.py's question.
 
 `long_inputs` measures that attention over long inputs does not need their square in memory: plain
 attention against layers/blockwise_attention.py (Rabe and Staats 2021), one head of one sequence
@@ -39,7 +37,6 @@ SMALL = 64  # a length that is run before memory is measured: what TensorFlow it
 LEAST = 0.1  # megabytes; what is below is the system's own noise
 WHOLE = "Self-Attention with projections"  # what a model has, to compare with the recurrent layer
 RESTRICTED = "Restricted with projections"
-OF_ALL = "Convolutional (separable, k = n)"
 
 LONG = (1024, 2048, 4096, 8192)  # n, of `long_inputs`
 HEAD = 64  # H, the width of a head of the paper's
@@ -70,38 +67,13 @@ class DotProductsInBlocks(keras.layers.Layer):
         return blockwise_attention(x * x.shape[-1] ** -0.5, x, x)[:, 0]
 
 
-class SeparableOfAll(keras.layers.Layer):
-    """A separable convolution with k = n."""
-
-    def __init__(self, width: int, **kwargs):
-        super().__init__(**kwargs)
-        self.width = width
-
-    def build(self, input_shape):
-        self.convolution = keras.layers.SeparableConv1D(self.width, input_shape[1], padding="same")
-        self.convolution.build(input_shape)
-
-    def call(self, x):
-        """Maps (B, T, D) to (B, T, D)."""
-        return self.convolution(x)
-
-
-OTHERS: dict[str, costs.Kind] = {
+KINDS: dict[str, costs.Kind] = {
+    **costs.KINDS,
     RESTRICTED: (
         RestrictedAttention,
         lambda n, d: 8 * costs.NEIGHBOURS * n * d + 8 * n * d * d,
     ),
-    "Convolutional (separable)": (
-        lambda d: keras.layers.SeparableConv1D(d, costs.KERNEL, padding="same"),
-        lambda n, d: 2 * costs.KERNEL * n * d + 2 * n * d * d,
-    ),
-    "Convolutional (dilated)": (
-        lambda d: keras.layers.Conv1D(d, costs.KERNEL, padding="same", dilation_rate=costs.KERNEL),
-        lambda n, d: 2 * costs.KERNEL * n * d * d,
-    ),
-    OF_ALL: (SeparableOfAll, lambda n, d: 2 * n * n * d + 2 * n * d * d),
 }
-KINDS = {**costs.KINDS, **OTHERS}
 ATTENTIONS: dict[str, Callable[[], keras.layers.Layer]] = {
     PLAIN: costs.DotProducts,
     IN_BLOCKS: DotProductsInBlocks,

@@ -1,4 +1,8 @@
-"""Table 1, measured: the time of one layer of each kind over sequence length and width."""
+"""Table 1, measured: the time of one layer of each kind over sequence length and width.
+
+Beside its kinds stand the convolutions of section 4's text: dilated, separable, and separable with
+k = n, whose operations are those of self-attention and a point-wise layer.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,6 +49,7 @@ class LayerCost:
     name: str
     milliseconds: dict[tuple[int, int], float]  # by (n, d)
     exponents: tuple[float, float]  # of n and of d
+    operations: tuple[float, float]  # the same of the operations counted
     gflops: float  # GFLOP/s reached where both lines of sizes meet
 
 
@@ -81,6 +86,22 @@ class WholeAttention(keras.layers.Layer):
         return self.attention(x)[0]
 
 
+class SeparableOfAll(keras.layers.Layer):
+    """A separable convolution with k = n."""
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+
+    def build(self, input_shape):
+        self.convolution = keras.layers.SeparableConv1D(self.width, input_shape[1], padding="same")
+        self.convolution.build(input_shape)
+
+    def call(self, x):
+        """Maps (B, T, D) to (B, T, D)."""
+        return self.convolution(x)
+
+
 # Each kind: how to make the layer of width d, and the operations of its matrix products on n
 # positions.
 Kind = tuple[Callable[[int], keras.layers.Layer], Callable[[int, int], float]]
@@ -97,6 +118,18 @@ KINDS: dict[str, Kind] = {
     "Self-Attention (restricted)": (
         lambda d: DotProducts(NEIGHBOURS),
         lambda n, d: 4 * NEIGHBOURS * n * d,
+    ),
+    "Convolutional (dilated)": (
+        lambda d: keras.layers.Conv1D(d, KERNEL, padding="same", dilation_rate=KERNEL),
+        lambda n, d: 2 * KERNEL * n * d * d,
+    ),
+    "Convolutional (separable)": (
+        lambda d: keras.layers.SeparableConv1D(d, KERNEL, padding="same"),
+        lambda n, d: 2 * KERNEL * n * d + 2 * n * d * d,
+    ),
+    "Convolutional (separable, k = n)": (
+        SeparableOfAll,
+        lambda n, d: 2 * n * n * d + 2 * n * d * d,
     ),
     "Self-Attention with projections": (WholeAttention, lambda n, d: 4 * n * n * d + 8 * n * d * d),
 }
@@ -117,12 +150,19 @@ def measure(kinds: Mapping[str, Kind], sizes: Sizes, doing: str) -> list[LayerCo
             for n, d in sizes.points:
                 advance(1, f"{name}, n {n}, d {d}")
                 ms[n, d] = milliseconds(make(d), n, d, sizes.repetitions)
-            of_n = exponent(sizes.lengths, [ms[n, sizes.width] for n in sizes.lengths])
-            of_d = exponent(sizes.widths, [ms[sizes.length, d] for d in sizes.widths])
+            counted = {point: flop(*point) for point in sizes.points}
             middle = sizes.length, sizes.width
-            gflops = BATCH * flop(*middle) / ms[middle] / 1e6
-            costs.append(LayerCost(name, ms, (of_n, of_d), gflops))
+            gflops = BATCH * counted[middle] / ms[middle] / 1e6
+            powers = _exponents(ms, sizes), _exponents(counted, sizes)
+            costs.append(LayerCost(name, ms, *powers, gflops))
     return costs
+
+
+def _exponents(values: Mapping[tuple[int, int], float], sizes: Sizes) -> tuple[float, float]:
+    """Returns the powers of n and of d with which values by (n, d) grow."""
+    of_n = exponent(sizes.lengths, [values[n, sizes.width] for n in sizes.lengths])
+    of_d = exponent(sizes.widths, [values[sizes.length, d] for d in sizes.widths])
+    return of_n, of_d
 
 
 def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int) -> float:

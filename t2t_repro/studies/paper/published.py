@@ -24,6 +24,13 @@ TABLE1 = (
     LayerType("Convolutional", "O(k n d^2)", "O(1)", "O(log_k n)", (1, 2)),
     LayerType("Self-Attention (restricted)", "O(r n d)", "O(1)", "O(n/r)", (1, 1)),
 )
+# The convolutions of section 4's text: complexity, sequential, path. The last costs as much as
+# self-attention and a point-wise feed-forward layer, it says.
+SECTION4 = {
+    "Convolutional (dilated)": ("O(k n d^2)", "O(1)", "O(log_k n)"),
+    "Convolutional (separable)": ("O(k n d + n d^2)", "O(1)", "O(n/k)"),
+    "Convolutional (separable, k = n)": ("O(n^2 d + n d^2)", "O(1)", "O(1)"),
+}
 
 
 class System(NamedTuple):

@@ -25,29 +25,28 @@ def table1() -> list[Table]:
 
     progress.on_stderr("Measuring the layers of table 1, about half a minute ...")
     sizes = costs.SIZES
-    formulas = {row.name: row for row in published.TABLE1}
+    formulas = {row.name: row[1:4] for row in published.TABLE1} | published.SECTION4
     rows: list[tuple] = []
     for cost in costs.measure(costs.KINDS, sizes, "table 1"):
-        paper = formulas.get(cost.name)
-        n, d = paper.exponents if paper else (None, None)
-        symbols = (paper.complexity, paper.sequential, paper.path) if paper else ("", "", "")
+        symbols = formulas.get(cost.name, ("", "", ""))
         time = cost.milliseconds[sizes.length, sizes.width]
-        rows.append(
-            (cost.name, *symbols, time, n, cost.exponents[0], d, cost.exponents[1], cost.gflops)
-        )
+        (n, d), (n_here, d_here) = cost.operations, cost.exponents
+        rows.append((cost.name, *symbols, time, n, n_here, d, d_here, cost.gflops))
     heads = columns(
-        "layer | complexity | sequential | longest path | ms :.1f | n^ | n^ here :.1f | d^ | "
-        "d^ here :.1f | GFLOP/s :.0f"
+        "layer | complexity | sequential | longest path | ms :.1f | n^ :.1f | n^ here :.1f | "
+        "d^ :.1f | d^ here :.1f | GFLOP/s :.0f"
     )
     notes = (
         f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of "
-        f"{sizes.repetitions}. ms and GFLOP/s at n {sizes.length}, d {sizes.width}; exponents "
-        f"fitted over n {', '.join(map(str, sizes.lengths))} (at d {sizes.width}) and d "
+        f"{sizes.repetitions}. ms and GFLOP/s at n {sizes.length}, d {sizes.width}; exponents, of "
+        f"the operations and of the time here, fitted over n "
+        f"{', '.join(map(str, sizes.lengths))} (at d {sizes.width}) and d "
         f"{', '.join(map(str, sizes.widths))} (at n {sizes.length}).",
         "Self-attention: softmax(x x^T) x in one head, without projections, as its formula counts; "
         f"restricted: the same in blocks of r = {costs.NEIGHBOURS}; recurrent: LSTM; "
-        f"convolutional: kernel {costs.KERNEL}; with projections: the model's own sublayer, "
-        f"{costs.HEADS} heads. Of the restricted form, memory traffic is the larger part.",
+        f"convolutional: kernel {costs.KERNEL}; dilated and separable: those of section 4's text; "
+        f"with projections: the model's own sublayer, {costs.HEADS} heads. Of the restricted form, "
+        "memory traffic is the larger part.",
     )
     return [Table("1", "Table 1: the cost of a layer", heads, rows, notes)]
 

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from t2t_repro import processes
@@ -26,7 +25,7 @@ def measured(slow_attention=False, **exponents):
         times = {(n, d): 1e-6 * n**a * d**b for n, d in sorted(points)}
         if name == experiment.WHOLE:
             times = {(n, d): 1e9 if n > d or slow_attention else 1e-9 for n, d in times}
-        made.append(costs.LayerCost(name, times, (a, b), 1.0))
+        made.append(costs.LayerCost(name, times, (a, b), (a, b), 1.0))
     return made
 
 
@@ -57,29 +56,8 @@ def test_one_exponent_that_is_off_or_slow_attention_is_no_support():
     assert second.startswith("Not as section 4 says, ") and "at 0 of 2 measured" in second
 
 
-@pytest.mark.parametrize(
-    "name, operations",
-    [
-        ("Convolutional (separable)", 2 * 5 * 7 * (costs.KERNEL + 7)),
-        ("Convolutional (dilated)", 2 * 5 * 7 * 7 * costs.KERNEL),
-        (experiment.OF_ALL, 2 * 5 * 7 * (5 + 7)),
-    ],
-)
-def test_the_convolutions_of_the_text_are_measured(name, operations):
-    make, flop = experiment.OTHERS[name]
-    assert costs.milliseconds(make(8), n=16, d=8, repetitions=1) > 0
-    assert flop(5, 7) == operations
-
-
-def test_the_kernel_of_all_is_as_wide_as_the_sentence():
-    layer = experiment.SeparableOfAll(5)
-    assert layer(np.zeros((2, 9, 3), "float32")).shape == (2, 9, 5)
-    depthwise, pointwise, _ = layer.get_weights()
-    assert depthwise.shape == (9, 3, 1) and pointwise.shape == (1, 3, 5)
-
-
 def test_the_models_restricted_attention_is_measured():
-    make, _ = experiment.OTHERS[experiment.RESTRICTED]
+    make, _ = experiment.KINDS[experiment.RESTRICTED]
     assert costs.milliseconds(make(16), n=70, d=16, repetitions=1) > 0
 
 

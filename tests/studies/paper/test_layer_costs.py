@@ -34,6 +34,27 @@ def test_the_operations_grow_by_the_formulas_exponents(row):
     assert flop(320, 96) == 2**d * flop(320, 48)
 
 
+@pytest.mark.parametrize(
+    "name, operations",
+    [
+        ("Convolutional (separable)", 2 * 5 * 7 * (layer_costs.KERNEL + 7)),
+        ("Convolutional (dilated)", 2 * 5 * 7 * 7 * layer_costs.KERNEL),
+        ("Convolutional (separable, k = n)", 2 * 5 * 7 * (5 + 7)),
+    ],
+)
+def test_the_operations_of_the_convolutions_of_the_text(name, operations):
+    assert name in published.SECTION4
+    _, flop = layer_costs.KINDS[name]
+    assert flop(5, 7) == operations
+
+
+def test_the_kernel_of_all_is_as_wide_as_the_sentence():
+    layer = layer_costs.SeparableOfAll(5)
+    assert layer(np.zeros((2, 9, 3), "float32")).shape == (2, 9, 5)
+    depthwise, pointwise, _ = layer.get_weights()
+    assert depthwise.shape == (9, 3, 1) and pointwise.shape == (1, 3, 5)
+
+
 def test_each_point_is_measured_once(monkeypatch):
     measured = []
 
@@ -48,4 +69,8 @@ def test_each_point_is_measured_once(monkeypatch):
     assert all(cost.exponents == (pytest.approx(2), pytest.approx(1)) for cost in costs)
     points = [(200, 60), (400, 30), (400, 60), (400, 90)]
     assert measured == [(*point, 3) for point in points] * len(costs)
+    assert costs[0].operations == (pytest.approx(2), pytest.approx(1))
+    separable = costs[list(layer_costs.KINDS).index("Convolutional (separable, k = n)")]
+    n = np.log2((400 + 60) / (200 + 60)) + 1  # of 2 n d (n + d)
+    assert separable.operations[0] == pytest.approx(n) and 1 < separable.operations[1] < 2
     assert costs[0].gflops == pytest.approx(8 * 4 * 1e6 / 1e6)
