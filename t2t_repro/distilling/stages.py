@@ -14,6 +14,7 @@ from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import Student, student
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
+from t2t_repro.own_text import plan
 from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import RunDirectory
@@ -23,8 +24,6 @@ from t2t_repro.translation import TranslateDistillProblem
 from t2t_repro.views.run_view import view
 
 PROBLEM = "text2text_tmpdir_distill"
-KEPT, BEST, BLEU_SENTENCES = 10, 5, 200  # as t2t-own-text
-_EVALUATIONS, _LEAST_STEPS = 20, 20  # in a training, about; and between two, at least
 # What --decode_hparams may not change: these say what is written, and t2t-distill knows that.
 _OF_OUTPUT = (
     *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
@@ -218,6 +217,7 @@ def _data(folder: Folder, vocabulary: list[str]) -> Task:
 
 def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
     changes = [f"--hparams={wanted.hparams}"] if wanted.hparams else []
+    frequency = max(plan.LEAST_STEPS, wanted.train_steps // plan.EVALUATIONS)
     return Task(
         name="training",
         says="The student learns, the best by BLEU kept",
@@ -229,10 +229,10 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
             f"--hparams_set={wanted.hparams_set}",
             *changes,
             f"--train_steps={wanted.train_steps}",
-            f"--local_eval_frequency={max(_LEAST_STEPS, wanted.train_steps // _EVALUATIONS)}",
-            f"--eval_bleu_sentences={BLEU_SENTENCES}",
-            f"--keep_checkpoint_max={KEPT}",
-            f"--keep_best={BEST}",
+            f"--local_eval_frequency={frequency}",
+            f"--eval_bleu_sentences={plan.BLEU_SENTENCES}",
+            f"--keep_checkpoint_max={plan.KEPT}",
+            f"--keep_best={plan.BEST}",
             "--best_metric=bleu",
             f"--random_seed={request.random_seed}",
             *_usr_dir(request),

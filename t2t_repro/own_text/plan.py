@@ -18,8 +18,9 @@ CPU_MINUTES = 40  # of training, where nothing else is said
 KEPT, BEST = 10, 5  # checkpoints that stay while it trains
 BLEU_SENTENCES = 200
 TRIAL_STEPS = 12
-_EVALUATIONS, _SHARE = 20, 0.2  # in a training, about; and of its time, at most
-_LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
+EVALUATIONS = 20  # in a training, about
+LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
+_SHARE = 0.2  # of the time of a training, which evaluations take at most
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 
 
@@ -120,13 +121,13 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
     whole = steps * a_step / (1 - _SHARE)
     if seconds:
         whole = min(whole, seconds)
-    count = _EVALUATIONS
+    count = EVALUATIONS
     if an_evaluation:
         count = max(1, min(count, int(_SHARE * whole / an_evaluation)))
     if seconds:
         in_time = _rounded((seconds - count * an_evaluation) / a_step)
-        steps = max(min(steps, in_time), min(steps, _LEAST_STEPS))
-    return steps, min(steps, max(_LEAST_STEPS, _rounded(steps / count)))
+        steps = max(min(steps, in_time), min(steps, LEAST_STEPS))
+    return steps, min(steps, max(LEAST_STEPS, _rounded(steps / count)))
 
 
 def said(plan: Plan) -> str:
