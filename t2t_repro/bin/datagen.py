@@ -93,7 +93,7 @@ def main(args: flags.FlagValues) -> None:
         for problem in problems
     ]
     for job in jobs:
-        run(job, machine, args.vocab_from)
+        print_proposal(job.problem, run(job, machine), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
@@ -142,23 +142,26 @@ def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine"
     return Local(processes or available_cores(), load)
 
 
-def run(job: "Job", machine: "Machine", parent: str | None = None) -> None:
-    """Makes the files of a job, says how far it is, and prints the summary.
-
-    `parent` is the run whose vocabulary they have, if any.
-    """
+def run(job: "Job", machine: "Machine") -> dict:
+    """Makes the files of a job, says how far it is, prints and returns the summary."""
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
-    problem = job.problem
-    if parent:
-        print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
-        return
+    return summary
+
+
+def print_proposal(problem: Problem, summary: dict, parent: str | None) -> None:
+    """Prints how to train on what was made, if that can be said.
+
+    `parent` is the run whose vocabulary it has, if any.
+    """
     from t2t_repro.data import preset
 
-    if preset.is_for(problem):
+    if parent:
+        print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
+    elif preset.is_for(problem):
         of_train = summary["splits"].get(Split.TRAIN, {})
         proposed = preset.preset(of_train.get("examples", 0), preset.has_gpu())
         print(f"  proposed: --hparams_set={proposed.hparams_set} ({proposed.reason})")

@@ -292,3 +292,13 @@ def test_a_batch_size_is_tried(flags, tmp_path, capsys):
     values = json.loads(said)
     assert values["peak_mb"] > 50 and values["step_seconds"] > 0
     assert not (tmp_path / "run").exists()
+
+
+def test_a_trainer_that_makes_the_data_proposes_no_other_set(tmp_path, monkeypatch, capsys):
+    job = Job(registry.get_problem("text2text_tmpdir"), tmp_path / "data", tmp_path)
+    summary = {"problem": job.problem.name, "vocab_size": {"targets": 300}, "splits": {}}
+    summary["warnings"] = [{"message": "few pairs"}]
+    monkeypatch.setattr("t2t_repro.data.generate.generate_data", lambda *_, **how: summary)
+    trainer.generate(job, None)
+    said = capsys.readouterr().out
+    assert said == "text2text_tmpdir: vocabulary of 300\n  warning: few pairs\n"
