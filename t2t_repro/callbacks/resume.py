@@ -16,7 +16,7 @@ from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
 from t2t_repro.models.keras_data import FitCallback
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, named_variables
 from t2t_repro.training.saving import Saver
 
 FIT = "fit.npz"  # in a checkpoint: the metrics of the running epoch, the weights callbacks hold
@@ -193,7 +193,7 @@ class ExactResume(FitCallback):
         checkpoints.restore(model, self._found)
         values = checkpoints.read_arrays(self._found / FIT)
         metrics = {n: a for n, a in values.items() if n.startswith("metric/")}
-        checkpoints.assign(_metrics(model), metrics, self._found)
+        named_variables.assign(_metrics(model), metrics, self._found)
         self._restore_callbacks()
 
     def _train_or_pass_over(self, *arguments):

@@ -32,7 +32,7 @@ import numpy as np
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming
-from t2t_repro.training import moving_average
+from t2t_repro.training import moving_average, named_variables
 from t2t_repro.training.state import (
     STATE,
     TRAINING,
@@ -47,7 +47,6 @@ from t2t_repro.training.state import (
 
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
-_SHOWN = 20  # differences that an error lists
 _RENAMED = {  # layers that have another name in checkpoints written before
     "/feed_forward/conv1/": "/feed_forward/intermediate_dense/",
     "/feed_forward/conv2/": "/feed_forward/output_dense/",
@@ -135,13 +134,12 @@ def save(directory: str | os.PathLike, model: keras.Model, state: State) -> path
 
 def snapshot(model: keras.Model) -> dict[str, dict[str, np.ndarray]]:
     """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
-    weights = _averages(model)
+    weights = named_variables.averaged_weights(model)
     moving_average.begin(model)
-    training = _training_variables(model) if getattr(model, "optimizer", None) else {}
-    variables = {WEIGHTS: weights, TRAINING: training}
+    training = named_variables.of_training(model) if getattr(model, "optimizer", None) else {}
     return {
         file: encode({name: np.array(variable) for name, variable in named.items()})
-        for file, named in variables.items()
+        for file, named in {WEIGHTS: weights, TRAINING: training}.items()
         if named
     }
 
@@ -217,8 +215,9 @@ def restore(model: keras.Model, path: str | os.PathLike) -> State:
             f"run with --warm_start_from={path}."
         )
     saved = read_arrays(path / TRAINING)
-    assign(_averages(model), read_arrays(path / WEIGHTS), path)
-    assign(_training_variables(model), saved, path)
+    weights = read_arrays(path / WEIGHTS)
+    named_variables.assign(named_variables.averaged_weights(model), weights, path)
+    named_variables.assign(named_variables.of_training(model), saved, path)
     return state
 
 
@@ -244,8 +243,9 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
         UserError: if there is no checkpoint, or it does not fit: every difference is listed.
     """
     path = find(path)
-    assign(named_weights(model), read_arrays(path / WEIGHTS), path)
-    return read_state(path)
+    state = read_state(path)
+    named_variables.assign(named_variables.weights(model), read_arrays(path / WEIGHTS), path)
+    return state
 
 
 def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathlib.Path:
@@ -261,17 +261,6 @@ def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathli
     if newest is None:
         raise no_checkpoint(path)
     return newest
-
-
-def named_weights(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the model's weights by path, without the model's own name, which Keras may number."""
-    named = {}
-    for variable in model.weights:
-        name = variable.path.removeprefix(f"{model.name}/")
-        if name in named:
-            raise ValueError(f"Expected each weight to have its own path. Received two: {name}.")
-        named[name] = variable
-    return named
 
 
 def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -292,35 +281,6 @@ def _current(name: str) -> str:
     return name
 
 
-def _averages(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the model's weights by path, in the place of each its moving average if it has one.
-
-    The optimizer is built by this.
-    """
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)
-    of = moving_average.averages(model)
-    return {name: of.get(id(weight), weight) for name, weight in named_weights(model).items()}
-
-
-def _training_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Everything else that a step changes: optimizer variables and seeds, in their stable order."""
-    weights = {id(variable) for variable in model.weights}
-    seeds = [variable for variable in model.variables if id(variable) not in weights]
-    named = {f"seed/{index:04d}": variable for index, variable in enumerate(seeds)}
-    of = moving_average.averages(model)
-    for name, weight in named_weights(model).items():
-        if id(weight) in of:
-            named[f"trained/{name}"] = weight
-    elsewhere = {id(average) for average in of.values()}
-    for index, variable in enumerate(model.optimizer.variables):
-        if id(variable) in elsewhere:
-            continue
-        named[f"optimizer/{index:04d}"] = variable  # its own name holds the model's, which varies
-    return named
-
-
 def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the arrays as numpy can store them: bfloat16 as uint16, with a mark on the name."""
     return {
@@ -329,36 +289,6 @@ def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         )
         for name, a in arrays.items()
     }
-
-
-def assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
-    """Assigns the arrays of the checkpoint `path` to {name: variable}; raises as `check`."""
-    check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
-    for name, variable in variables.items():
-        variable.assign(values[name])
-
-
-def check(
-    shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
-) -> None:
-    """Raises a UserError that lists every name or shape in which `values` differs.
-
-    `else_` is a sentence about what else can be done.
-    """
-    faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
-    faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
-    faults += [
-        f"{name} is {values[name].shape}, expected {shape}"
-        for name, shape in shapes.items()
-        if name in values and values[name].shape != shape
-    ]
-    if faults:
-        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise UserError(
-            f"Expected the weights of this model in {path}. Received: "
-            f"{'; '.join(faults[:_SHOWN])}{more}. "
-            f"Use the hparams and the vocabulary with which it was trained{else_}."
-        )
 
 
 @contextlib.contextmanager

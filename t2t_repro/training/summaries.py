@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.training import checkpoints, moving_average
+from t2t_repro.training import moving_average, named_variables
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.events import TRAIN, EventWriter
 
@@ -136,7 +136,7 @@ def norms(
 
 def _places(model: keras.Model) -> dict[str, list[int]]:
     """Returns which trainable variables belong to each sublayer, or to what else there is."""
-    names = {id(v): name for name, v in checkpoints.named_weights(model).items()}
+    names = {id(v): name for name, v in named_variables.weights(model).items()}
     places: dict[str, list[int]] = {}
     for index, variable in enumerate(model.trainable_variables):
         name = names[id(variable)]

@@ -21,7 +21,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import WARM_START, RunDirectory
 from t2t_repro.text import transfer
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, named_variables
 from t2t_repro.training.state import WEIGHTS
 
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
@@ -112,7 +112,7 @@ def begin(
     """
     path = checkpoints.find(source)
     parts = _parts(RunDirectory(path.parents[1]), problem, data_dir, partial)
-    named = checkpoints.named_weights(model)
+    named = named_variables.weights(model)
     arrays = checkpoints.read_arrays(path / WEIGHTS)
     rows, values = [], {}
     for name, variable in named.items():
@@ -132,7 +132,7 @@ def begin(
     if not partial:
         held = [r for r in rows if r.what != LEFT_OUT]
         asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in held}
-        checkpoints.check(asked, arrays, path, f"; {_PARTIAL}")
+        named_variables.check(asked, arrays, path, f"; {_PARTIAL}")
     if not values:
         raise UserError(
             f"Expected weights of which some fit this model in {path}. Received: {len(arrays)} "

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, named_variables
 from t2t_repro.training.checkpoints import State
 
 
@@ -19,7 +19,7 @@ def step(model, seed):
 
 
 def values(model):
-    everything = checkpoints.named_weights(model) | checkpoints._training_variables(model)
+    everything = named_variables.weights(model) | named_variables.of_training(model)
     return {name: array(variable) for name, variable in everything.items()}
 
 
@@ -66,12 +66,12 @@ def test_a_checkpoint_with_the_feed_forward_layers_earlier_names_is_read(tmp_pat
     new = {"intermediate_dense": "conv1", "output_dense": "conv2"}
     arrays = {
         f"encoder/{re.sub('|'.join(new), lambda found: new[found[0]], name)}": np.asarray(variable)
-        for name, variable in checkpoints.named_weights(model).items()
+        for name, variable in named_variables.weights(model).items()
     }
     assert "encoder/feed_forward/conv1/kernel" in arrays
     path = checkpoints.write(tmp_path, {checkpoints.WEIGHTS: arrays}, State(step=1))
     read = checkpoints.read_arrays(path / checkpoints.WEIGHTS)
-    for name, variable in checkpoints.named_weights(again).items():
+    for name, variable in named_variables.weights(again).items():
         variable.assign(read[f"encoder/{name}"])
     x = np.ones((2, 3, 4), "float32")
     np.testing.assert_array_equal(again(x), model(x))
@@ -139,8 +139,8 @@ def test_a_run_directory_is_understood(tmp_path, make_model):
     other = make_model(seed=2)
     for path in (tmp_path, tmp_path / "checkpoints", tmp_path / "checkpoints" / "ckpt-5"):
         assert checkpoints.load_weights(other, path).step == 5
-    weights_of_other = checkpoints.named_weights(other)
-    for name, variable in checkpoints.named_weights(model).items():
+    weights_of_other = named_variables.weights(other)
+    for name, variable in named_variables.weights(model).items():
         np.testing.assert_array_equal(array(variable), array(weights_of_other[name]))
 
 
@@ -267,20 +267,6 @@ def test_bfloat16_weights_come_back(tmp_path):
     checkpoints.load_weights(model, path)
     for old, weight in zip(before, model.weights, strict=True):
         np.testing.assert_array_equal(old, array(weight).astype("float32"))
-
-
-def test_two_weights_of_one_path_are_refused():
-    layers = [keras.layers.Dense(2, name="same"), keras.layers.Dense(2, name="same")]
-    for layer in layers:
-        layer.build((None, 2))
-
-    class Twice(keras.Model):
-        def __init__(self):
-            super().__init__(name="twice")
-            self.one, self.two = layers
-
-    with pytest.raises(ValueError, match="its own path. Received two: same/kernel"):
-        checkpoints.named_weights(Twice())
 
 
 def test_a_full_disk_leaves_no_half_of_a_checkpoint(make_model, tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def data(devices):
 
 def train(devices) -> dict:
     """Returns the losses, the tokens of each step, every fifth's norms, and the weights after."""
-    from t2t_repro.training import checkpoints
+    from t2t_repro.training import named_variables
 
     model = build(devices)
     devices.broadcast(model)
@@ -76,7 +76,7 @@ def train(devices) -> dict:
     for batch in distribution.batches(data(devices)):
         tokens += devices.all_reduce([distribution.count_tokens(batch)])
         losses.append(step(batch, None if len(losses) % 5 else squares.append))
-    weights = {n: np.asarray(v).tolist() for n, v in checkpoints.named_weights(model).items()}
+    weights = {n: np.asarray(v).tolist() for n, v in named_variables.weights(model).items()}
     squares = [each.tolist() for each in squares]
     return {"tokens": tokens, "losses": losses, "squares": squares, "weights": weights}
 

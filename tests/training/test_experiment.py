@@ -13,7 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, experiment
+from t2t_repro.training import checkpoints, experiment, named_variables
 from t2t_repro.training.experiment import Experiment, build_model, evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -222,7 +222,7 @@ def test_the_seed_decides_the_weights(make):
     def first_weights(seed):
         request = make(seed=seed)
         model = build_model(request.config, request.problem)
-        return {name: np.asarray(v) for name, v in checkpoints.named_weights(model).items()}
+        return {name: np.asarray(v) for name, v in named_variables.weights(model).items()}
 
     one, again, other = first_weights(0), first_weights(0), first_weights(1)
     assert all(np.array_equal(one[name], again[name]) for name in one)

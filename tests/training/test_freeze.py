@@ -7,7 +7,7 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_optimizer
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training import checkpoints, distribution, experiment, optimizers
+from t2t_repro.training import checkpoints, distribution, experiment, named_variables, optimizers
 
 BATCH = {
     "inputs": np.array([[3, 4, 5, 1], [6, 2, 1, 0]], "int32"),
@@ -29,7 +29,7 @@ def made(freeze, more=""):
 
 
 def arrays(model):
-    return {name: np.array(value) for name, value in checkpoints.named_weights(model).items()}
+    return {name: np.array(value) for name, value in named_variables.weights(model).items()}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, moving_average, optimizers
+from t2t_repro.training import checkpoints, moving_average, named_variables, optimizers
 
 DECAY = 0.6
 
@@ -85,10 +85,10 @@ def test_checkpoints_and_evaluations_have_the_average_and_training_goes_on_exact
     resumed = averaging(seed=5)
     train(resumed, make_batches(), runs["stopped"], train_steps=8)
     averages = moving_average.averages(model)
-    by_name = checkpoints.named_weights(model)
+    by_name = named_variables.weights(model)
     saved = checkpoints.read_arrays(runs["straight"].checkpoints_dir / "ckpt-8" / "weights.npz")
     other = moving_average.averages(resumed)
-    others = checkpoints.named_weights(resumed)
+    others = named_variables.weights(resumed)
     for name, value in weights(plain).items():
         np.testing.assert_array_equal(by_name[name], value)  # averaging changes no step
         average = np.asarray(averages[id(by_name[name])])

@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.training import checkpoints, warm_start
+from t2t_repro.training import checkpoints, named_variables, warm_start
 
 NAME = "text2text_tmpdir"
 PIECES = [*"<pad>_ <EOS>_ bad_ egg".split(), *"abcdefgh\\_u;0123456789"]
@@ -49,7 +49,7 @@ def parent(tmp_path):
 
 
 def arrays_of(model):
-    return {name: np.array(v) for name, v in checkpoints.named_weights(model).items()}
+    return {name: np.array(v) for name, v in named_variables.weights(model).items()}
 
 
 def begun(parent, folder, overrides="", **options):

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.layers.mask import CAUSAL, of_padding
-from t2t_repro.training import checkpoints, distribution, guards
+from t2t_repro.training import distribution, guards, named_variables
 
 EMBEDDING = "embedding"
 _PLACE = re.compile(r"(?:encoder|decoder)/layer_\d+/[a-z_]+?(?=/)")
@@ -39,7 +39,7 @@ class GradientNorms:
         nothing = keras.optimizers.SGD(learning_rate=0.0)
         model.compile(optimizer=nothing, run_eagerly=not jax, jit_compile=jax)
         self._step = distribution.step_function(model)
-        names = {id(v): name for name, v in checkpoints.named_weights(model).items()}
+        names = {id(v): name for name, v in named_variables.weights(model).items()}
         self._places = [
             place_of(names[id(variable)]) if len(variable.shape) > 1 else None
             for variable in model.trainable_variables

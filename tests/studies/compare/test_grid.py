@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.studies.compare import grid, variants
 from t2t_repro.studies.compare.grid import Cell, Grid
-from t2t_repro.training import checkpoints, learning_rate
+from t2t_repro.training import learning_rate, named_variables
 
 GIVEN = {
     "problem": "algorithmic_reverse_binary40_test",
@@ -60,7 +60,7 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
         models.append(
             Transformer.from_hparams(hparams, inputs_vocab_size=31, targets_vocab_size=31)
         )
-    post, pre = (checkpoints.named_weights(model) for model in models)
+    post, pre = (named_variables.weights(model) for model in models)
     kernels = {name for name in post if len(post[name].shape) > 1}
     assert kernels == {name for name in pre if len(pre[name].shape) > 1}
     for name in kernels:
