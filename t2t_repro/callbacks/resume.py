@@ -16,7 +16,7 @@ from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
 from t2t_repro.models.keras_data import FitCallback
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, named_variables
+from t2t_repro.training import checkpoints, moving_average, named_variables
 from t2t_repro.training.saving import Saver
 
 FIT = "fit.npz"  # in a checkpoint: the metrics of the running epoch, the weights callbacks hold
@@ -73,6 +73,7 @@ class ExactResume(FitCallback):
 
     _start: int  # the batches of the epochs before
     _batch: int  # of the running one
+    _trained: moving_average.Values  # the weights before their averages stand in their place
 
     def __init__(self, folder: str | os.PathLike, save_freq: int | str = "epoch", keep: int = 2):
         super().__init__()
@@ -138,6 +139,8 @@ class ExactResume(FitCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._start, self._batch = self._start + self._batch, 0
+        # At its end `fit` puts the moving averages in their place, if the optimizer keeps some.
+        self._trained = moving_average.trained(self.model)
 
     # Between two steps all callbacks have said of the first what they have to say.
     def on_train_batch_begin(self, batch, logs=None):
@@ -163,7 +166,8 @@ class ExactResume(FitCallback):
             self._restore_callbacks()
         else:
             ended = model.stop_training
-            self._save(_Place(epoch=self._epoch + 1, ended=ended))
+            with moving_average.having(self._trained):
+                self._save(_Place(epoch=self._epoch + 1, ended=ended))
         self._saver.wait()
 
     def _stand(self, place: _Place, batches: int) -> None:
@@ -171,6 +175,7 @@ class ExactResume(FitCallback):
         self._place, self._saved_at = place, batches
         self._epoch, self._resuming = place.epoch, False
         self._start, self._batch = batches - place.batch, 0
+        self._trained = []
 
     def _newest(self) -> pathlib.Path | None:
         """Returns the newest whole checkpoint; None: there is none yet."""

@@ -6,9 +6,12 @@ them; its training state has the weights as they were trained, so that a run goe
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
+
+Values = list[tuple[keras.Variable, Any]]  # arrays or variables of the weights' shapes
 
 
 def averages(model: keras.Model) -> dict[int, keras.Variable]:
@@ -31,15 +34,26 @@ def begin(model: keras.Model) -> None:
             of[id(weight)].assign(np.array(weight))  # a copy: JAX would share the memory
 
 
-@contextlib.contextmanager
-def in_place(model: keras.Model) -> Iterator[None]:
+def in_place(model: keras.Model) -> contextlib.AbstractContextManager[None]:
     """Lets the model compute by the averages as long as the context lasts."""
     of = averages(model)
-    trained = [(weight, np.array(weight)) for weight in model.weights if id(weight) in of]
-    for weight, _ in trained:
-        weight.assign(of[id(weight)])
+    return having([(weight, of[id(weight)]) for weight in model.weights if id(weight) in of])
+
+
+def trained(model: keras.Model) -> Values:
+    """Returns copies of the weights that have an average."""
+    of = averages(model)
+    return [(weight, np.array(weight)) for weight in model.weights if id(weight) in of]
+
+
+@contextlib.contextmanager
+def having(values: Values) -> Iterator[None]:
+    """Lets weights have other values as long as the context lasts."""
+    before = [(weight, np.array(weight)) for weight, _ in values]
+    for weight, value in values:
+        weight.assign(value)
     try:
         yield
     finally:
-        for weight, value in trained:
+        for weight, value in before:
             weight.assign(value)

@@ -40,11 +40,12 @@ def stop_at(count):
     return keras.callbacks.LambdaCallback(on_train_batch_begin=begin, on_train_batch_end=end)
 
 
-def build(seed=0):
+def build(seed=0, **optimizer):
     keras.utils.set_random_seed(seed)
     model = Cipher()
     model({"inputs": np.ones((1, 1), "int32"), "targets": np.ones((1, 1), "int32")})
-    model.compile(optimizer=keras.optimizers.Adam(0.05), metrics=["accuracy"], run_eagerly=EAGER)
+    optimizer = keras.optimizers.Adam(0.05, **optimizer)
+    model.compile(optimizer=optimizer, metrics=["accuracy"], run_eagerly=EAGER)
     return model
 
 
@@ -157,6 +158,22 @@ def test_an_ended_fit_trains_nothing_and_a_longer_one_goes_on(tmp_path, capsys):
         "ckpt-8",
         "ckpt-10",
     ]
+
+
+def test_an_ended_fit_with_averages_goes_on_from_the_trained_weights(tmp_path):
+    average = {"use_ema": True, "ema_momentum": 0.5}
+    straight, again = build(**average), build(**average)
+    for model, name, ends in ((straight, "straight", (3,)), (again, "again", (1, 3))):
+        for epochs in ends:
+            how = {"epochs": epochs, "steps_per_epoch": 2, "verbose": 0}
+            model.fit(endless, callbacks=[ExactResume(tmp_path / name)], **how)
+    assert_same(straight, again)
+    ended = checkpoints.find(tmp_path / "again")
+    average, training = (
+        checkpoints.read_arrays(ended / f"{n}.npz") for n in ("weights", "training")
+    )
+    for name, values in average.items():
+        assert np.abs(values - training[f"trained/{name}"]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
