@@ -7,18 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from t2t_repro import cli, gains, registry
+from t2t_repro import cli, gains
 from t2t_repro.bin import gains as program
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu
 from t2t_repro.errors import UserError
-from t2t_repro.models.build import model_for
-from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
-
-NAME = "text2text_tmpdir"
+from tests import untrained
 
 
 @pytest.fixture(scope="module")
@@ -27,24 +22,10 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gains")
     found = {}
     for name, words in {"parent": "a bee saw the sea", "child": "one two three four five"}.items():
-        raw, data = folder / f"raw-{name}", folder / f"data-{name}"
-        raw.mkdir()
-        for side in ("inputs", "targets"):
-            for split in ("train", "eval"):
-                lines = (f"{words} {i}\n" for i in range(7))
-                (raw / f"{side}.{split}.txt").write_text("".join(lines))
-        generate_data(Job(registry.get_problem(NAME), data, raw, num_shards=1))
-        hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
-        config = RunConfig(
-            hparams_set="transformer_test",
-            hparams=hparams,
-            problem=NAME,
-            data_dir=str(data),
-            version="0",
-        )
-        run = RunDirectory(folder / name)
-        run.begin(config, [], [str(path) for path in data.glob("vocab*.subwords")])
-        model = model_for(registry.get_problem(NAME), hparams, str(data))
+        (folder / name).mkdir()
+        lines = [f"{words} {i}" for i in range(7)]
+        untrained.write_pairs(folder / name, {"inputs": lines, "targets": lines})
+        run, model = untrained.run_on(folder / name, "text2text_tmpdir")
         for weight in model.weights:
             weight.assign(np.full(weight.shape, 2 if name == "child" else 1, weight.dtype))
         checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
@@ -89,7 +70,7 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
 
 
 def test_a_run_without_a_parent_says_so(runs):
-    with pytest.raises(UserError, match="Received: none in .*parent. Name it by --parent."):
+    with pytest.raises(UserError, match="Received: none in .*parent/run. Name it by --parent."):
         gains.parent_of(trained_run(runs["parent"]))
     assert gains.parent_of(trained_run(runs["child"])).name == "ckpt-3"
 

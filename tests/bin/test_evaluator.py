@@ -6,12 +6,11 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import evaluator
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, experiment, metrics
+from t2t_repro.training import checkpoints, metrics
+from tests import untrained
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -19,19 +18,7 @@ PROBLEM = "algorithmic_reverse_binary40_test"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run directory with two checkpoints of untrained models."""
-    folder = tmp_path_factory.mktemp("run")
-    problem = registry.get_problem(PROBLEM)
-    generate_data(Job(problem, folder / "data", folder))
-    config = RunConfig(
-        hparams_set="transformer_test",
-        hparams=registry.get_hparams("transformer_test", "num_hidden_layers=1"),
-        problem=PROBLEM,
-        data_dir=str(folder / "data"),
-        version="0",
-    )
-    run = RunDirectory(folder / "run")
-    run.begin(config, ["test"], [])
-    model = experiment.build_model(config, problem)
+    run, model = untrained.run_on(tmp_path_factory.mktemp("run"), PROBLEM)
     for step in (3, 5):
         checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run

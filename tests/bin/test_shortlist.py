@@ -5,13 +5,10 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import decoder, exporter, shortlist
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
 from t2t_repro.interop import quality
-from t2t_repro.models.build import model_for
-from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text import shortlist as table
 from t2t_repro.training import checkpoints
+from tests import untrained
 
 NAME = "text2text_tmpdir"
 PAIRS = [
@@ -26,22 +23,9 @@ PAIRS = [
 def run(tmp_path_factory):
     """A run with a model that was not trained."""
     folder = tmp_path_factory.mktemp("shortlist")
-    for split in ("train", "eval"):
-        for name, side in zip(("inputs", "targets"), zip(*PAIRS, strict=True), strict=True):
-            (folder / f"{name}.{split}.txt").write_text("\n".join(side * 9) + "\n")
-    data = folder / "data"
-    generate_data(Job(registry.get_problem(NAME), data, folder, num_shards=1))
-    hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
-    config = RunConfig(
-        hparams_set="transformer_test",
-        hparams=hparams,
-        problem=NAME,
-        data_dir=str(data),
-        version="0",
-    )
-    run = RunDirectory(folder / "run")
-    run.begin(config, [], [str(path) for path in data.glob("vocab*.subwords")])
-    model = model_for(registry.get_problem(NAME), hparams, str(data))
+    inputs, targets = zip(*PAIRS * 9, strict=True)
+    untrained.write_pairs(folder, {"inputs": inputs, "targets": targets})
+    run, model = untrained.run_on(folder, NAME)
     checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     return run.path
 

@@ -10,11 +10,10 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import visualize
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, experiment
 from t2t_repro.views import pictures
+from tests import untrained
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 SET = "transformer_test"
@@ -24,19 +23,8 @@ SET = "transformer_test"
 def trained(tmp_path_factory):
     """A run directory with one checkpoint of an untrained model."""
     folder = tmp_path_factory.mktemp("visualize")
-    problem = registry.get_problem(PROBLEM)
-    generate_data(Job(problem, folder / "data", folder))
-    hparams = registry.get_hparams(SET, "num_hidden_layers=1,pos=emb,max_length=20")
-    config = RunConfig(
-        hparams_set=SET,
-        hparams=hparams,
-        problem=PROBLEM,
-        data_dir=str(folder / "data"),
-        version="0",
-    )
-    run = RunDirectory(folder / "run")
-    run.begin(config, ["test"], [])
-    model = experiment.build_model(config, problem)
+    overrides = "num_hidden_layers=1,pos=emb,max_length=20"
+    run, model = untrained.run_on(folder, PROBLEM, overrides)
     checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     return run, model
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.certificate.record import Certificate, Data, Golden
+from t2t_repro.certificate.record import Golden
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import FILLER, Translator, one_line
@@ -20,6 +20,7 @@ from t2t_repro.interop import saved_model, signatures
 from t2t_repro.interop.form import ExportRequest
 from t2t_repro.interop.saved_model_readme import EXAMPLE
 from t2t_repro.text.encoders import ByteTextEncoder
+from tests.certificates import certified
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -189,20 +190,7 @@ def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path, monkeypatch):
         path=tmp_path, encoders={}, vocabulary_files=[], decode_settings=lambda text: None
     )
     golden = (Golden("da", "", -1.0), Golden("ein Hund", "a dog", -2.0), Golden("ein Mann", "a", 0))
-    certificate = Certificate(
-        kind="run",
-        problem="text2text_tmpdir",
-        hparams_set="transformer_test",
-        random_seed=0,
-        step=7,
-        made=(),
-        data=Data(),
-        files=(),
-        decoding={},
-        scores=(),
-        golden=golden,
-    )
-    for write in (lambda folder: None, certificate.write):
+    for write in (lambda folder: None, certified("run", golden=golden).write):
         write(tmp_path)
         saved_model.FORM.write(run, None, tmp_path / "new", ExportRequest(), lambda folder: None)
     assert examples == [EXAMPLE, ("ein Hund", "a dog")]

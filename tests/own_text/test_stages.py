@@ -12,7 +12,7 @@ import pytest
 from t2t_repro import cli, processes, registry
 from t2t_repro.bin import own_text
 from t2t_repro.certificate import record as certificate
-from t2t_repro.certificate.record import Certificate, Data, Golden
+from t2t_repro.certificate.record import Golden
 from t2t_repro.corpora.request import RawText
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.errors import UserError
@@ -21,27 +21,12 @@ from t2t_repro.own_text.record import Record
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
+from tests.certificates import certified
 from tests.programs import Programs
 
 STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
 PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
 SECONDS = 0.5  # a step
-
-
-def certified(kind, golden=()):
-    return Certificate(
-        kind=kind,
-        problem="text2text_tmpdir",
-        hparams_set="transformer_own_text_small",
-        random_seed=0,
-        step=12,
-        made=(),
-        data=Data(),
-        files=(),
-        decoding={},
-        scores=(),
-        golden=golden,
-    )
 
 
 class Stages(Programs):
@@ -104,7 +89,7 @@ class Stages(Programs):
         folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_text("model")
         golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
-        certified("saved_model", golden).write(folder)
+        certified("saved_model", golden=golden).write(folder)
 
 
 @pytest.fixture

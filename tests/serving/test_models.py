@@ -6,12 +6,12 @@ import types
 import numpy as np
 import pytest
 
-from t2t_repro.certificate.record import Certificate, Data
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
 from t2t_repro.serving import exported, models, quicker
 from t2t_repro.serving.exported import Question
 from t2t_repro.text import SubwordTextEncoder
+from tests.certificates import certified
 
 
 @pytest.fixture
@@ -86,19 +86,8 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
     monkeypatch.setattr(quicker.registry, "get_problem", lambda name: problem)
     (tmp_path / "model.bin").write_bytes(b"weights")
-    Certificate(
-        kind="ctranslate2",
-        problem="translate_ende_own",
-        hparams_set="",
-        random_seed=1,
-        step=7,
-        made=(),
-        data=Data(),
-        files=(),
-        decoding={"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9},
-        scores=(),
-        golden=(),
-    ).write(tmp_path)
+    decoding = {"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9}
+    certified("ctranslate2", problem="translate_ende_own", decoding=decoding).write(tmp_path)
     (folder,) = models.find([str(tmp_path)])
     found = folder.load(lambda path, given: Reversing())
     model = found.model

@@ -9,23 +9,13 @@ import shlex
 import pytest
 from starlette.testclient import TestClient
 
-from t2t_repro.certificate.record import Certificate, Data, Golden
+from t2t_repro.certificate.record import Golden
 from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
+from tests.certificates import certified
 from tests.serving.conftest import FakeModel, served
 
 PAGES = {"/", "/docs", "/openapi.json"}
-CERTIFIED = {
-    "problem": "text2text_tmpdir",
-    "hparams_set": "transformer_tiny",
-    "random_seed": 0,
-    "step": 3,
-    "made": (),
-    "data": Data(),
-    "files": (),
-    "decoding": {},
-    "scores": (),
-}
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def fields(schema, value, where="the answer"):
 def test_examples_are_sentences_of_the_model(model):
     """A sentence in the language that it reads: of any other the answer is nonsense."""
     golden = (Golden("ein ganz langer satz", "A LONG ONE", -1.0), Golden("l'eau", "L'EAU", -2.0))
-    record = Certificate(kind="saved_model", golden=golden, **CERTIFIED)
+    record = certified("saved_model", golden=golden)
     (de_en,) = served(model)
     with TestClient(
         app.create([dataclasses.replace(de_en, certificate=record)], Limits())
