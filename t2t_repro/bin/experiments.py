@@ -17,6 +17,8 @@ distance and agreement keep each training in NAME.trainings.json, and go on behi
   residuals         residuals carry the positions to all layers (the authors' lecture)
   distance          what lies far apart is learned where the path is short (section 4, table 1)
   agreement         one head confuses subject and object, several do not (3.2.2, the lecture)
+  channel           label smoothing hurts perplexity and helps BLEU (5.4), learned positions are as
+                    good as sinusoids (table 3, E)
   order             without positions a layer of attention does not know the order (3.5)
   warmup            post-norm needs a warm-up of the learning rate, pre-norm does not
 """
@@ -47,6 +49,7 @@ EXPERIMENTS = {
     "residuals": {"residuals": "experiments.residuals:run"},
     "distance": {"distance": "experiments.distance:run"},
     "agreement": {"agreement": "experiments.agreement:run"},
+    "channel": {"channel": "experiments.channel:run"},
     "order": {"order": "experiments.order:run"},
     "warmup": {"warmup": "compare.warmup:run"},
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t_repro.studies.compare.cell_result import CellResult
 from t2t_repro.studies.compare.grid import setting_in_words
-from t2t_repro.studies.compare.pictures import legend, logarithmic_ticks, style
+from t2t_repro.studies.compare.pictures import legend, style
 from t2t_repro.studies.compare.results import Results
 from t2t_repro.studies.tables import Table, columns
 from t2t_repro.views import pictures
@@ -155,7 +155,7 @@ def draw(results: Results):
             each.set(xlabel=label, ylabel="dev loss, nats")
             if what == "FLOPs":
                 each.set_xscale("log")
-                logarithmic_ticks(each.xaxis, (1.0, 2.0, 5.0))
+                pictures.logarithmic_ticks(each.xaxis, (1.0, 2.0, 5.0))
             each.set_title(setting_in_words(depth, warmup))
             legend(each)
     return figure

@@ -119,15 +119,6 @@ def legend(axes: Any, fontsize: int = 8) -> None:
         figure.legend(handles, labels, loc="outside lower center", fontsize=fontsize)
 
 
-def logarithmic_ticks(axis: Any, within: tuple[float, ...]) -> None:
-    """Marks an axis at these in each power of ten and nowhere else, as plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=within))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def _layers(grid: Grid, depth: int | None, name: str) -> dict[str, int]:
     """Returns how many layers each stack has."""
     hparams = grid.hparams_of(Cell(depth, grid.warmups[0], name, 0))
@@ -176,7 +167,7 @@ def _share_scale(axes: Iterable, logarithmic: bool = False) -> None:
             each.set_yscale("log")
             each.set_ylim(low / 1.2, high * 1.2)
             within = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
-            logarithmic_ticks(each.yaxis, within)
+            pictures.logarithmic_ticks(each.yaxis, within)
         else:
             margin = 0.05 * (high - low) or 0.05
             each.set_ylim(low - margin, high + margin)

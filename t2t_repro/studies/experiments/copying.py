@@ -4,7 +4,7 @@ The task is that of T2T's algorithmic_identity problems: write the symbols that 
 copies must know where he is in both sentences. The batches are drawn on the way, without files.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -87,6 +87,19 @@ class Learner:
     def evaluate(self, batch: Batch) -> dict[str, float]:
         """Returns "loss" and METRICS, of each token given those before it in the target."""
         return self._evaluator.evaluate(_Batches([batch]))
+
+
+def train(
+    learner: Learner,
+    batches: Iterable[Batch],
+    rate: float,
+    warmup: int,
+    advance: Callable[[], object],
+) -> None:
+    """Makes a step of each batch, at a rate that rises to `rate` in `warmup` steps."""
+    for step, batch in enumerate(batches, 1):
+        learner.learn(batch, rate * min(1.0, step / warmup))
+        advance()
 
 
 class _Batches(list):

@@ -84,10 +84,10 @@ def run() -> Result:
                 advance(0, f"{kind} positions, seed {seed}")
                 learner.begin(seed)
                 draw = np.random.default_rng(seed)
-                for step in range(1, STEPS + 1):
-                    batch = copying.draw_batch(draw, SENTENCES, (1, TRAINED), SYMBOLS)
-                    learner.learn(batch, RATE * min(1.0, step / WARMUP))
-                    advance()
+                batches = (
+                    copying.draw_batch(draw, SENTENCES, (1, TRAINED), SYMBOLS) for _ in range(STEPS)
+                )
+                copying.train(learner, batches, RATE, WARMUP, advance)
                 rows += [Row(kind, seed, length, *tried(learner, length)) for length in LENGTHS]
     return result_of(rows)
 

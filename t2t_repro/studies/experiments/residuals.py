@@ -137,10 +137,11 @@ def run() -> Result:
                 learner.begin(seed)
                 draw = np.random.default_rng(seed)
                 rows += measure(learner, tried, name, seed, 0)
-                for step in range(1, STEPS + 1):
-                    batch = copying.draw_batch(draw, SENTENCES, (LENGTH, LENGTH), SYMBOLS)
-                    learner.learn(batch, RATE * min(1.0, step / WARMUP))
-                    advance()
+                batches = (
+                    copying.draw_batch(draw, SENTENCES, (LENGTH, LENGTH), SYMBOLS)
+                    for _ in range(STEPS)
+                )
+                copying.train(learner, batches, RATE, WARMUP, advance)
                 rows += measure(learner, tried, name, seed, STEPS)
             maps[name] = decoder_attention(learner.model, tried)
     return Result(rows, picture(rows, maps), sentences(rows))
