@@ -13,10 +13,11 @@ EQUAL_WITHIN = 0.5  # BLEU; the paper calls 25.8 and 25.7 nearly identical
 
 
 class Result(NamedTuple):
-    """What a run ended with, on dev."""
+    """What a run ended with, on dev, and the hours of its steps, where they are known."""
 
     bleu: float
     perplexity: float
+    hours: float | None = None
 
 
 class Conclusion(NamedTuple):

@@ -67,7 +67,8 @@ def results(study: Study) -> Results:
                 continue
             record = run_records.of(directory)
             if record.dev_bleu is not None and record.perplexity is not None:
-                result = Result(record.dev_bleu, record.perplexity)
+                hours = record.cost.hours if record.cost else None
+                result = Result(record.dev_bleu, record.perplexity, hours)
                 found.setdefault(row, {})[seed] = result
     return found
 
@@ -81,9 +82,10 @@ def tables(study: Study, found: Results) -> list[Table]:
         of = list(found.get(name, {}).values())
         recipe = recipes.table3(name, study.problem, scale, 0)
         hparams = registry.get_hparams(recipe.hparams_set, recipe.hparams)
+        hours, _ = _mean([result.hours for result in of if result.hours is not None])
         rows.append(
             (
-                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6, len(of)),
+                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6, len(of), hours),
                 *_mean([result.perplexity for result in of]),
                 *_mean([result.bleu for result in of]),
                 *(row.perplexity, row.bleu),
@@ -98,14 +100,15 @@ def tables(study: Study, found: Results) -> list[Table]:
         f"warm-up; big three times as many. {study.problem}, dev; the mean of the last "
         f"{scale.averaged} of 20 checkpoints; PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
-        "embeddings. then: the paper's, at its own widths, on newstest2013.",
+        "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
+        "its own widths, on newstest2013.",
         f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={study.seeds} "
         f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps} makes it"
         + (f", with --hparams={study.place.hparams}." if study.place.hparams else "."),
     )
     heads = columns(
         "row | N | d_model | d_ff | h | d_k | P_drop | e_ls | updates :, | parameters :.2f | seeds "
-        "| PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f | BLEU then"
+        "| hours :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f | BLEU then"
     )
     made = Table("3-scaled", f"Table 3 at 1/{width} of the widths", heads, rows, notes)
     return [made, _conclusions(study, found)]

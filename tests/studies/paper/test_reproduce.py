@@ -86,8 +86,17 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     assert "divided by 8" in paths[1].read_text()
     command = "--scale=8 --seeds=2 --train_steps=60 --batch=500 --warmup_steps=7 makes it.\n"
     assert command in paths[1].read_text()
+    for seed in (0, 1):  # 60 steps at 2 and at 4 seconds
+        run = RunDirectory(tmp_path / "output_dir" / f"base-{seed}")
+        run.append_metrics({"kind": "train", "step": 60, "tokens_per_second": 100.0 / (1 + seed)})
+        (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 3}')
+        machine = {"kind": "CPU", "replicas": 1, "rate": 2e12}
+        plan = {"parameters": 77, "flop": 5e12, "machine": machine}
+        (run.path / "plan.json").write_text(json.dumps(plan))
     programs.commands.clear()
     assert scaled.run(study, lambda line: None, programs) == paths and not programs.commands
+    base, one, *_ = json.loads(paths[0].read_text())["3-scaled"]["rows"]
+    assert base["hours"] == pytest.approx(60 * 3 / 3600) and one["hours"] is None
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
         other = recipes.Scale(width=4, train_steps=60, warmup_steps=7, batch=500)
         scaled.run(scaled.Study(**{**vars(study), "scale": other}), print, programs)
