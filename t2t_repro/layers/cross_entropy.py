@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from t2t_repro.layers import kernels
+from t2t_repro.layers import loss_kernels
 from t2t_repro.layers.replicas import sum_over_replicas
 
 
@@ -23,18 +23,21 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_we
         (sum float32 scalar, weight float32 scalar).
     """
     labels = ops.cast(labels, "int32")
-    loss = kernels.cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
+    loss = loss_kernels.cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
     weights = ops.cast(labels != 0, "float32")
     weighted = weights if sample_weight is None else weights * sample_weight
     return ops.sum(loss * weighted), ops.sum(weights)
 
 
-def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0, sample_weight=None):
+def tied_cross_entropy(
+    x, table, labels, label_smoothing: float = 0.0, sample_weight=None, compiled: bool = False
+):
     """Returns what `padded_cross_entropy` makes of the logits x table^T, without giving them out.
 
     Padding is left out before the product, the largest of a step, and the gradient is that of x and
-    of the table at once: one of the logits, as large as they are, is never made. TensorFlow alone
-    can do so: how many labels are real decides shapes.
+    of the table at once: one of the logits, as large as they are, is never made. Where XLA compiles
+    it cannot be so, for how many labels are real would decide shapes; there the logits stay in x's
+    dtype, and their gradient is made of them in one pass.
 
     Args:
         x: (B, T, D).
@@ -42,21 +45,28 @@ def tied_cross_entropy(x, table, labels, label_smoothing: float = 0.0, sample_we
         labels: int32 (B, T); 0 is padding and counts nothing.
         label_smoothing: in [0, 1).
         sample_weight: float32 (B, T), what the loss of each token is multiplied by, or None.
+        compiled: whether XLA compiles it.
 
     Returns:
         (sum float32 scalar, weight float32 scalar).
     """
-    labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
+    labels, x = ops.reshape(ops.cast(labels, "int32"), (-1,)), ops.reshape(x, (-1, x.shape[-1]))
+    weights = None if sample_weight is None else ops.reshape(sample_weight, (-1,))
+    if compiled:
+        logits = ops.matmul(x, ops.transpose(table))
+        losses = loss_kernels.fused_cross_entropy(logits, labels, label_smoothing)
+        real = ops.cast(labels != 0, "float32")
+        return ops.sum(losses * (real if weights is None else real * weights)), ops.sum(real)
     (real,) = ops.nonzero(labels != 0)
-    x = ops.take(ops.reshape(x, (-1, x.shape[-1])), real, axis=0)
-    losses = kernels.linear_cross_entropy(x, table, ops.take(labels, real), label_smoothing)
-    if sample_weight is not None:
-        losses = losses * ops.take(ops.reshape(sample_weight, (-1,)), real)
+    x, labels = ops.take(x, real, axis=0), ops.take(labels, real)
+    losses = loss_kernels.linear_cross_entropy(x, table, labels, label_smoothing)
+    if weights is not None:
+        losses = losses * ops.take(weights, real)
     return ops.sum(losses), ops.cast(ops.shape(losses)[0], "float32")
 
 
 def divergence(first, second, labels, sample_weight=None):
-    """Returns the divergence of two passes (`kernels.divergence`), summed over real tokens.
+    """Returns the divergence of two passes (`loss_kernels.divergence`), summed over real tokens.
 
     Args:
         first: logits (B, T, V).
@@ -67,7 +77,7 @@ def divergence(first, second, labels, sample_weight=None):
     Returns:
         (sum float32 scalar, weight float32 scalar).
     """
-    each = kernels.divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
+    each = loss_kernels.divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
     weights = ops.cast(labels != 0, "float32")
     weighted = weights if sample_weight is None else weights * sample_weight
     return ops.sum(each * weighted), ops.sum(weights)

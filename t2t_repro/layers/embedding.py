@@ -111,11 +111,13 @@ class SymbolEmbedding(Layer):
         logits = ops.cast(ops.matmul(flat, table), "float32")
         return ops.reshape(logits, (*ops.shape(x)[:-1], self.vocab_size))
 
-    def cross_entropy(self, x, labels, label_smoothing: float = 0.0, sample_weight=None):
+    def cross_entropy(
+        self, x, labels, label_smoothing: float = 0.0, sample_weight=None, compiled: bool = False
+    ):
         """Returns `tied_cross_entropy` of x (B, T, D), labels int32 (B, T) and the table."""
         x = ops.cast(x, self.compute_dtype)
         table = ops.cast(self.embeddings, self.compute_dtype)
-        return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight)
+        return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight, compiled)
 
 
 class TokenAndPositionEmbedding(Layer):

@@ -183,17 +183,17 @@ def _under_jax(model: GuardedModel, devices: Devices) -> Compiled:
     compiled = jax.jit(step, donate_argnums=0, **options)
 
     def place(ids: np.ndarray):
-        if strategy is None:
-            return ids
-        return jax.device_put(ids, strategy.get_data_layout(ids.shape).backend_layout)
+        layout = strategy and strategy.get_data_layout(ids.shape).backend_layout
+        return jax.device_put(ids, layout)
 
     def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
         state = tuple([variable.value for variable in group] for group in variables)
         batch = {name: place(ids) for name, ids in batch.items()}
-        state, loss, applied, squares = compiled(state, batch, observed)
+        state, loss, applied, squares = compiled(state, batch, jax.device_put(observed))
         for group, values in zip(variables, state, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)
+        loss, applied = jax.device_get((loss, applied))  # the two at once
         return float(loss), bool(applied), squares
 
     return run

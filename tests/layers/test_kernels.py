@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers import kernels
+from t2t_repro.layers import kernels, loss_kernels  # noqa: F401, whose kernels are among FORMS
 from t2t_repro.layers.feed_forward import Dense
 
 D, M, V = 7, 5, 11
@@ -29,6 +29,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
     "layer_norm": [((normal(2, 3, D), normal(D) + 2, normal(D + 2)[:D]), (1e-6,))],
     "divergence": [((normal(2, M, V) * 3, normal(2, M, V + 1)[..., 1:]), ())],
     "cross_entropy": [((normal(M, V) * 3,), (LABELS, s)) for s in (0.0, 0.2)],
+    "fused_cross_entropy": [((normal(M, V) * 3,), (LABELS, s)) for s in (0.0, 0.2)],
     "linear_cross_entropy": [  # 50: the probabilities of labels underflow
         ((normal(M, D) * scale, normal(V, D)), (LABELS, s)) for s in (0.0, 0.2) for scale in (1, 50)
     ],
