@@ -131,6 +131,30 @@ def copies(hparams: HParams) -> int:
     return average + 3 + (hparams.optimizer_multistep_accumulate_steps > 0)
 
 
+def gradients(
+    hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None, parts: int = 1
+) -> int:
+    """Returns how many values the gradients of a step have at once.
+
+    A table that is the softmax's too has a dense one of each side that looks it up, of the softmax,
+    and their sum. Processes were measured to hold, besides weights and slots, 4 times such a table,
+    6 and 10 times with 2 and 4 parts, and other tables once.
+
+    Args:
+        hparams: the model's settings.
+        vocab_size: of the inputs.
+        targets_vocab_size: of the targets; None: they have one vocabulary.
+        parts: of a batch, each of which has its own.
+    """
+    targets = targets_vocab_size or vocab_size
+    total = count(hparams, vocab_size, targets).total
+    if not hparams.shared_embedding_and_softmax_weights:
+        return parts * total
+    table = _rows(targets, hparams) * hparams.hidden_size
+    lookups = 2 if vocab_size == targets else 1
+    return parts * (total - table) + (parts * lookups + 2) * table
+
+
 def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:
     """Returns the parameters of the model of `hparams`.
 
@@ -143,8 +167,7 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     keys, values = _widths(hparams)
     encoder, decoder = hparams.encoder_layers, hparams.decoder_layers
     source, target = (
-        -(-size // hparams.vocab_divisor) * hparams.vocab_divisor
-        for size in (vocab_size, targets_vocab_size or vocab_size)
+        _rows(size, hparams) for size in (vocab_size, targets_vocab_size or vocab_size)
     )
     rows = source
     if not hparams.shared_embedding_and_softmax_weights:
@@ -178,6 +201,11 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
         norms=norms * _of(hparams, "norm_type", of_norm) + sublayers * gates,
         others=others,
     )
+
+
+def _rows(vocab_size: int, hparams: HParams) -> int:
+    """Returns how many rows a table for so many symbols has."""
+    return -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
 
 
 def _of_lstms(hparams: HParams, rows: int, target: int) -> Parameters:

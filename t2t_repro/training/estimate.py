@@ -40,7 +40,7 @@ _FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other si
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
 _GPU_SHARE = 0.35  # an assumption, until steps are measured
 _REAL = 0.9  # of these are no padding
-_PROCESS = 700 << 20  # bytes of TensorFlow itself
+_PROCESS = 800 << 20  # bytes of TensorFlow itself
 _FLOAT = 4  # bytes
 
 
@@ -247,11 +247,9 @@ def _memory(
     hparams = request.config.hparams
     held = activations.held(hparams, shape, vocabulary[1])
     parts = request.config.batch_parts if machine.replicas == 1 else 1
-    # Parts hold together what the whole would, but each all gradients, and those of a table dense,
-    # from softmax, source and target: of a model that is little else, 2 and 4 parts were measured
-    # to take 6 and 10 times the weights more.
-    gradients = 3 * parts if parts > 1 else 1
-    weights = count * (gradients + parameters.copies(hparams))
+    # Parts hold together what the whole would, but each all gradients.
+    gradients = parameters.gradients(hparams, *vocabulary, parts)
+    weights = count * parameters.copies(hparams) + gradients
     devices = 1 if machine.kind == "GPU" else machine.replicas
     process = 0 if machine.kind == "GPU" else _PROCESS
     return round(_FLOAT * devices * (held + weights) + process)

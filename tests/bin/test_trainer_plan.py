@@ -191,10 +191,10 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     "found, tried, free, message, proposed",
     [
         (
-            Machine((Device("Small", 4 * GB),) * 8, "GPU", 8, 9.5e12),
+            Machine((Device("Small", 5 * GB),) * 8, "GPU", 8, 9.5e12),
             None,
             500 * GB,
-            "of memory are needed, and 4.0 GB are there",
+            "of memory are needed, and 5.0 GB are there",
             "--hparams=batch_size=",
         ),
         (

@@ -11,6 +11,13 @@ BESIDES = 867e6  # bytes of a process with the smallest of models, on a CPU
 LSTM = "hidden_size=256,attention_layer_size=256,num_hidden_layers=1"
 
 
+def bytes_of(hparams, shape, vocabulary, parts=1):
+    """What a step holds."""
+    weights = parameters.count(hparams, vocabulary).total * parameters.copies(hparams)
+    gradients = parameters.gradients(hparams, vocabulary, parts=parts)
+    return 4 * (activations.held(hparams, shape, vocabulary) + weights + gradients)
+
+
 @pytest.mark.parametrize(
     "hparams_set, changes, shape, measured",
     [
@@ -22,9 +29,24 @@ LSTM = "hidden_size=256,attention_layer_size=256,num_hidden_layers=1"
 )
 def test_opponents_need_about_what_their_processes_did(hparams_set, changes, shape, measured):
     hparams = get_hparams(hparams_set, changes)
-    held = activations.held(hparams, BatchShape(*shape), VOCABULARY)
-    weights = parameters.count(hparams, VOCABULARY).total * (1 + parameters.copies(hparams))
-    assert 4 * (held + weights) == pytest.approx(measured - BESIDES, rel=0.2)
+    needed = bytes_of(hparams, BatchShape(*shape), VOCABULARY)
+    assert needed == pytest.approx(measured - BESIDES, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "changes, vocabulary, parts, measured",
+    [
+        ("", 131072, 1, 2862e6),
+        ("", 131072, 2, 3246e6),
+        (",shared_embedding_and_softmax_weights=False", 65536, 1, 2514e6),
+    ],
+)
+def test_models_that_are_little_but_tables_need_about_what_their_processes_did(
+    changes, vocabulary, parts, measured
+):
+    hparams = get_hparams("transformer_base_v1", f"num_hidden_layers=1,filter_size=64{changes}")
+    needed = bytes_of(hparams, BatchShape(4, 8, 8), vocabulary, parts)
+    assert needed == pytest.approx(measured - BESIDES, rel=0.1)
 
 
 def test_each_model_is_counted_by_what_it_is_made_of():

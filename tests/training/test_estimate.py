@@ -4,13 +4,14 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.job import Job
+from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import estimate
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.request import Plan, TrainRequest
 
 
-def test_each_part_of_a_batch_has_gradients_of_its_own_as_a_process_was_measured_to(tmp_path):
+def test_each_part_of_a_batch_has_gradients_of_its_own(tmp_path):
     problem, found = registry.get_problem("translate_ende_wmt14"), []
     for parts, replicas in ((1, 1), (3, 1), (1, 2), (3, 2)):
         config = RunConfig(
@@ -30,5 +31,8 @@ def test_each_part_of_a_batch_has_gradients_of_its_own_as_a_process_was_measured
         )
         found.append(estimate.of(request, Machine((Device("Cores", 0),), "CPU", replicas, 1e11)))
     whole, parted, shared, unparted = found
-    assert parted.memory - whole.memory == pytest.approx(8 * 4 * whole.parameters, abs=1)
+    hparams = registry.get_hparams("transformer_tiny")
+    one, three = (parameters.gradients(hparams, *whole.vocabulary, parts) for parts in (1, 3))
+    assert parted.memory - whole.memory == pytest.approx(4 * (three - one), abs=1)
+    assert three > 2 * one
     assert unparted.memory == shared.memory  # devices that share a batch cut it themselves
