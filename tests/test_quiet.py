@@ -101,16 +101,30 @@ def test_who_asks_for_its_words_gets_them(tmp_path):
     assert ended.stderr == NOISE[0]
 
 
+def started(module, *flags) -> subprocess.CompletedProcess:
+    """Runs a program that loads TensorFlow."""
+    environment = {k: v for k, v in os.environ.items() if k != quiet.VARIABLE}
+    command = [sys.executable, "-m", module, *flags]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
 @pytest.mark.slow
 def test_a_program_that_trains_says_nothing_but_its_own(tmp_path):
-    flags = [f"--output_dir={tmp_path}/run", "--plan"]
-    environment = {k: v for k, v in os.environ.items() if k != quiet.VARIABLE}
-    ended = subprocess.run(
-        [sys.executable, "-m", "t2t_repro.trainer", *flags],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    ended = started("t2t_repro.trainer", f"--output_dir={tmp_path}/run", "--plan")
     assert ended.returncode == 0 and ended.stderr == ""
     assert ended.stdout.startswith("transformer_quickstart on algorithmic_reverse_quickstart:\n")
+
+
+@pytest.mark.slow
+def test_a_search_has_nothing_of_which_onednn_complains(tmp_path):
+    """It does of each transposition of int64, as an error, when it optimizes the graph."""
+    from t2t_repro.training import checkpoints
+    from tests import untrained
+
+    run, model = untrained.run_on(tmp_path, "algorithmic_reverse_binary40_test")
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+    (tmp_path / "in").write_text("0 1 1\n1 0\n")
+    files = f"--decode_from_file={tmp_path}/in", f"--decode_to_file={tmp_path}/out"
+    ended = started("t2t_repro.bin.decoder", f"--output_dir={run.path}", *files)
+    assert ended.returncode == 0 and (tmp_path / "out").exists()
+    assert "oneDNN" not in ended.stderr
