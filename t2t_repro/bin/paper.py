@@ -6,8 +6,8 @@
   t2t-paper --tables=settings                 the paper's settings, T2T's and ours, and --runs'
   t2t-paper --tables=training,scaling --hardware=1xH200
 
-Tables: 1 (the cost of a layer; it measures for half a minute), 2 (BLEU and training FLOPs), 3 (the
-variations and their parameters), 4 (parsing), settings, training (the command that trains each
+Tables: 1 (the cost of a layer; it measures for less than a minute), 2 (BLEU and training FLOPs), 3
+(the variations and their parameters), 4 (parsing), settings, training (the command that trains each
 row, and its hours), scaling (1, 8 and 64 devices).
 """
 

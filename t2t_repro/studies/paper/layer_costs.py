@@ -136,7 +136,7 @@ KINDS: dict[str, Kind] = {
 
 
 def measure(kinds: Mapping[str, Kind], sizes: Sizes, doing: str) -> list[LayerCost]:
-    """Measures kinds of layers; SIZES take about half a minute on two cores.
+    """Measures kinds of layers; SIZES take less than a minute on two cores.
 
     Args:
         kinds: by name.

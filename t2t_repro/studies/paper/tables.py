@@ -23,7 +23,7 @@ def table1() -> list[Table]:
     """Returns the formulas, and what one layer of each kind takes here; it measures."""
     from t2t_repro.studies.paper import layer_costs as costs
 
-    progress.on_stderr("Measuring the layers of table 1, about half a minute ...")
+    progress.on_stderr("Measuring the layers of table 1, less than a minute ...")
     sizes = costs.SIZES
     formulas = {row.name: row[1:4] for row in published.TABLE1} | published.SECTION4
     rows: list[tuple] = []
