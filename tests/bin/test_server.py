@@ -18,34 +18,7 @@ from t2t_repro import cli
 from t2t_repro.bin import server
 from t2t_repro.serving import exported, models
 from t2t_repro.serving.server import warn_of_reach
-
-# The program with a model that takes its time: no TensorFlow is loaded.
-SLOW = """
-import sys, time
-from t2t_repro.bin import server
-from t2t_repro.serving import exported, models
-
-class Slow:
-    sha256, beam_size, alpha, any_alpha, has_attention, longest = "slow", 1, 0.6, False, False, 99
-
-    def __init__(self, path):
-        pass
-
-    def count_tokens(self, texts):
-        return [1 for text in texts]
-
-    def translate(self, questions):
-        print("translating", flush=True)
-        time.sleep(0.5)
-        return [[exported.Hypothesis(question.text[::-1], -1.0)] for question in questions]
-
-    def attend(self, pairs):
-        raise NotImplementedError
-
-exported.ExportedModel = Slow
-models.searches = lambda max_batch_size: 1
-server.console()
-"""
+from tests.servers import servers
 
 
 @pytest.fixture(autouse=True)
@@ -197,30 +170,16 @@ def test_a_warning_where_others_can_ask(address, said, capsys):
 
 
 @pytest.fixture
-def program(folder):
+def program(tmp_path):
     """Starts the program with a slow model; returns its process and its address."""
-    processes = []
-
-    def start(*flags):
-        command = [sys.executable, "-c", SLOW, f"--model={folder}", "--port=0", *flags]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        for line in process.stdout:
-            if found := re.search(r"Serving .* on (http://.*/) \(Ctrl-C ends it\)", line):
-                return types.SimpleNamespace(process=process, address=found[1])
-        raise AssertionError(process.stderr.read())
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
+    with servers(tmp_path, seconds=0.5) as start:
+        yield start
 
 
 def ask(address, text):
     body = json.dumps({"inputs": text}).encode()
-    with urllib.request.urlopen(f"{address}translate", body, timeout=30) as answer:
+    url = "http://{}:{}/translate".format(*address)
+    with urllib.request.urlopen(url, body, timeout=30) as answer:
         return json.load(answer)["translations"][0]["translation"]
 
 
@@ -228,7 +187,7 @@ def ask(address, text):
 @pytest.mark.slow
 def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
     started = program()
-    assert started.address.startswith("http://127.0.0.1:")
+    assert started.address[0] == "127.0.0.1"
     answers = []
     asking = threading.Thread(target=lambda: answers.append(ask(started.address, "abc")))
     asking.start()
@@ -245,7 +204,7 @@ def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
 
 def test_clients_that_break_off_or_send_no_http(program):
     started = program("--max_connections=20")
-    host, port = re.search(r"http://(.*):(\d+)/", started.address).groups()
+    host, port = started.address
     broken = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",  # TLS
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{",
@@ -255,7 +214,7 @@ def test_clients_that_break_off_or_send_no_http(program):
         b"",
     ]
     for data in broken:
-        with socket.create_connection((host, int(port)), timeout=10) as client:
+        with socket.create_connection((host, port), timeout=10) as client:
             try:
                 client.sendall(data)
             except OSError:

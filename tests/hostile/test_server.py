@@ -10,36 +10,12 @@ import socket
 import subprocess
 import sys
 import time
-import types
 
 import psutil
 import pytest
 
-# The program with a model that reverses letters: no TensorFlow is loaded.
-PROGRAM = """
-import sys, time
-from t2t_repro.bin import server
-from t2t_repro.serving import exported, models
+from tests.servers import servers
 
-class Model:
-    sha256, beam_size, alpha, any_alpha, has_attention, longest = "fast", 1, 0.6, False, False, 99
-
-    def __init__(self, path):
-        pass
-
-    def count_tokens(self, texts):
-        return [1 for text in texts]
-
-    def translate(self, questions):
-        time.sleep(0.05)
-        return [[exported.Hypothesis(question.text[::-1], -1.0)] for question in questions]
-
-    attend = translate
-
-exported.ExportedModel = Model
-models.searches = lambda max_batch_size: 1
-server.console()
-"""
 WAIT_S = 0.6
 HEAD = b"POST /translate HTTP/1.1\r\nHost: x\r\n"
 BODY = json.dumps({"inputs": "abc" * 10}).encode()
@@ -64,24 +40,8 @@ SLOW = {  # what a client sends at once, and then again and again
 @pytest.fixture
 def start(tmp_path):
     """Starts the program; returns its process and its address."""
-    (tmp_path / "saved_model.pb").write_bytes(b"no graph")
-    processes = []
-
-    def run(*flags):
-        command = [sys.executable, "-c", PROGRAM, f"--model={tmp_path}", "--port=0", *flags]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        for line in process.stdout:
-            if found := re.search(r"Serving .* on http://(.*):(\d+)/", line):
-                return types.SimpleNamespace(process=process, address=(found[1], int(found[2])))
-        raise AssertionError(process.stderr.read())
-
-    yield run
-    for process in processes:
-        process.kill()
-        process.communicate()
+    with servers(tmp_path, seconds=0.05) as run:
+        yield run
 
 
 def connect(address, sent=b""):
