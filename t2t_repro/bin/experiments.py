@@ -5,13 +5,14 @@
 
 Each writes NAME.png, a picture, NAME.csv, the numbers, and NAME.txt, two sentences that are made
 from the numbers by fixed rules and say so where the numbers do not support the claim. positions
-and attention_scores have a second part, whose files are called extrapolation and score_costs.
-distance and agreement keep each training in NAME.trainings.json, and go on behind the last.
+has a second part, whose files are called extrapolation, and attention_scores has two, score_costs
+and score_learning. distance and agreement keep each training in NAME.trainings.json, and go on
+behind the last.
 
   positions         PE(pos + k) is a linear function of PE(pos), and positions beyond the training
                     length: sinusoidal, learned, relative (section 3.5)
-  attention_scores  dot products grow with their width, and starve the softmax of gradient; and
-                    what additive attention costs (3.2.1)
+  attention_scores  dot products grow with their width, and starve the softmax of gradient; what
+                    additive attention costs; and what models learn with each (3.2.1)
   memory            attention in blocks does not need the square of the length in memory
   layer_types       table 1: how time and memory of a layer grow with its length and width
   residuals         residuals carry the positions to all layers (the authors' lecture)
@@ -43,6 +44,7 @@ EXPERIMENTS = {
     "attention_scores": {
         "attention_scores": "experiments.attention_scores:run",
         "score_costs": "experiments.score_costs:run",
+        "score_learning": "experiments.score_learning:run",
     },
     "memory": {"memory": "experiments.layer_types:long_inputs"},
     "layer_types": {"layer_types": "experiments.layer_types:table1"},
