@@ -31,8 +31,6 @@ _EXPONENTIAL_DECAY = (
     "learning_rate_decay_staircase",
 )
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
-# The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
-DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
 # The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of
 # its scheme too.
 FACTORS: dict[str, tuple[str, ...]] = {
@@ -163,9 +161,9 @@ class HParams:
     attention_block_length: Annotated[_FewTokens, least(1), _RESTRICTED] = 128
     # keys gone through at a time, to save memory; 0: all at once
     attention_chunk_size: Annotated[_FewTokens, least(0)] = 0
-    attention_score: Annotated[str, one_of(*DOT_PRODUCTS, "multiplicative", "additive")] = (
-        "scaled_dot_product"
-    )
+    attention_score: Annotated[
+        str, one_of(*hparam_rules.DOT_PRODUCTS, "multiplicative", "additive")
+    ] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
     max_relative_position: Annotated[_FewTokens, least(0), _RELATIVE] = 0
     heads_share_relative_embedding: Annotated[bool, _RELATIVE] = False
@@ -288,41 +286,7 @@ class HParams:
             hparam_rules.check_updates(self.optimizer, self.read_by_schedule)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
-            self._check_transformer()
-
-    def _check_transformer(self) -> None:
-        for name in ("key", "value"):
-            width = getattr(self, f"attention_{name}_channels") or self.hidden_size
-            if width % self.num_heads:
-                raise UserError(
-                    f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
-                    f"divisible by num_heads. Received: {width} and num_heads={self.num_heads}."
-                )
-        if self.norm_type == "group" and _normalizes(self):
-            raise UserError(
-                "Expected norm_type to be layer, batch, noam, l2 or none in a Transformer. "
-                "Received: group, of which tensor2tensor's stops: it takes the statistics of a "
-                "whole sentence, so that the decoder would see what it is to predict."
-            )
-        relative = self.self_attention_type == "dot_product_relative"
-        score, chunk = self.attention_score, self.attention_chunk_size
-        if relative and not self.max_relative_position:
-            raise UserError(
-                "self_attention_type=dot_product_relative needs max_relative_position > 0. "
-                "Received: 0. transformer_relative uses 20."
-            )
-        if relative and (chunk or score not in DOT_PRODUCTS):
-            raise UserError(
-                "self_attention_type=dot_product_relative needs dot products of all pairs. "
-                f"Received: attention_score={score}, attention_chunk_size={chunk}."
-            )
-        if chunk and self.attention_dropout:
-            raise UserError(
-                "attention_chunk_size never holds the weights: set attention_dropout=0. Received: "
-                f"attention_chunk_size={chunk}, attention_dropout={self.attention_dropout}."
-            )
-        if self.pos == "emb" and not self.max_length:
-            raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
+            hparam_rules.check_transformer(self, _normalizes(self))
 
     @property
     def encoder_layers(self) -> int:

@@ -1,7 +1,8 @@
-"""What the text of some hparams must be, each a rule of `fields`."""
+"""What some hparams must be, each a rule of `fields`, and what several must be together."""
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 from t2t_repro import fields
 from t2t_repro.errors import UserError
@@ -9,6 +10,8 @@ from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
+# The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
+DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
 # The models, by T2T's names.
 TRANSFORMER = "transformer"
 ATTENDING = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
@@ -69,6 +72,45 @@ def check_model(model: str, freeze: str, initializer: str) -> None:
             "Expected another initializer of a recurrent model, which has vectors, such as "
             f"uniform_unit_scaling. Received: model={model}, initializer=orthogonal."
         )
+
+
+def check_transformer(hp: Any, normalizes: bool) -> None:
+    """Refuses settings of a Transformer, an `HParams`, that do not go together.
+
+    `normalizes` says whether its sequences do.
+    """
+    for name in ("key", "value"):
+        width = getattr(hp, f"attention_{name}_channels") or hp.hidden_size
+        if width % hp.num_heads:
+            raise UserError(
+                f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
+                f"divisible by num_heads. Received: {width} and num_heads={hp.num_heads}."
+            )
+    if hp.norm_type == "group" and normalizes:
+        raise UserError(
+            "Expected norm_type to be layer, batch, noam, l2 or none in a Transformer. "
+            "Received: group, of which tensor2tensor's stops: it takes the statistics of a "
+            "whole sentence, so that the decoder would see what it is to predict."
+        )
+    relative = hp.self_attention_type == "dot_product_relative"
+    score, chunk = hp.attention_score, hp.attention_chunk_size
+    if relative and not hp.max_relative_position:
+        raise UserError(
+            "self_attention_type=dot_product_relative needs max_relative_position > 0. "
+            "Received: 0. transformer_relative uses 20."
+        )
+    if relative and (chunk or score not in DOT_PRODUCTS):
+        raise UserError(
+            "self_attention_type=dot_product_relative needs dot products of all pairs. "
+            f"Received: attention_score={score}, attention_chunk_size={chunk}."
+        )
+    if chunk and hp.attention_dropout:
+        raise UserError(
+            "attention_chunk_size never holds the weights: set attention_dropout=0. Received: "
+            f"attention_chunk_size={chunk}, attention_dropout={hp.attention_dropout}."
+        )
+    if hp.pos == "emb" and not hp.max_length:
+        raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
 
 
 def unread_by(model: str, name: str) -> str:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import BYTENET
+from t2t_repro.hparam_rules import BYTENET, DOT_PRODUCTS
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock

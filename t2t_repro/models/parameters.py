@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from t2t_repro import memory
-from t2t_repro.config import DOT_PRODUCTS, HParams
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import BYTENET, RECURRENT
+from t2t_repro.hparam_rules import BYTENET, DOT_PRODUCTS, RECURRENT
 from t2t_repro.models import bytenet_cost
 from t2t_repro.models.lstm_cost import LSTMCost
 from t2t_repro.names import snake_case
