@@ -20,7 +20,7 @@ from typing import Any
 from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
-from t2t_repro.decoding.constraint import Constraint, constrained
+from t2t_repro.decoding.constraint import Constraint, constrained, initial_state
 from t2t_repro.decoding.sampling import sampled
 from t2t_repro.decoding.settings import Sampling
 from t2t_repro.text.encoders import EOS_ID
@@ -47,8 +47,8 @@ class Steering:
         """Returns the state at the start, of the model and of the constraint."""
         if self.constraint is None:
             return model_state
-        state = self.constraint.initial_state(facts["words"], limits, beams)
-        return {"model": model_state, "constraint": state}
+        state = initial_state(self.constraint, facts["words"], limits, beams)
+        return {**state, "model": model_state}
 
     def with_room(self, state: Any, make_room: Callable[[Any], Any]) -> Any:
         """Returns the state with `make_room` done to the model's part of it."""

@@ -41,26 +41,26 @@ class TreeConstraint:
     ):
         ids = {token: i for i, token in enumerate(tokens)}
         size = len(tokens)
-        self._opens, self._leaf = np.zeros(size, "int32"), np.ones(size, "int32")
+        self._opens, self.writes_word = np.zeros(size, "int32"), np.ones(size, "int32")
         self._closing = np.zeros(size, "int32")  # the id that closes what an id opens
         closes = np.zeros(size, "int32")
         for token, i in ids.items():
             if len(token) > 1 and token.startswith("/") and token[1:] in ids:
                 opening = ids[token[1:]]
                 self._opens[opening], self._closing[opening], closes[i] = 1, i, 1
-        self._leaf -= self._opens + closes
-        self._leaf[: EOS_ID + 1] = 0
+        self.writes_word -= self._opens + closes
+        self.writes_word[: EOS_ID + 1] = 0
         for token in forbidden:
-            self._leaf[ids[token]] = self._opens[ids[token]] = 0
+            self.writes_word[ids[token]] = self._opens[ids[token]] = 0
         self._closes = closes
         # Words of the same parts of speech are one class: its row says which tokens these are.
-        rows, self._classes = [self._leaf], {}
+        rows, self._classes = [self.writes_word], {}
         for word, parts_of_speech in (lexicon or {}).items():
             row = np.zeros(size, "int32")
             row[[ids[label] for label in parts_of_speech if label in ids]] = 1
-            if (row & self._leaf).any():
+            if (row & self.writes_word).any():
                 self._classes[word] = len(rows)
-                rows.append(row & self._leaf)
+                rows.append(row & self.writes_word)
         self._leaves = np.stack(rows)
 
     def facts(self, sources: Sequence[str]) -> np.ndarray:
@@ -90,13 +90,18 @@ class TreeConstraint:
             "stack": ops.tile(ops.zeros_like(left)[:, :, None], (1, 1, self.DEPTH)),
         }
 
+    def progress(self, state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Returns how many words have a part of speech, and how many have none yet, (B, K)."""
+        count = ops.sum(ops.cast(state["words"] >= 0, "int32"), axis=-1)
+        return count - state["left"], state["left"]
+
     def allowed(
         self, ids: Tensor, step: Tensor, state: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns which tokens may follow `ids`, which is nothing at step 0."""
         begun = ops.cast(step > 0, "int32")
         opens = ops.take(self._opens, ids) * begun
-        left = state["left"] - ops.take(self._leaf, ids) * begun
+        left = state["left"] - ops.take(self.writes_word, ids) * begun
         here = ops.equal(ops.arange(self.DEPTH), state["depth"][..., None])  # the free place
         place = ops.logical_and(here, ops.equal(opens, 1)[..., None])
         stack = ops.where(place, ops.take(self._closing, ids)[..., None], state["stack"])
@@ -105,8 +110,8 @@ class TreeConstraint:
         top = ops.sum(ops.where(last, stack, 0), axis=-1)  # 0 where nothing is open
 
         words = state["words"]
-        count = ops.sum(ops.cast(words >= 0, "int32"), axis=-1)
-        next_word = ops.equal(ops.arange(ops.shape(words)[2]), (count - left)[..., None])
+        written, _ = self.progress({**state, "left": left})
+        next_word = ops.equal(ops.arange(ops.shape(words)[2]), written[..., None])
         leaves = ops.take(self._leaves, ops.sum(ops.where(next_word, words, 0), axis=-1), axis=0)
 
         words_left = left > 0

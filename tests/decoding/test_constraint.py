@@ -107,6 +107,18 @@ def test_whatever_the_model_says_the_tags_are_a_tree(constraint, beams):
         assert scores[sentence, 0] == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_beam_does_not_prefer_those_who_put_the_words_off(constraint, monkeypatch):
+    """To open and to close a phrase is likelier than a word here, so that they look better."""
+    words = [4, 5, 6, 7] * 3
+    chain = Chain(len(words), seed=0)
+    chain.table[:, :, 7:] -= 3
+    _, scores = run(constraint, chain, words, 3, 50)
+    uncharged = lambda log_probs, rule, constraint, future: (log_probs, future)  # noqa: E731
+    monkeypatch.setattr("t2t_repro.decoding.constraint._charged", uncharged)
+    _, before = run(constraint, chain, words, 3, 50)
+    assert scores.sum() > before.sum() + 20
+
+
 def test_the_depth_is_limited(constraint):
     constraint.DEPTH = 3
     chain = Chain(1, seed=0)
