@@ -50,6 +50,7 @@ class Rules:
         the end does not count for the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
         hypothesis that holds one counts as ended. See decoding/constraint.py.
+    among: the logits of tokens that are no candidates are minus infinity: forbidden, as well.
     """
 
     beam_size: int
@@ -58,6 +59,12 @@ class Rules:
     per_sentence: bool = False
     force_length: bool = False
     constrained: bool = False
+    among: bool = False
+
+    @property
+    def forbids(self) -> bool:
+        """Whether tokens may be forbidden, so that there may be too few to fill the beams."""
+        return self.constrained or self.among
 
 
 class Beams(NamedTuple):
@@ -189,14 +196,14 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     scores, origin, ids = _best(logits, beams.alive_log_probs, penalty, 2 * beam_size, rules)
     log_probs = scores * penalty
     ended = ops.equal(ids, EOS_ID)
-    if rules.constrained:  # what is forbidden only fills the beams, below all that is not
+    if rules.forbids:  # what is forbidden only fills the beams, below all that is not
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
         scores = log_probs / penalty
     sequences = _write(pick(beams.alive_ids, origin), ids, beams.step)
 
-    # The best K that go on.
-    minus = ops.cast(ended, "float32") * -INF
+    # The best K that go on; rather what is forbidden than what has ended.
+    minus = ops.cast(ended, "float32") * (-2 * INF if rules.forbids else -INF)
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
     parents = pick(origin, best)
 

@@ -135,6 +135,7 @@ class ModelEngine(Engine):
             per_sentence=search.per_sentence,
             force_length=search.force_length,
             constrained=bool(sentences.facts),
+            among=search.shortlist is not None,
         )
         whole = search.shortlist is None
         key = rules, search.steering, frozenset(sentences.facts), whole

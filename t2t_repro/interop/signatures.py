@@ -66,9 +66,11 @@ class Served:
     ):
         self._model, self._settings = model, settings
         greedy = settings.beam_size == 1
-        self._rules = Rules(settings.beam_size, greedy, stop_early=False, per_sentence=True)
         path = settings.shortlist
         self._shortlist = shortlist.read(path, encoders) if path else None
+        self._rules = Rules(
+            settings.beam_size, greedy, stop_early=False, per_sentence=True, among=bool(path)
+        )
         self._vocab_size = model.inputs_embedding.vocab_size
         self._most = model.learned_positions
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT

@@ -1,4 +1,5 @@
 import importlib.util
+import itertools
 import pathlib
 
 import keras
@@ -165,6 +166,34 @@ def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
     ids, _ = whole_search(step, beams, ops.full((2,), 2, dtype="int32"), 0.6, search.Rules(3))
     # Of tokens 0 to 5, token 1 ends; 0, 2 and 3 live on, and beam 0 comes first again.
     assert np.asarray(ids)[:, 0].tolist() == [[1, 0]] * 2
+
+
+@pytest.mark.parametrize("eos_bias", [-2.0, 3.0])
+def test_with_few_candidates_all_hypotheses_are_found_and_none_lives_on(eos_bias):
+    """Three tokens are allowed; 7 beams hold what they make in 3 steps, and fillers."""
+    automaton = Automaton(2, 9, seed=3, eos_bias=eos_bias)
+    automaton.bias[[0, 2, 4, 5, 7, 8]] = -np.inf
+    limits = np.array([3, 2], "int32")
+    for stop_early, shown in ((False, 7), (True, 1)):
+        options = {"among": True, "stop_early": stop_early}
+        ids, scores = run(automaton, 2, 7, limits, 0.6, length=3, **options)
+        for b, limit in enumerate(limits):
+            ended = []
+            for length in range(1, limit + 1):
+                for tokens in itertools.product([3, 6], repeat=length - 1):
+                    whole = [*tokens, 1]
+                    steps = (
+                        naive.log_softmax(automaton.logits_of(b)(whole[:i]))[token]
+                        for i, token in enumerate(whole)
+                    )
+                    score = sum(steps) / ((5 + length) / 6) ** 0.6
+                    ended.append((score, whole + [0] * (3 - length)))
+            ended.sort(reverse=True)
+            found = [s > -naive.INF / 2 for s in scores[b]]
+            assert stop_early or sum(found) == len(ended)
+            for k, (score, whole) in enumerate(ended[:shown]):
+                assert ids[b, k].tolist() == whole
+                assert scores[b, k] == pytest.approx(score, abs=2e-5)
 
 
 def test_stretches_with_more_room_each_equal_one_search():
