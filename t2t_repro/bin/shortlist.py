@@ -10,7 +10,6 @@ writes nothing if that is more. It is a text file, the vmap.txt of CTranslate2.
 """
 
 import dataclasses
-import itertools
 import os
 import pathlib
 import tempfile
@@ -66,8 +65,7 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.data import candidates, pipeline
 
     dev = list(pipeline.read_split(run.problem, Split.EVAL, run.data_dir))
-    pairs = pipeline.read_split(run.problem, Split.TRAIN, run.data_dir)
-    pairs = progress.track(itertools.islice(pairs, candidates.PAIRS), "Counting", unit="pairs")
+    pairs = candidates.training_pairs(run.problem, run.data_dir)
     found = candidates.shortlist_of(
         pairs, run.encoders, best=request.best, frequent=request.frequent
     )

@@ -4,14 +4,19 @@ IBM model 1 of a block of pairs after another; what it expects adds up. The end 
 for none of its words, so its candidates are what sentences have besides.
 """
 
+import itertools
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t_repro import progress
 from t2t_repro.corpora import ibm_model_1
 from t2t_repro.corpora.ibm_model_1 import Words
+from t2t_repro.data import index, packing, pipeline, records
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.shortlist import Shortlist, names
 
@@ -39,6 +44,21 @@ class Coverage(NamedTuple):
             f"{100 * self.share:.2f}% of {self.tokens:,} tokens of dev are among the candidates of "
             f"their sentences, {self.candidates:,.0f} in the mean"
         )
+
+
+def training_pairs(problem: Problem, data_dir: str | os.PathLike) -> Iterator[Example]:
+    """Returns the first pairs that a model is trained on; it shows how far they are read.
+
+    Raises:
+        UserError: if files or the vocabulary are missing or broken.
+    """
+    total = None  # of packed pairs, several in a record
+    if not problem.packed_length:
+        files = records.find_shards(problem, Split.TRAIN, data_dir)
+        total = min(PAIRS, len(index.read(files, packing.stored(problem))))
+    pairs = pipeline.read_split(problem, Split.TRAIN, data_dir)
+    first = itertools.islice(pairs, PAIRS)
+    return progress.track(first, "Counting what goes with what", total, "pairs")
 
 
 def shortlist_of(

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from t2t_repro import progress
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
@@ -61,13 +62,15 @@ def compare(
         for example in examples
     ]
 
-    def texts(engine: Engine, settings: DecodeHParams) -> list[str]:
-        translator = Translator(engine, encoders, settings)
-        return [hypotheses[0].text for hypotheses in translator.translate_ids(sources)]
-
     own = engine if isinstance(engine, ModelEngine) else ModelEngine(model)
-    before = texts(own, dataclasses.replace(settings, shortlist=""))
-    after = texts(engine, settings)
+    with progress.report("Decoding dev twice", 2 * len(sources), "sentences") as advance:
+
+        def texts(engine: Engine, settings: DecodeHParams) -> list[str]:
+            translated = Translator(engine, encoders, settings).translate_ids(sources, advance)
+            return [hypotheses[0].text for hypotheses in translated]
+
+        before = texts(own, dataclasses.replace(settings, shortlist=""))
+        after = texts(engine, settings)
     return Comparison(
         before=bleu.score(before, references).sacrebleu.score,
         after=bleu.score(after, references).sacrebleu.score,

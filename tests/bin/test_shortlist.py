@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, progress, registry
 from t2t_repro.bin import decoder, exporter, shortlist
 from t2t_repro.interop import quality
 from t2t_repro.text import shortlist as table
@@ -41,12 +41,15 @@ def error_of(capsys, module, *flags):
     return capsys.readouterr().err
 
 
-def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, capsys):
+def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, capsys, monkeypatch):
+    shown, report = [], progress.report
+    monkeypatch.setattr(progress, "report", lambda *about: shown.append(about) or report(*about))
     program(shortlist, f"--output_dir={run}", "--frequent=2")
     said = capsys.readouterr().out
     path = run / "shortlist.txt"
     assert f"Wrote {path}. t2t-decoder --decode_hparams=" in said
     assert "100.00% of " in said and "tokens of dev are among the candidates" in said
+    assert shown == [("Counting what goes with what", 36, "pairs")]
     lines = dict(line.split("\t") for line in path.read_text().splitlines())
     assert "<EOS>" in lines[""].split(" ") and len(lines[""].split(" ")) == 3
     few = tmp_path / "few"

@@ -11,7 +11,7 @@ from t2t_repro.interop import quality
 
 
 @pytest.mark.slow
-def test_the_quality_of_another_form(make_model, encoders):
+def test_the_quality_of_another_form(make_model, encoders, capsys):
     model = make_model()
     examples = [
         {"inputs": [20, 21, 1], "targets": [22, 23, 1]},
@@ -28,6 +28,7 @@ def test_the_quality_of_another_form(make_model, encoders):
 
     equal = quality.compare(model, ModelEngine(model), encoders, examples, settings)
     assert equal.drop == 0 and equal.identical == equal.sentences == 2
+    assert "Decoding dev twice: 4 sentences in " in capsys.readouterr().err
     assert quality.compare(model, Nothing(), encoders, examples, settings).after == 0
     worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
     assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
