@@ -80,7 +80,7 @@ def search(
         stretch,
         start,
         shape_invariants=tf.nest.map_structure(
-            lambda x: tf.TensorShape([None] * x.shape.rank), start
+            lambda x: tf.TensorShape([size or None for size in x.shape]), start
         ),
     )
     return tf.gather(found.ids, ids, batch_dims=1) if shortlist else ids, scores

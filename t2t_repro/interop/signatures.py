@@ -280,7 +280,8 @@ class Served:
     def _weights(self) -> keras.StatelessScope:
         """Where the model computes with the stored weights: read, and cast, once."""
         pairs = zip(self._model.variables, self.weights, strict=True)
-        return keras.StatelessScope([(own, tf.cast(kept, own.dtype)) for own, kept in pairs])
+        read = [(own, tf.cast(tf.convert_to_tensor(kept), own.dtype)) for own, kept in pairs]
+        return keras.StatelessScope(read)
 
     @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
     def _search(self, inputs, lengths, alpha, extra_length):

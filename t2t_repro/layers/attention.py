@@ -87,7 +87,7 @@ class Attention(Layer):
 
     def project(self, x, kernel, training=False):
         """(B, T, D) x (D, C) -> (B, T, C)."""
-        multiply = kernels.product if training else ops.matmul
+        multiply = kernels.product if training else kernels.flat_product
         return multiply(x, ops.cast(kernel, x.dtype))
 
     def project_apart(self, x, kernel: FusedVariable, training: bool) -> list:

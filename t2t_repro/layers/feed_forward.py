@@ -12,13 +12,12 @@ from t2t_repro.layers.layer import Layer, build_all
 
 @keras.saving.register_keras_serializable("t2t_repro")
 class Dense(keras.layers.Dense):
-    """Keras's Dense; in training by `kernels.product`."""
+    """Keras's Dense, by the products of kernels.py."""
 
     def call(self, inputs, training=False):
         """Maps (..., D) to (..., F)."""
-        if not training:
-            return super().call(inputs)
-        y = kernels.product(inputs, ops.cast(self.kernel, inputs.dtype))
+        multiply = kernels.product if training else kernels.flat_product
+        y = multiply(inputs, ops.cast(self.kernel, inputs.dtype))
         return self.activation(ops.add(y, ops.cast(self.bias, y.dtype)))
 
 

@@ -56,6 +56,15 @@ def product(x, kernel):
     return multiply(x, kernel)
 
 
+@instead_of(ops.matmul)
+def flat_product(x, kernel):
+    """Returns x (..., D) times kernel (D, F): (..., F), in few operations if sizes are unknown."""
+    shape, units = ops.shape(x), kernel.shape[1]
+    first = -1 if all(isinstance(size, int) for size in shape[1:-1]) else shape[0]
+    flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel)
+    return ops.reshape(flat, (first, *shape[1:-1], units))
+
+
 def _transposed(kernel):
     """Returns kernel (D, F) as (F, D), copied where it is narrow."""
     depth, units = kernel.shape

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers import kernels, loss_kernels  # noqa: F401, whose kernels are among FORMS
+from t2t_repro.layers import kernels, loss_kernels, picking  # noqa: F401, FORMS has theirs
 from t2t_repro.layers.feed_forward import Dense
 
 D, M, V = 7, 5, 11
@@ -25,6 +25,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
     "product": [
         ((normal(2, 3, depth), normal(depth, 13)), ()) for depth in (D, kernels._NARROW + 1)
     ],
+    "flat_product": [((normal(2, 3, D), normal(D, 13)), ()), ((normal(M, D), normal(D, 13)), ())],
     "sum_over_rows": [((normal(2, 3, D),), ())],
     "layer_norm": [((normal(2, 3, D), normal(D) + 2, normal(D + 2)[:D]), (1e-6,))],
     "divergence": [((normal(2, M, V) * 3, normal(2, M, V + 1)[..., 1:]), ())],
@@ -38,7 +39,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
 
 def test_no_kernel_is_left_out():
     # see test_dropout.py, and below
-    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "longer", "write"}
+    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "longer", "pick", "write"}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,24 @@ def test_a_longer_cache_is_the_cache_and_zeros():
         got = np.asarray(tf.function(form)(cache, tf.constant(4)))
         np.testing.assert_array_equal(got[:, :, :5], cache)
         assert got.shape == (2, 3, 9, 7) and not got[:, :, 5:].any()
+
+
+@pytest.mark.parametrize("shape", [(None, None, D), (None, 3, D), (None, D)])
+def test_a_flat_product_of_sizes_that_come_later_is_the_product(shape):
+    kernel, spec = normal(D, 13), tf.TensorSpec((D, 13))
+    form = tf.function(kernels.flat_product, input_signature=[tf.TensorSpec(shape), spec])
+    for x in (normal(4, 3, D), normal(0, 0, D), normal(0, 3, D), normal(2, D)):
+        if tf.TensorShape(shape).is_compatible_with(x.shape):
+            np.testing.assert_allclose(form(x, kernel), x @ kernel, atol=1e-5, strict=True)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "bool"])
+def test_what_is_picked_is_picked_sentence_by_sentence(kind):
+    index = np.array([[4, 0], [1, 1], [2, 3]], "int32")
+    x = (normal(3, 5, 2) * 2).astype(kind)
+    for form in (picking.plain_pick, picking.pick):
+        got = tf.function(form)(x, index)
+        np.testing.assert_array_equal(got, x[np.arange(3)[:, None], index])
 
 
 def test_dense_trains_as_keras_dense():
