@@ -3,10 +3,6 @@
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
 _NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
-_NO_XLA = (
-    "XLA compiles each shape of a batch anew, and a step gets no faster under TensorFlow; with "
-    "KERAS_BACKEND=jax all steps are compiled"
-)
 # {flag: (what it is at rest, why it is refused otherwise)}
 INERT_FLAGS: dict[str, tuple[str, str]] = {
     "model": ("transformer", "t2t-trainer takes it, and a run says of which model it is"),
@@ -37,8 +33,8 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "autotune_max_trials": ("10", _NO_TUNE),
     "autotune_parallel_trials": ("1", _NO_TUNE),
     "profile": ("false", "use TensorBoard's profiler"),
-    "xla_compile": ("false", _NO_XLA),
-    "xla_jit_level": ("-1", _NO_XLA),
+    "xla_compile": ("false", "t2t-trainer takes it, and a run keeps it"),
+    "xla_jit_level": ("-1", "t2t-trainer --xla_compile compiles whole steps"),
     "gpu_automatic_mixed_precision": ("false", "set --hparams=activation_dtype=float16"),
     "optionally_use_dist_strat": ("false", "--worker_gpu chooses it"),
     "dbgprofile": ("false", "use TensorBoard's profiler"),

@@ -44,6 +44,7 @@ class _RunFile:
     version: str
     random_seed: int = 0
     batch_parts: int = 1
+    xla_compile: bool = False
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
 
@@ -53,9 +54,10 @@ class RunConfig(_RunFile):
     """What a run is.
 
     `batch_parts` is into how many parts a step cuts its batch, each with dropout of its own; 0 is
-    in a request alone: as many as training/batch_parts.py chooses. `commands` holds each command
-    line that worked on it, oldest first; `t2t_usr_dir` is the folder of the user's package that was
-    loaded, None where none was.
+    in a request alone: as many as training/batch_parts.py chooses. `xla_compile`: whether XLA
+    compiles its steps under TensorFlow too, for which its batches are padded to few lengths.
+    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
+    of the user's package that was loaded, None where none was.
     """
 
     hparams: HParams
@@ -283,7 +285,8 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     old = {**dataclasses.asdict(before.hparams), "problem": before.problem}
     new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
-    old["random_seed"], new["random_seed"] = before.random_seed, now.random_seed
+    for name in ("random_seed", "xla_compile"):
+        old[name], new[name] = getattr(before, name), getattr(now, name)
     if now.batch_parts:
         old["batch_parts"], new["batch_parts"] = before.batch_parts, now.batch_parts
     # A longer run continues a shorter one; the schedules that read its end are the exception.

@@ -52,7 +52,8 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
     found |= _of_the_text(args, args.output_dir or found.get("output_dir"))
     if before:
         problem_of(before)  # names the --t2t_usr_dir that is missing
-        found |= {name: getattr(before, name) for name in ("problem", "data_dir", "random_seed")}
+        kept = ("problem", "data_dir", "random_seed", "xla_compile")
+        found |= {name: getattr(before, name) for name in kept}
     if made_for and found["problem"] == made_for:
         from t2t_repro.data import records
 

@@ -117,6 +117,8 @@ def define_flags(f: flags.FlagValues) -> None:
         "2 on a CPU of several cores where that pays, else 1. A run keeps what it began with."
     )
     whole("batch_parts", 0, text, 0, 64)
+    text = "Let XLA compile TensorFlow's steps on a GPU, each shape of a batch anew."
+    boolean("xla_compile", text)
     text = "TensorFlow's threads among operations; 0: its own."
     whole("inter_op_parallelism_threads", 0, text, 0, 2**15)
     text = "TensorFlow's threads in an operation; 0: its own."
@@ -203,6 +205,11 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
     cli.check_needs(args, {"warm_start_partial": "warm_start_from"})
+    if args.xla_compile and values["schedule"] == "evaluate":
+        raise UserError(
+            "--xla_compile has no effect with --schedule=evaluate. Received: both. Leave one of "
+            "them out."
+        )
     job = job_of(args, values, problem)
     config = RunConfig(
         hparams_set=hparams_set,
@@ -212,6 +219,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         version=__version__,
         random_seed=values["random_seed"],
         batch_parts=values["batch_parts"],
+        xla_compile=values["xla_compile"],
         t2t_usr_dir=args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir)),
     )
     return TrainRequest(

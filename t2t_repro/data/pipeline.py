@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from t2t_repro.config import HParams
-from t2t_repro.data import buckets, example, packing, records
+from t2t_repro.data import buckets, example, packing, padding, records
 from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.data.subword_dropout import SubwordDropout
@@ -40,6 +40,7 @@ def make_dataset(
     replicas: int = 1,
     start: int = 0,
     most: int = 0,
+    fixed_shapes: bool = False,
 ) -> "tf.data.Dataset | NumpyBatches":
     """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
 
@@ -55,8 +56,7 @@ def make_dataset(
 
     With subword_dropout the words of training are cut anew in every epoch.
 
-    Under the JAX backend they are made without TensorFlow, and those of training are padded to the
-    longest that their bucket allows: each shape of a batch has to be compiled.
+    Under the JAX backend they are made without TensorFlow, and have fixed shapes.
 
     Args:
         split: one of `Split`.
@@ -66,6 +66,8 @@ def make_dataset(
         replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
         start: the number of batches to leave out, to go on where a run stopped.
         most: of one pass, take this many batches at most, spread over all lengths; 0: all.
+        fixed_shapes: whether those of training are padded to the longest that their bucket allows,
+            where each shape of a batch has to be compiled.
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
@@ -106,11 +108,14 @@ def make_dataset(
 
         count = len(planned)
 
-    if keras.backend.backend() == "tensorflow":
-        return _dataset(batches, _parser(problem, hparams), count)
-    tops = [boundary - 1 for boundary in scheme["boundaries"]]
-    tops.append(int(source.length[source.kept].max(initial=0)))
-    parse = _numpy_parser(problem, hparams, tops if training else [])
+    in_graph = keras.backend.backend() == "tensorflow"
+    tops: list[int] = []
+    if training and (fixed_shapes or not in_graph):
+        tops = [boundary - 1 for boundary in scheme["boundaries"]]
+        tops.append(int(source.length[source.kept].max(initial=0)))
+    if in_graph:
+        return _dataset(batches, padding.parser(problem, hparams, tops), count)
+    parse = padding.numpy_parser(problem, hparams, tops)
     return NumpyBatches(batches, parse, None if training else count)
 
 
@@ -290,7 +295,7 @@ class _Source:
         paths = records.find_shards(problem, split, data_dir)
         index = record_index.read(paths, packing.stored(problem))
         lengths = {name: index.lengths[problem.stored_feature(name)] for name in records.FEATURES}
-        for name, limit in _cuts(hparams).items():
+        for name, limit in padding.cuts(hparams).items():
             lengths[name] = np.minimum(lengths[name], limit)
         length = np.maximum(lengths["inputs"], lengths["targets"])
         drop = training or hparams.eval_drop_long_sequences
@@ -347,49 +352,3 @@ def _check_ids(index: record_index.Index, problem: Problem, data_dir: str | os.P
 def _limited(hparams: HParams, problem: Problem) -> HParams:
     """Returns hparams whose max_length is that of the problem's examples, T2T's max_length."""
     return dataclasses.replace(hparams, max_length=problem.packed_length or hparams.max_length)
-
-
-def _cuts(hparams: HParams) -> dict[str, int]:
-    return {
-        "inputs": hparams.max_input_seq_length or NO_LIMIT,
-        "targets": hparams.max_target_seq_length or NO_LIMIT,
-    }
-
-
-def _parser(problem: Problem, hparams: HParams) -> Callable:
-    """Returns a function of a batch of records, inside TensorFlow's graph."""
-    import tensorflow as tf
-
-    cuts = _cuts(hparams)
-    features = packing.features(problem)
-
-    def parse(serialized):
-        stored = record_index.parse(serialized, packing.stored(problem))
-        sides = {}
-        for name in features:
-            ids = stored[problem.stored_feature(name)]
-            cut = cuts[name.partition("_")[0]]
-            sides[name] = tf.cast(ids[:, :cut].to_tensor(), tf.int32)  # (B, longest)
-        return sides
-
-    return parse
-
-
-def _numpy_parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
-    """Returns a function of a batch of records; `tops`: to which lengths its sides are padded."""
-    cuts = _cuts(hparams)
-    features = packing.features(problem)
-
-    def parse(serialized) -> dict[str, np.ndarray]:
-        stored = example.parse(serialized, packing.stored(problem))
-        sides = {
-            name: example.padded(
-                *stored[problem.stored_feature(name)], cuts[name.partition("_")[0]]
-            )
-            for name in features
-        }
-        longest = max(ids.shape[1] for ids in sides.values())
-        width = next((top for top in tops if top >= longest), 0)
-        return {n: np.pad(a, ((0, 0), (0, max(width - a.shape[1], 0)))) for n, a in sides.items()}
-
-    return parse

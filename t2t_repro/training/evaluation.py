@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import distribution, guards, metrics
+from t2t_repro.training import distribution, guards, machine, metrics
 
 
 class Evaluator:
@@ -80,7 +80,7 @@ class _Statistics(keras.Model):
     def __init__(self, model: keras.Model):
         super().__init__(name="statistics")
         self.model = model
-        self.jit_compile = model.jit_compile
+        self.jit_compile = machine.compiles()  # batches of evaluation have too many shapes
 
     @functools.cache  # noqa: B019, a model's few feature names
     def for_all_shapes(self, features: tuple[str, ...]):

@@ -33,6 +33,7 @@ from t2t_repro.training import (
     optimizers,
     outlook,
     warm_start,
+    xla,
 )
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator
@@ -58,6 +59,7 @@ def run(request: TrainRequest) -> dict[str, Any]:
     evaluates = request.schedule == "evaluate"
     alone = evaluates or request.schedule == TRY_BATCH_SIZE
     where = ONE if evaluates else devices.choose(request.worker_gpu)
+    xla.check(request, where)
     request = request if evaluates else batch_parts.decided(request, where)
     for warning in [] if alone else machine.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
@@ -204,6 +206,7 @@ class Experiment:
             shard_index=self._devices.cluster.index,
             replicas=self._devices.local,
             start=start,
+            fixed_shapes=self._config.xla_compile,
         )
 
     def _warm_start(self, model: keras.Model, log: TrainingLog) -> WarmStart | None:
@@ -388,13 +391,9 @@ def _what_is_trained(model: keras.Model) -> str:
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:
-    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights.
-
-    Under JAX XLA compiles its steps. Under TensorFlow it would compile each shape of a batch anew,
-    and its step is no faster (benchmarks/RESULTS.md).
-    """
+    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
     keras.utils.set_random_seed(config.random_seed)
     model = model_for(problem, config.hparams, config.data_dir)
-    xla = machine.compiles()
-    model.compile(optimizer=optimizers.from_hparams(config.hparams), jit_compile=xla)
+    optimizer = optimizers.from_hparams(config.hparams)
+    model.compile(optimizer=optimizer, jit_compile=machine.compiles(config.xla_compile))
     return model

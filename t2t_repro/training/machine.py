@@ -125,9 +125,9 @@ def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
     return found
 
 
-def compiles() -> bool:
-    """Whether XLA compiles the steps of a model: under JAX alone, as `experiment.build_model`."""
-    return keras.backend.backend() == "jax"
+def compiles(asked: bool = False) -> bool:
+    """Returns whether XLA compiles the steps of a model: under JAX, or where it is `asked` to."""
+    return asked or keras.backend.backend() == "jax"
 
 
 def device_memory_peak() -> int:

@@ -66,5 +66,6 @@ def _is_worth_a_trial(plan: Forecast) -> bool:
 def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:
     print("Making a few steps, to see what one takes ...", flush=True)
     shape = estimate.shape_of(request, plan.data)
-    how = (request.worker_gpu, request.threads, request.config.batch_parts)
-    return trial.run(request.config.hparams, plan.vocabulary, shape, *how)
+    config = request.config
+    how = (request.worker_gpu, request.threads, config.batch_parts, config.xla_compile)
+    return trial.run(config.hparams, plan.vocabulary, shape, *how)

@@ -36,6 +36,7 @@ def run(
     worker_gpu: int | None = None,
     threads: tuple[int, int] = (0, 0),
     parts: int = 1,
+    xla_compile: bool = False,
 ) -> Trial:
     """Makes steps, on all the devices that a run would have, in a process of its own.
 
@@ -46,10 +47,11 @@ def run(
         worker_gpu: as `devices.choose`.
         threads: as `devices.set_threads`.
         parts: as `batch_parts.use`.
+        xla_compile: as `machine.compiles`.
     """
     until = time.monotonic() + MOST_SECONDS
     ended = processes.run(
-        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, parts),
+        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, parts, xla_compile),
         watch=lambda pid: time.monotonic() < until,
     )
     if ended.result is not None:
@@ -65,6 +67,7 @@ def _steps(
     worker_gpu: int | None,
     threads: tuple[int, int],
     parts: int,
+    xla_compile: bool,
 ) -> Trial:
     os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
     import numpy as np
@@ -77,7 +80,8 @@ def _steps(
         model = registry.get_model(hparams.model).from_hparams(
             hparams, inputs_vocab_size=vocab_sizes[0], targets_vocab_size=vocab_sizes[1]
         )
-        model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=machine.compiles())
+        compiled = machine.compiles(xla_compile)
+        model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=compiled)
         model.optimizer.build(model.trainable_variables)
     batch_parts.use(model, parts, where)
     sentences = max(1, round(shape.sentences)) * where.local

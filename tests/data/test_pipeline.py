@@ -50,6 +50,21 @@ def test_training_batches(problem, write_split):
     assert len(set(zip(rows(found), rows(found, "targets"), strict=True))) >= kept * 0.99
 
 
+def test_fixed_shapes_are_one_of_each_bucket(problem, write_split, monkeypatch):
+    data_dir = write_split(LENGTHS)
+    plain = batches(problem, data_dir, 200)
+    found = batches(problem, data_dir, 200, fixed_shapes=True)
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    assert same(found, batches(problem, data_dir, 200))  # there they are always so
+    for name in ("inputs", "targets"):
+        assert rows(found, name) == rows(plain, name)
+    assert all(batch["inputs"].shape == batch["targets"].shape for batch in found)
+    shapes = {batch["inputs"].shape for batch in found}
+    scheme = hparams_to_batching_scheme(HPARAMS)
+    tops = [boundary - 1 for boundary in scheme["boundaries"]] + [16]
+    assert shapes <= set(zip(scheme["batch_sizes"], tops, strict=True)) and len(shapes) > 3
+
+
 def test_training_is_decided_by_the_seed_for_any_number_of_threads(problem, write_split):
     data_dir = write_split(LENGTHS)
     first = batches(problem, data_dir, 80, seed=3)
