@@ -11,6 +11,7 @@ decoder's for each beam and token. Prints one line of JSON. --lockstep: see meas
 """
 
 import json
+import os
 import pathlib
 import string
 import tempfile
@@ -30,6 +31,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("hparams_set", "transformer_base_v1", "The configuration.", flag_values=f)
     flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
     flags.DEFINE_enum("engine", "tensorflow", ENGINES, "What decodes.", flag_values=f)
+    backends = ["tensorflow", "jax"]
+    flags.DEFINE_enum("backend", "tensorflow", backends, "What the model has.", flag_values=f)
     flags.DEFINE_string("compute_type", "float32", "CTranslate2's type.", flag_values=f)
     for name, value, text in (
         ("batch", 32, "Sentences of a batch."),
@@ -46,13 +49,16 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Measures and prints."""
     lines = measuring.own_stdout()
+    os.environ["KERAS_BACKEND"] = args.backend
     hparams = registry.get_hparams(args.hparams_set, args.hparams)
-    measuring.set_threads(args)
+    if args.backend == "tensorflow":
+        measuring.set_threads(args)
     import keras
 
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.models import flops
     from t2t_repro.models.transformer import Transformer
+    from t2t_repro.training import devices, machine
 
     alone = args.engine != "tensorflow"
     searches = 1 if alone else share_cores(args.batch * args.beam_size, args.threads)
@@ -67,6 +73,8 @@ def main(args: flags.FlagValues) -> None:
         "tokens": args.batch * args.tgt,
         "flops": flops.decode_flop(hparams, shape, size, args.beam_size),
         "compute_type": "float32" if args.engine == "tensorflow" else args.compute_type,
+        "kind": devices.choose(1).kind,
+        "machine": devices.described(),
     }
     with tempfile.TemporaryDirectory() as folder:
         decode = make_decode(args, model, inputs, pathlib.Path(folder) / "model", searches)
@@ -80,7 +88,9 @@ def main(args: flags.FlagValues) -> None:
                 )
             return float(np.mean(lengths))
 
-        result = measuring.measure(step, ready, args, lines, measuring.make_gemm(at_once=searches))
+        gemm = measuring.make_gemm(args.backend, searches, args.gemm)
+        result = measuring.measure(step, ready, args, lines, gemm)
+    result["device_memory_mb"] = machine.device_memory_peak() >> 20
     lines.write(json.dumps(result) + "\n")
 
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from absl import flags
 
-GEMM = 4096  # rows and columns of the matrices that the limit is measured with
+GEMM = 4096
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -27,6 +27,7 @@ def define_flags(f: flags.FlagValues) -> None:
         ("inter_op_threads", 0, "Operations that run at once; 0: as many as there are cores."),
         ("steps", 10, "Steps to time."),
         ("warmup", 3, "Steps before them."),
+        ("gemm", GEMM, "Rows and columns of the matrices that the limit is measured with."),
     ):
         flags.DEFINE_integer(name, value, text, lower_bound=0, flag_values=f)
     flags.DEFINE_boolean("lockstep", False, "Step when told to on stdin.", flag_values=f)
@@ -105,14 +106,16 @@ def set_threads(args: flags.FlagValues) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(args.inter_op_threads)
 
 
-def make_gemm(backend: str = "tensorflow", at_once: int = 1) -> Callable[[], float]:
+def make_gemm(
+    backend: str = "tensorflow", at_once: int = 1, size: int = GEMM
+) -> Callable[[], float]:
     """Returns a function that measures the rate of large float32 products, in GFLOP/s.
 
-    `at_once` of them run side by side.
+    `at_once` of them, of matrices (size, size), run side by side.
     """
     from keras import ops
 
-    matrix = ops.ones((GEMM, GEMM), "float32")
+    matrix = ops.ones((size, size), "float32")
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -127,6 +130,6 @@ def make_gemm(backend: str = "tensorflow", at_once: int = 1) -> Callable[[], flo
         start = time.perf_counter()
         with ThreadPoolExecutor(at_once) as pool:
             list(pool.map(lambda _: float(product(matrix, matrix)[0, 0]), range(at_once)))
-        return at_once * 2 * GEMM**3 / (time.perf_counter() - start) / 1e9
+        return at_once * 2 * size**3 / (time.perf_counter() - start) / 1e9
 
     return rate

@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 
+import measuring
 import train_step
 from absl import flags
 
@@ -32,6 +33,7 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Measures and prints."""
     hparams = registry.get_hparams(args.hparams_set, train_step.overrides(args))
+    measuring.set_threads(args)
     model, batch = train_step.make_model(args, hparams)
     from t2t_repro.training import distribution
 

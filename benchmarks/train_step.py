@@ -5,6 +5,7 @@
 The step is what t2t-trainer runs: forward, loss, backward, optimizer. Its floating-point operations
 are counted from its matrix products (t2t_repro/models/flops.py); the machine's own rate is
 that of products of 4096 x 4096 matrices, taken in turn with the steps. Prints one line of JSON.
+--devices shares a batch that many times as large among GPUs; gpu.py measures all there is of them.
 --lockstep: see measuring.py.
 """
 
@@ -27,10 +28,12 @@ def define_flags(f: flags.FlagValues) -> None:
         ("tgt", 32, "Target tokens of a sentence."),
         ("vocab_size", 32768, "Symbols of the vocabulary."),
         ("batch_parts", 1, "Parts of the batch side by side, as t2t-trainer's."),
+        ("devices", 1, "GPUs (or parts of a CPU) that each train on a batch."),
     ):
         flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
     backends = ["tensorflow", "jax"]
     flags.DEFINE_enum("backend", "tensorflow", backends, "What computes.", flag_values=f)
+    flags.DEFINE_bool("xla_compile", False, "Let XLA compile TensorFlow's step.", flag_values=f)
     precisions = ["", "float32", "bfloat16", "float16"]
     flags.DEFINE_enum(
         "precision", "", precisions, "activation_dtype; empty: the set's.", flag_values=f
@@ -43,21 +46,28 @@ def main(args: flags.FlagValues) -> None:
     lines = measuring.own_stdout()
     os.environ["KERAS_BACKEND"] = args.backend
     hparams = registry.get_hparams(args.hparams_set, overrides(args))
-    model, batch = make_model(args, hparams)
+    if args.backend == "tensorflow":
+        measuring.set_threads(args)
     from t2t_repro.models import flops
-    from t2t_repro.training import distribution
+    from t2t_repro.training import devices, distribution, machine
 
+    where = devices.choose(args.devices)
+    with where.scope():
+        model, batch = make_model(args, hparams)
     shape = flops.BatchShape(args.batch, args.src, args.tgt)
     ready = {
         "name": "t2t_repro",
-        "tokens": args.batch * args.tgt,
-        "flops": flops.train_step_flop(hparams, shape, args.vocab_size),
+        "tokens": args.devices * args.batch * args.tgt,
+        "flops": args.devices * flops.train_step_flop(hparams, shape, args.vocab_size),
         "activation_dtype": hparams.activation_dtype,
         "backend": args.backend,
+        "kind": where.kind,
+        "machine": devices.described(),
     }
-    train = distribution.step_function(model)
-    gemm = measuring.make_gemm(args.backend)
+    train = distribution.step_function(model, where)
+    gemm = measuring.make_gemm(args.backend, size=args.gemm)
     result = measuring.measure(lambda: train(batch), ready, args, lines, gemm)
+    result["device_memory_mb"] = machine.device_memory_peak() >> 20
     lines.write(json.dumps(result) + "\n")
 
 
@@ -71,10 +81,6 @@ def make_model(args: flags.FlagValues, hparams):
     """Returns a compiled model, and a batch of random tokens without padding."""
     import numpy as np
 
-    if args.backend == "tensorflow":
-        import tensorflow as tf
-
-        measuring.set_threads(args)
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.training import optimizers
 
@@ -82,15 +88,17 @@ def make_model(args: flags.FlagValues, hparams):
     model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
     model.compile(
         optimizer=optimizers.from_hparams(hparams),
-        jit_compile=args.backend == "jax",
+        jit_compile=args.backend == "jax" or args.xla_compile,
     )
     model.batch_parts = args.batch_parts
     rng = np.random.default_rng(0)
     batch = {
-        name: rng.integers(1, size, (args.batch, length)).astype("int32")
+        name: rng.integers(1, size, (args.devices * args.batch, length)).astype("int32")
         for name, length in (("inputs", args.src), ("targets", args.tgt))
     }
     if args.backend == "tensorflow":
+        import tensorflow as tf
+
         batch = {name: tf.constant(ids) for name, ids in batch.items()}
     return model, batch
 

@@ -1,0 +1,152 @@
+"""Measures training and decoding on this machine's GPUs, into one file of JSON.
+
+  python benchmarks/gpu.py --json_file=gpu.json
+
+Each row is a process of its own, of benchmarks/train_step.py or decode.py: a training step under
+TensorFlow, TensorFlow with XLA, and JAX, in each precision; then on 2, 4 ... of the GPUs, with a
+batch for each; and decoding under TensorFlow and JAX. What fails is a row that says why, such as a
+backend that is not installed or a batch that does not fit: the others go on. A row has the step's
+time, tokens/s, the model's FLOP/s, memory of the device, and as `mfu` the share of the devices'
+peak: that of the data sheet (t2t_repro/studies/paper/hardware.py), or --peak_tflops.
+Where there is no GPU all is of the CPU, for a trial of this program.
+"""
+
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from absl import flags
+
+from t2t_repro import cli, progress
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.studies.paper.hardware import DEVICES
+
+BACKENDS = {"tensorflow": "pip install 'tensorflow[and-cuda]'", "jax": "pip install 'jax[cuda12]'"}
+TRAINING = (("tensorflow", False), ("tensorflow", True), ("jax", False))  # backend, XLA by a flag
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+Row = dict[str, Any]
+
+
+def define_flags(f: flags.FlagValues) -> None:
+    """Defines the flags."""
+    text = "Where the result is written, after every row."
+    flags.DEFINE_string("json_file", "gpu.json", text, flag_values=f)
+    flags.DEFINE_string("hparams_set", "transformer_base", "The configuration.", flag_values=f)
+    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
+    text = "In which precisions to train."
+    flags.DEFINE_list("precisions", ["float32", "bfloat16"], text, flag_values=f)
+    for name, value, text in (
+        ("batch", 128, "Sentences of a batch, of each device."),
+        ("src", 32, "Source tokens of a sentence."),
+        ("tgt", 32, "Target tokens of a sentence."),
+        ("vocab_size", 32768, "Symbols of the vocabulary."),
+        ("steps", 20, "Steps to time."),
+        ("gemm", 8192, "Rows and columns of the float32 matrices of which gemm_gflops is."),
+        ("most_devices", 64, "At most so many GPUs at once."),
+    ):
+        flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
+    text = "A device's peak, TFLOP/s in --precisions but float32; 0: the data sheet's."
+    flags.DEFINE_float("peak_tflops", 0, text, lower_bound=0, flag_values=f)
+
+
+def main(args: flags.FlagValues, run: Callable[[list[str]], Row] | None = None) -> None:
+    """Measures, prints each row, and writes them all; `run` takes the place of the processes."""
+    for name in args.precisions:
+        if name not in PRECISIONS:
+            raise UserError(
+                f"Expected --precisions among {', '.join(PRECISIONS)}. Received: {name!r}."
+            )
+    rows: list[Row] = []
+    for row in measured(args, run or in_a_process):
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        write_text_atomic(args.json_file, json.dumps(rows, indent=1) + "\n")
+    done = [row for row in rows if "failure" not in row]
+    if not done:
+        raise UserError(
+            f"Expected a machine that can measure something. Received: {rows[0]['failure']} "
+            f"({args.json_file} has every row's reason)."
+        )
+    if not any(row["kind"] == "GPU" for row in done):
+        progress.on_stderr(
+            "Warning: no GPU was found by what measured; these are numbers of the CPU. t2t-trainer "
+            "says why where the machine has one."
+        )
+    print(f"{len(done)} of {len(rows)} rows measured: {args.json_file}", flush=True)
+
+
+def measured(args: flags.FlagValues, run: Callable[[list[str]], Row]) -> Iterator[Row]:
+    """Yields a row of each measurement: what was asked, and the result or a "failure"."""
+    sizes = ("hparams_set", "hparams", "batch", "src", "tgt", "vocab_size", "steps", "gemm")
+    common = [f"--{name}={args[name].value}" for name in sizes]
+
+    def row(program: str, asked: Row) -> Row:
+        backend = asked["backend"]
+        if importlib.util.find_spec(backend) is None:
+            why = f"{backend} is not installed: {BACKENDS[backend]}"
+            return {"program": program, **asked, "failure": why}
+        of_it = [f"--{name}={value}".replace("=True", "=true") for name, value in asked.items()]
+        found = run([f"{program}.py", *common, *of_it])
+        return {"program": program, **asked, **found, **_mfu(args, asked, found)}
+
+    alone: dict[tuple[str, str], Row] = {}
+    for backend, xla in TRAINING:
+        for precision in args.precisions:
+            asked = {"backend": backend, "xla_compile": xla, "precision": precision, "devices": 1}
+            found = row("train_step", asked)
+            yield found
+            if not xla and "failure" not in found:
+                alone[backend, precision] = found
+    for (backend, precision), one in alone.items():
+        count = 2
+        while count <= min(args.most_devices, gpus(one)):
+            asked = {"backend": backend, "precision": precision, "devices": count}
+            found = row("train_step", asked)
+            if "failure" not in found:
+                found["scaling"] = round(found["tokens_per_s"] / count / one["tokens_per_s"], 3)
+            yield found
+            count *= 2
+    for backend in BACKENDS:
+        yield row("decode", {"backend": backend})
+
+
+def gpus(row: Row) -> int:
+    """Returns how many GPUs the process of a row found."""
+    count = re.search(r" on (\d+) x ", row["machine"])
+    return (int(count[1]) if count else 1) if row["kind"] == "GPU" else 0
+
+
+def _mfu(args: flags.FlagValues, asked: Row, found: Row) -> Row:
+    """Returns {"peak_tflops", "mfu"} where the peak of what was measured is known."""
+    precision = asked.get("precision", "float32")
+    named = [d for name, d in DEVICES.items() if name in found.get("machine", "")]
+    peak = args.peak_tflops if precision != "float32" else 0
+    for device in named:
+        is_its_own = (precision == "float32") == (device.precision == "float32")
+        peak = peak or (is_its_own and device.peak) or 0
+    if not peak or found.get("kind") != "GPU":
+        return {}
+    rate = found["gflops"] / 1e3 / asked.get("devices", 1)
+    return {"peak_tflops": peak, "mfu": round(rate / peak, 4)}
+
+
+def in_a_process(command: list[str]) -> Row:
+    """Returns what a program of this folder printed, or {"failure": its last line}."""
+    progress.on_stderr(f"Measuring: {' '.join(command)}")
+    program, *argv = command
+    path = pathlib.Path(__file__).with_name(program)
+    done = subprocess.run([sys.executable, path, *argv], capture_output=True, text=True)
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    last = lines[-1] if lines else f"exit code {done.returncode}"
+    return json.loads(last) if done.returncode == 0 else {"failure": last}
+
+
+if __name__ == "__main__":
+    cli.run("gpu", __doc__, define_flags, main)

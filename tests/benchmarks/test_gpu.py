@@ -1,0 +1,104 @@
+"""benchmarks/gpu.py: its rows, what it says where something is missing, and a tiny one for real."""
+
+import importlib.util
+import json
+
+import gpu
+import pytest
+
+from t2t_repro import cli
+
+TINY = (
+    "--hparams=num_hidden_layers=1,hidden_size=8,filter_size=12,num_heads=2 --batch=3 --src=5 "
+    "--tgt=4 --vocab_size=60 --steps=1 --gemm=64"
+).split()
+
+
+def run(*argv, process=None):
+    cli.run("gpu", gpu.__doc__, gpu.define_flags, lambda args: gpu.main(args, process), [*argv])
+
+
+class Machine:
+    """Takes the place of the processes: GPUs of a name, on which bfloat16 is twice as fast."""
+
+    def __init__(self, described="2 x NVIDIA H100 80GB HBM3", kind="GPU", fails=()):
+        self.described, self.kind, self.fails, self.commands = described, kind, fails, []
+
+    def __call__(self, command):
+        self.commands.append(command)
+        given = dict(flag.lstrip("-").split("=", 1) for flag in command[1:])
+        if given["backend"] in self.fails:
+            return {"failure": "ResourceExhausted"}
+        rate = 200 * int(given.get("devices", 1)) * (1 + (given.get("precision") == "bfloat16"))
+        machine = f"{given['backend']} on {self.described}"
+        return {
+            "kind": self.kind,
+            "machine": machine,
+            "gflops": 1e3 * rate,
+            "tokens_per_s": 10.0 * rate,
+        }
+
+
+def rows(tmp_path):
+    return json.loads((tmp_path / "gpu.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_row_is_measured_and_the_share_of_the_peak_is_that_of_the_data_sheet(tmp_path):
+    machine = Machine()
+    run(process=machine)
+    found = rows(tmp_path)
+    assert len(found) == len(machine.commands) == 6 + 4 + 2
+    assert [row["program"] for row in found].count("decode") == 2
+    half = [row for row in found if row.get("precision") == "bfloat16"]
+    assert {row["mfu"] for row in half} == {round(400 / 989, 4)}  # of each device
+    assert not any("mfu" in row for row in found if row.get("precision") == "float32")
+    several = [row for row in found if row.get("devices") == 2]
+    assert len(several) == 4 and {row["scaling"] for row in several} == {1.0}
+    assert "--xla_compile=true" in machine.commands[2]
+
+
+def test_a_peak_that_is_given_is_taken_and_a_cpu_has_none(tmp_path, capsys):
+    run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("NVIDIA B5"))
+    assert {row["mfu"] for row in rows(tmp_path) if "precision" in row} == {0.5}
+    run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("CPU", kind="CPU"))
+    assert not any("mfu" in row for row in rows(tmp_path))
+    assert "no GPU was found" in capsys.readouterr().err
+
+
+def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    run("--precisions=float32", process=Machine(fails=["jax"]))
+    assert [row.get("failure") for row in rows(tmp_path)].count("ResourceExhausted") == 2
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "jax" else find(name, *a)
+    )
+    run("--precisions=float32", process=Machine())
+    failures = [row["failure"] for row in rows(tmp_path) if "failure" in row]
+    assert failures == ["jax is not installed: pip install 'jax[cuda12]'"] * 2
+    assert "4 of 6 rows measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--precisions=float32,int4"], "float32, bfloat16, float16. Received: 'int4'"),
+        ([], "Expected a machine that can measure something. Received: ResourceExhausted"),
+    ],
+)
+def test_what_is_refused(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(*argv, process=Machine(fails=["tensorflow", "jax"]))
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_tiny_one_on_this_machine(tmp_path):
+    run(*TINY, "--precisions=float32")
+    found = rows(tmp_path)
+    assert [row.get("failure") for row in found] == [None] * len(found)
+    assert all(row["step_ms"] > 0 and row["tokens_per_s"] > 0 for row in found)
