@@ -93,7 +93,7 @@ def main(args: flags.FlagValues) -> None:
         for problem in problems
     ]
     for job in jobs:
-        print_proposal(job.problem, run(job, machine), args.vocab_from)
+        print_proposal(job, run(job, machine), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
@@ -152,7 +152,7 @@ def run(job: "Job", machine: "Machine") -> dict:
     return summary
 
 
-def print_proposal(problem: Problem, summary: dict, parent: str | None) -> None:
+def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     """Prints how to train on what was made, if that can be said.
 
     `parent` is the run whose vocabulary it has, if any.
@@ -161,9 +161,9 @@ def print_proposal(problem: Problem, summary: dict, parent: str | None) -> None:
 
     if parent:
         print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
-    elif preset.is_for(problem):
+    elif preset.is_for(job.problem):
         of_train = summary["splits"].get(Split.TRAIN, {})
-        proposed = preset.preset(of_train.get("examples", 0), preset.has_gpu())
+        proposed = preset.proposed(job.problem, job.data_dir, of_train.get("examples", 0))
         print(f"  proposed: --hparams_set={proposed.hparams_set} ({proposed.reason})")
 
 

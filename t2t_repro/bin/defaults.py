@@ -122,7 +122,7 @@ def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[
         return {}
     from t2t_repro.data import preset
 
-    problem = registry.get_problem(values["problem"])
+    problem = registry.get_problem(values["problem"]).forward()
     if not preset.is_for(problem):
         return {}
     folders = [os.path.expanduser(values[name]) for name in ("data_dir", "tmp_dir")]
@@ -130,7 +130,9 @@ def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[
     pairs = preset.training_pairs(problem, folders[0], raw, cli.raw_file_options(args))
     if pairs is None:
         return {}
-    chosen = preset.preset(pairs, preset.has_gpu())
+    if raw and (files := cli.vocabulary_options(args)["vocabularies"]):
+        problem.ask_vocabularies(files)
+    chosen = preset.proposed(problem, folders[0], pairs)
     print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
     return {"hparams_set": chosen.hparams_set}
 

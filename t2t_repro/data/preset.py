@@ -1,5 +1,6 @@
 """Which hparam set suits a text of so many pairs, on this device."""
 
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,9 +10,11 @@ from t2t_repro.corpora import splits
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data import records
 from t2t_repro.data.vocabularies import summary_path
-from t2t_repro.problem import Problem, Split, Text2TextProblem
+from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 
-SMALL, MEDIUM, LARGE = (f"transformer_own_text_{size}" for size in ("small", "medium", "large"))
+SMALL, REGULARIZED, MEDIUM, LARGE = (
+    f"transformer_own_text_{which}" for which in ("small", "regularized", "medium", "large")
+)
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
 
 
@@ -27,20 +30,44 @@ def has_gpu() -> bool:
     return any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
 
 
-def preset(pairs: int, gpu: bool) -> Preset:
+def preset(pairs: int, gpu: bool, subwords: bool) -> Preset:
     """Returns the set for a text.
 
     Args:
         pairs: of training.
         gpu: whether it is trained on a GPU.
+        subwords: whether its words can be cut into other subwords (`has_subwords`).
     """
     what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
     if pairs <= _OF_SMALL:
-        return Preset(SMALL, f"{what}: a larger model learns so few by heart")
+        few = f"{what}: a larger model learns so few by heart"
+        if subwords:
+            return Preset(REGULARIZED, f"{few}, and this one sees their words in other subwords")
+        return Preset(SMALL, few)
     if pairs <= _OF_MEDIUM or not gpu:
         slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
         return Preset(MEDIUM, f"{what}: {slow}")
     return Preset(LARGE, f"{what}: they support the paper's base model")
+
+
+def proposed(problem: Problem, data_dir: str | os.PathLike, pairs: int) -> Preset:
+    """Returns the set for a problem's text on this machine.
+
+    Args:
+        problem: for which `is_for` holds.
+        data_dir: the folder of its files, or that they will be made in.
+        pairs: of training.
+    """
+    return preset(pairs, has_gpu(), has_subwords(problem, data_dir))
+
+
+def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
+    """Returns whether `subword_dropout` can cut the words of a problem's text anew."""
+    problem = problem.forward()
+    names = problem.vocab_files(data_dir)
+    return not problem.packed_length and any(
+        name.endswith(f".{VocabType.SUBWORD}") for name in names
+    )
 
 
 def is_for(problem: Problem) -> bool:

@@ -10,6 +10,7 @@ from t2t_repro.data import preset
 from t2t_repro.errors import UserError
 from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
+from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views.run_view import view
@@ -40,12 +41,14 @@ class Text:
         return cls(pairs, dev, made["vocab_size"]["targets"])
 
 
-def chosen_set(request: OwnTextRequest, text: Text) -> preset.Preset:
-    """Returns the set that is asked for, or the one for so many pairs."""
+def chosen_set(
+    request: OwnTextRequest, text: Text, problem: Problem, data_dir: pathlib.Path
+) -> preset.Preset:
+    """Returns the set that is asked for, or the one for so many pairs in such a vocabulary."""
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
         return preset.Preset(request.hparams_set, "named by --hparams_set")
-    return preset.preset(text.pairs, preset.has_gpu())
+    return preset.proposed(problem, data_dir, text.pairs)
 
 
 def make(

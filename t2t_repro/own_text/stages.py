@@ -8,7 +8,7 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-from t2t_repro import files
+from t2t_repro import files, registry
 from t2t_repro.certificate.record import Score, add_scores
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.errors import UserError
@@ -122,7 +122,7 @@ def _plan(
 ) -> Plan:
     """Returns the plan, made by a trial where it is not there."""
     text = plan.Text.of(folder.summary)
-    chosen = plan.chosen_set(request, text)
+    chosen = plan.chosen_set(request, text, registry.get_problem(PROBLEM), folder.data)
     steps = plan.TRIAL_STEPS
     task = Task(
         name="plan",

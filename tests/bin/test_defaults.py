@@ -10,6 +10,7 @@ from t2t_repro.bin import quickstart, trainer
 from t2t_repro.data import preset
 from t2t_repro.data.generate import generate_data
 from t2t_repro.run_directory import RunDirectory
+from tests.text import pieces
 
 
 def run(*argv):
@@ -121,27 +122,38 @@ def text(tmp_path, monkeypatch):
     return ["--train_source=a.en", "--train_target=a.de"]
 
 
-SMALL = "transformer_own_text_small"
+SMALL, REGULARIZED = "transformer_own_text_small", "transformer_own_text_regularized"
 
 
 def test_two_files_and_a_folder_are_enough(asked, text, capsys):
     run(*text, "--output_dir=o", "--test_size=3", "--vocab_size=50", "--drop_bad_pairs")
     said = capsys.readouterr().out
     # 40 pairs: 5% are drawn for dev, 3 for test.
-    reason = f"{SMALL}, for 35 training pairs on a CPU: a larger model learns so few by heart."
+    reason = f"{REGULARIZED}, for 35 training pairs on a CPU: a larger model learns so few by "
+    reason += "heart, and this one sees their words in other subwords."
     assert said == f"No --hparams_set: {reason}\n"
     (request,) = asked
-    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", SMALL)
+    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", REGULARIZED)
     assert request.config.data_dir == os.path.abspath("o/data") and request.generate is not None
     assert (request.job.tmp_dir, request.job.check) == ("o/text", "drop")
     generate_data(request.job)
     # What is there is counted as it was made.
     run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
     assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"
-    assert asked[1].config.hparams_set == SMALL and asked[1].generate is None
+    assert asked[1].config.hparams_set == REGULARIZED and asked[1].generate is None
     assert asked[1].config.data_dir == asked[0].config.data_dir
     run("--problem=text2text_tmpdir_rev", "--data_dir=o/data", "--output_dir=q")
-    assert asked[2].config.hparams_set == SMALL and reason in capsys.readouterr().out
+    assert asked[2].config.hparams_set == REGULARIZED and reason in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_words_of_another_vocabulary_are_not_cut(asked, text, capsys, tmp_path, made):
+    model = pieces.train(tmp_path / "a.model", 40)
+    run(*text, "--output_dir=o", f"--vocab={model}")
+    if made:
+        generate_data(asked[0].job)
+        run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
+    assert asked[-1].config.hparams_set == SMALL and f"{SMALL}, for" in capsys.readouterr().out
 
 
 def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
@@ -173,7 +185,7 @@ def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
 @pytest.mark.parametrize(
     "pairs, gpu, size",
     [
-        (100_000, True, "small"),
+        (100_000, True, "regularized"),
         (100_001, False, "medium"),
         (1_000_001, False, "medium"),
         (1_000_001, True, "large"),

@@ -129,7 +129,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     training = programs.called[2][1]
     assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
     assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
-    assert training["hparams_set"] == "transformer_own_text_small"
+    assert training["hparams_set"] == "transformer_own_text_regularized"
     assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():
@@ -247,14 +247,6 @@ def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, message, capsy
         cli.run("t2t-own-text", own_text.__doc__, own_text.define_flags, own_text.main, argv)
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1 and message in error
-
-
-def test_the_size_decides_the_set():
-    presets = [plan.preset.preset(pairs, gpu) for pairs in (10**4, 10**6, 10**7) for gpu in (0, 1)]
-    sizes = [each.hparams_set.rpartition("_")[2] for each in presets]
-    assert sizes == ["small", "small", "medium", "medium", "medium", "large"]
-    for each in presets:
-        assert registry.get_hparams(each.hparams_set).train_steps >= 10_000
 
 
 def test_evaluations_leave_time_for_training():
