@@ -135,8 +135,8 @@ def _of_the_sample(request: TrainRequest, plan: Forecast) -> Iterator[Alternativ
             "the same, where you have a Penn Treebank: FOLDER has wsj_0200.mrg and so on below it",
         )
     yield Alternative(
-        "t2t-trainer --hparams_set=transformer_parsing_small --treebank_dir=SAMPLE "
-        "--treebank_split=0.8,0.1,0.1 --train_steps=4000",
+        "t2t-trainer --hparams_set=transformer_parsing_regularized --treebank_dir=SAMPLE "
+        "--treebank_split=0.8,0.1,0.1",
         "a parser of the treebank's public sample, nltk.download('treebank'): docs/parsing.md",
     )
 

@@ -29,7 +29,7 @@ OURS = {
     "transformer_base_paper",
     "transformer_multi30k",
     *(f"transformer_own_text_{size}" for size in ("small", "medium", "large", "regularized")),
-    "transformer_parsing_small",
+    *(f"transformer_parsing_{which}" for which in ("small", "regularized")),
     "transformer_quickstart",
     "paper_parsing_wsj",
     "paper_parsing_semi_supervised",
