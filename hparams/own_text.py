@@ -13,13 +13,13 @@ TEXT2TEXT = "text2text_tmpdir"
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_small() -> HParams:
-    """Ours, where words cannot be cut anew, up to a hundred thousand pairs: as multi30k, longer."""
+    """Ours, for up to a hundred thousand pairs: multi30k, for longer sentences too."""
     return replace(transformer_multi30k(), max_length=256, train_steps=10_000)
 
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_regularized() -> HParams:
-    """Ours, for up to a hundred thousand pairs whose words can be cut anew: small, regularized.
+    """Ours, for up to ten thousand pairs whose words can be cut anew: small, regularized.
 
     The dropout is that of Provilkov et al. (2020), and the peak of the learning rate, 0.005, that
     of Wu et al. (2021, arXiv 2105.14462) for a model of this size. docs/little-text.md has what it

@@ -15,7 +15,9 @@ from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 SMALL, REGULARIZED, MEDIUM, LARGE = (
     f"transformer_own_text_{which}" for which in ("small", "regularized", "medium", "large")
 )
-_OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
+# Pairs, at most. More than ten thousand gain by regularization only in longer trainings than these
+# sets have (docs/little-text.md).
+_OF_REGULARIZED, _OF_SMALL, _OF_MEDIUM = 10_000, 100_000, 1_000_000
 
 
 class Preset(NamedTuple):
@@ -41,7 +43,7 @@ def preset(pairs: int, gpu: bool, subwords: bool) -> Preset:
     what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
     if pairs <= _OF_SMALL:
         few = f"{what}: a larger model learns so few by heart"
-        if subwords:
+        if subwords and pairs <= _OF_REGULARIZED:
             return Preset(REGULARIZED, f"{few}, and this one sees their words in other subwords")
         return Preset(SMALL, few)
     if pairs <= _OF_MEDIUM or not gpu:

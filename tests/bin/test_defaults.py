@@ -185,7 +185,8 @@ def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
 @pytest.mark.parametrize(
     "pairs, gpu, size",
     [
-        (100_000, True, "regularized"),
+        (10_000, True, "regularized"),
+        (100_000, True, "small"),
         (100_001, False, "medium"),
         (1_000_001, False, "medium"),
         (1_000_001, True, "large"),

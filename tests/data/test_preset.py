@@ -9,8 +9,10 @@ from t2t_repro.data import preset
 @pytest.mark.parametrize(
     "pairs, gpu, subwords, chosen",
     [
-        (100_000, True, True, "regularized"),
-        (9, False, False, "small"),
+        (10_000, True, True, "regularized"),
+        (10_000, False, False, "small"),
+        (10_001, False, True, "small"),
+        (100_000, True, True, "small"),
         (100_001, False, True, "medium"),
         (1_000_000, True, False, "medium"),
         (1_000_001, False, True, "medium"),
