@@ -60,7 +60,8 @@ def product(x, kernel):
 def flat_product(x, kernel):
     """Returns x (..., D) times kernel (D, F): (..., F), in few operations if sizes are unknown."""
     shape, units = ops.shape(x), kernel.shape[1]
-    first = -1 if all(isinstance(size, int) for size in shape[1:-1]) else shape[0]
+    known = all(isinstance(size, int) and size for size in shape[1:-1])
+    first = -1 if known else shape[0]
     flat = ops.matmul(ops.reshape(x, (-1, kernel.shape[0])), kernel)
     return ops.reshape(flat, (first, *shape[1:-1], units))
 

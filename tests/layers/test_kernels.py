@@ -86,6 +86,10 @@ def test_a_flat_product_of_sizes_that_come_later_is_the_product(shape):
             np.testing.assert_allclose(form(x, kernel), x @ kernel, atol=1e-5, strict=True)
 
 
+def test_a_flat_product_of_no_tokens_has_the_rows_of_its_batch():
+    assert kernels.flat_product(tf.zeros((2, 0, D)), normal(D, 13)).shape == (2, 0, 13)
+
+
 @pytest.mark.parametrize("kind", ["float32", "int32", "bool"])
 def test_what_is_picked_is_picked_sentence_by_sentence(kind):
     index = np.array([[4, 0], [1, 1], [2, 3]], "int32")
