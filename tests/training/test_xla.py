@@ -21,12 +21,13 @@ NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
 def make(tmp_path):
     """Returns a factory of requests; the run of one that is `begun` is there already."""
 
-    def make(name="run", begun=False, xla_compile=True, data_dir="data", steps=20):
+    def make(name="run", begun=False, xla_compile=True, data_dir="data", steps=20, hparams=None):
         sizes = "num_hidden_layers=1,hidden_size=24,filter_size=40,num_heads=2,batch_size=256"
         two_buckets = "min_length_bucket=8,length_bucket_step=2,learning_rate_warmup_steps=400"
         config = RunConfig(
             hparams_set="transformer_test",
-            hparams=registry.get_hparams("transformer_test", f"{sizes},{two_buckets},{NO_DROPOUT}"),
+            hparams=hparams
+            or registry.get_hparams("transformer_test", f"{sizes},{two_buckets},{NO_DROPOUT}"),
             problem=PROBLEM,
             data_dir=data_dir,
             version="0",
@@ -59,6 +60,13 @@ def test_it_is_refused_where_it_is_of_no_use(make, where, message):
         xla.check(make(), where)
     xla.check(make(xla_compile=False), where)
     xla.check(make(), Devices(kind="GPU"))
+
+
+def test_it_is_refused_for_a_loop_over_tokens_which_is_not_compiled(make):
+    recurrent = make(hparams=registry.get_hparams("lstm_seq2seq"))
+    with pytest.raises(UserError, match="model=lstm_seq2seq, whose loop .* KERAS_BACKEND=jax"):
+        xla.check(recurrent, Devices(kind="GPU"))
+    xla.check(make(hparams=registry.get_hparams("bytenet_base")), Devices(kind="GPU"))
 
 
 def test_a_run_that_has_it_goes_on_but_not_where_it_cannot_be(make, monkeypatch):
