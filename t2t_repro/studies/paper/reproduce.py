@@ -104,13 +104,18 @@ def folder_of(recipe: Recipe, place: Place) -> pathlib.Path:
     return pathlib.Path(place.output_dir).expanduser() / recipe.name
 
 
+def changes(recipe: Recipe, place: Place) -> str:
+    """Returns how a recipe's run differs from its set, "name=value,name=value"."""
+    return ",".join(filter(None, [recipe.hparams, place.hparams]))
+
+
 def training(recipe: Recipe, place: Place) -> list[str]:
     """Returns the command that trains a recipe's run; it makes the data too.
 
     Raises:
         UserError: if the hparams are none.
     """
-    hparams = ",".join(filter(None, [recipe.hparams, place.hparams]))
+    hparams = changes(recipe, place)
     registry.get_hparams(recipe.hparams_set, hparams)  # what is wrong is said before anything runs
     every = recipe.updates
     if place.train_steps:  # tried out: there are to be checkpoints to average all the same

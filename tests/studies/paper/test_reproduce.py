@@ -1,5 +1,6 @@
 """A recipe by the programs: which run, with which flags, and what the run's files say after it."""
 
+import dataclasses
 import importlib
 import json
 import math
@@ -100,6 +101,21 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
         other = recipes.Scale(width=4, train_steps=60, warmup_steps=7, batch=500)
         scaled.run(scaled.Study(**{**vars(study), "scale": other}), print, programs)
+
+
+def test_table_3_says_what_rows_are_with_the_users_changes(place):
+    changed = dataclasses.replace(place, hparams="label_smoothing=0.3,num_hidden_layers=4")
+    study = scaled.Study(
+        rows=["base"],
+        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        problem="translate_ende_multi30k",
+        seeds=1,
+        place=place,
+    )
+    (as_it_is,) = scaled.tables(study, {})[0].as_dict()["rows"]
+    (row,) = scaled.tables(dataclasses.replace(study, place=changed), {})[0].as_dict()["rows"]
+    assert (as_it_is["N"], as_it_is["e_ls"]) == (6, 0.1) and (row["N"], row["e_ls"]) == (4, 0.3)
+    assert row["parameters"] == pytest.approx(as_it_is["parameters"] * 4 / 6, rel=0.01)
 
 
 def test_what_a_run_cost(tmp_path):
