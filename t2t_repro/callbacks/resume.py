@@ -60,6 +60,10 @@ class ExactResume(FitCallback):
     t2t_repro.data.dataset(..., start=start)`. Callbacks hear of the running epoch's batches again,
     with no logs.
 
+    SwapEMAWeights(swap_on_epoch=True) belongs behind it in `callbacks`: in front of it, it has put
+    the averages into the model before the trained weights are kept, and a longer `fit` begins with
+    those averages.
+
     Example:
 
     >>> resume = t2t_repro.callbacks.ExactResume("run", save_freq=500)
