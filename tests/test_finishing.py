@@ -97,6 +97,20 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(made, tried, tm
     assert only.name == "ckpt-20"
 
 
+@pytest.mark.parametrize("newest, steps", [(30.3, (20, 30, 40)), (30.31, (40,))])
+def test_a_mean_is_taken_unless_another_is_better_by_more_than_chance(
+    made, monkeypatch, tmp_path, newest, steps
+):
+    bleu = {4.0: newest, 2.0: 30.2, 3.0: 30.0, 2.5: 29.9}
+
+    def score(self, engine, settings):
+        return bleu[float(np.ravel(engine.model.weights[0])[0])]
+
+    monkeypatch.setattr(dev_bleu.DevSample, "score", score)
+    found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
+    assert found.weights.steps == steps and len(found.weights_tried) == len(bleu)
+
+
 @pytest.fixture
 def finished(made, tmp_path):
     """A run that has nothing but what was chosen for it."""
