@@ -30,8 +30,8 @@ from t2t_repro.translation import check_text
 
 DEFAULT = DecodeHParams()
 _WORK = ".candidates"  # in the folder of the result, while there is none
-# BLEU. On a thousand sentences such a difference is chance: a checkpoint ahead of the mean on dev was
-# behind it on test (benchmarks/RESULTS.md, "Regularizers").
+# BLEU. On a thousand sentences such a difference is chance: a checkpoint ahead of the mean on dev
+# was behind it on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
 
 
