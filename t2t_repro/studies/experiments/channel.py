@@ -11,7 +11,6 @@ Models learn it from new pairs at each step, and from a few pairs over and over:
 corpus, these can be learned by heart with all that is chance in them.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro import progress, registry
+from t2t_repro import progress
 from t2t_repro.config import HParams
 from t2t_repro.decoding.decode import decode
 from t2t_repro.scoring import bleu
@@ -88,13 +87,7 @@ class Known(NamedTuple):
 
 def small(variant: str) -> HParams:
     """Returns the configuration of one of CHANGES."""
-    return dataclasses.replace(
-        registry.get_hparams("transformer_quickstart"),
-        num_hidden_layers=LAYERS,
-        hidden_size=64,
-        filter_size=128,
-        **{"label_smoothing": SMOOTHING, **CHANGES[variant]},
-    )
+    return copying.small(LAYERS, **{"label_smoothing": SMOOTHING, **CHANGES[variant]})
 
 
 def draw_pairs(draw: np.random.Generator, pairs: int) -> Batch:

@@ -4,12 +4,14 @@ The task is that of T2T's algorithmic_identity problems: write the symbols that 
 copies must know where he is in both sentences. The batches are drawn on the way, without files.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
+from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS, PAD_ID
@@ -38,6 +40,17 @@ def draw_batch(
     place = np.arange(longest + 1)
     ids = np.where(place < length, ids, np.where(place == length, EOS_ID, PAD_ID)).astype("int32")
     return {"inputs": ids, "targets": ids}
+
+
+def small(layers: int, **changes: Any) -> HParams:
+    """Returns a configuration of width 64, with `layers` a side and changes to its hparams."""
+    return dataclasses.replace(
+        registry.get_hparams("transformer_quickstart"),
+        num_hidden_layers=layers,
+        hidden_size=64,
+        filter_size=128,
+        **changes,
+    )
 
 
 def transformer(hparams: HParams, symbols: int) -> Transformer:

@@ -12,14 +12,13 @@ TRAINED symbols and then copies more, with three kinds of positions:
 Each symbol is written given the right ones before it; nothing is decoded.
 """
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro import progress, registry
+from t2t_repro import progress
 from t2t_repro.config import HParams
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
@@ -65,13 +64,7 @@ class Row(NamedTuple):
 
 def small(positions: str) -> HParams:
     """Returns the configuration of one of CHANGES."""
-    return dataclasses.replace(
-        registry.get_hparams("transformer_quickstart"),
-        num_hidden_layers=LAYERS,
-        hidden_size=64,
-        filter_size=128,
-        **CHANGES[positions],
-    )
+    return copying.small(LAYERS, **CHANGES[positions])
 
 
 def run() -> Result:

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import progress, registry
+from t2t_repro import progress
 from t2t_repro.config import HParams
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import of_padding
@@ -115,14 +115,7 @@ MODELS: dict[str, Callable] = {
 
 def small(layers: int = LAYERS) -> HParams:
     """Returns the configuration of MODELS."""
-    return dataclasses.replace(
-        registry.get_hparams("transformer_quickstart"),
-        num_hidden_layers=layers,
-        hidden_size=64,
-        filter_size=128,
-        layer_preprocess_sequence="none",
-        layer_postprocess_sequence="dan",
-    )
+    return copying.small(layers, layer_preprocess_sequence="none", layer_postprocess_sequence="dan")
 
 
 def run() -> Result:
