@@ -1,4 +1,5 @@
-"""How far long work is: a bar with the rate and the time left on a terminal; at the end a line.
+"""How far long work is: a bar with the rate and the time left on a terminal, elsewhere a line with
+them every minute; at the end a line.
 
     with progress.report("Reading FILE", total=4_000_000) as advance:
         advance(1_500_000)
@@ -6,7 +7,7 @@
     for sample in progress.track(samples, "train", total=29_000, unit="samples"):
         ...
 
-The bar is on stderr. Where stderr is no terminal, the line at the end is all.
+Bar and lines are on stderr; the line at the end goes where `report` is told.
 """
 
 import contextlib
@@ -17,13 +18,14 @@ from typing import Any, TypeVar
 
 BYTES = "bytes"
 _REFRESH = 0.1  # seconds between two movements of a bar
+_LINE_EVERY = 60.0  # seconds
 _Item = TypeVar("_Item")
 
 
 class Advance:
     """What `report` yields: called with how much was done since, and with what comes next."""
 
-    def __init__(self, show: Callable[[int, str], None] | None):
+    def __init__(self, show: Callable[[int, str], None]):
         self.count = 0
         self._show = show
         self._note = ""
@@ -31,8 +33,6 @@ class Advance:
 
     def __call__(self, count: int = 1, note: str = "") -> None:
         self.count += count
-        if self._show is None:
-            return
         self._note = note or self._note
         now = time.monotonic()
         if note or now - self._shown >= _REFRESH:
@@ -110,14 +110,42 @@ def _rate(rate: float, unit: str) -> str:
 _shown: Any = None  # the display of the outermost report; the reports within are rows of it
 
 
+def _lines(doing: str, total: int | None, unit: str, done: int) -> Callable[[int, str], None]:
+    """Returns what prints how far a report is, once a minute."""
+    start = last = time.monotonic()
+
+    def show(count: int, note: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _LINE_EVERY:
+            return
+        last = now
+        rate = count / (now - start)
+        if unit:
+            parts = [f"{_so_far(done + count, total, unit)}, {_rate(rate, unit)}"]
+        else:
+            parts = [f"{(done + count) / total:.0%}"] if total else []
+        if total is not None and rate:
+            parts.append(f"{duration(max(total - done - count, 0) / rate)} left")
+        on_stderr(": ".join(filter(None, [doing, ", ".join([*parts, *filter(None, [note])])])))
+
+    return show
+
+
+def _so_far(done: float, total: float | None, unit: str) -> str:
+    if total is None:
+        return _amount(done, unit)
+    return f"{_amount(done, unit).split()[0]} of {_amount(total, unit)}"
+
+
 @contextlib.contextmanager
 def _bar(
     doing: str, total: int | None, unit: str, done: int
-) -> Iterator[Callable[[int, str], None] | None]:
-    """Yields what moves a new row of the display; None where stderr is no terminal."""
+) -> Iterator[Callable[[int, str], None]]:
+    """Yields what moves a new row of the display, or prints lines where stderr is no terminal."""
     global _shown
     if not sys.stderr.isatty():
-        yield None
+        yield _lines(doing, total, unit, done)
         return
     outer = _shown
     with contextlib.nullcontext(outer) if outer else _display() as display:
@@ -143,9 +171,7 @@ def _display() -> Any:
             unit, done = task.fields["unit"], task.completed
             if not unit:
                 return ""
-            text = _amount(done, unit)
-            if task.total is not None:
-                text = f"{_amount(done, unit).split()[0]} of {_amount(task.total, unit)}"
+            text = _so_far(done, task.total, unit)
             return f"{text}, {_rate(task.speed, unit)}" if task.speed else text
 
     return progress.Progress(

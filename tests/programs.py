@@ -53,13 +53,17 @@ def finish(folder, command):
     return out
 
 
-def kill_and_finish(folder, command):
-    """Kills and stops a command on its way, each time begun again; returns what the last said."""
+def kill_and_finish(folder, command, seconds):
+    """Kills and stops a command on its way, each time begun again; returns what the last said.
+
+    seconds: what the command takes from its beginning, so that the first kill meets it half-way on
+    a machine of any speed.
+    """
     draw, kills = random.Random(5), 0
     for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
         process = start(folder, command)
         try:
-            process.communicate(timeout=draw.uniform(5, 60))
+            process.communicate(timeout=seconds * draw.uniform(0.3, 0.7))
         except subprocess.TimeoutExpired:
             process.send_signal(signum)
             process.communicate(timeout=120)  # until its program has ended as well

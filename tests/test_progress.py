@@ -64,6 +64,33 @@ def test_the_line_goes_where_it_is_wanted(monkeypatch):
     assert said == ["book.en: 2,400 sentences in 10m 00s, 4.0 a second"]
 
 
+@pytest.mark.parametrize(
+    "doing, total, unit, note, line",
+    [
+        (
+            "book.en",
+            3000,
+            "sentences",
+            "",
+            "book.en: 1,200 of 3,000 sentences, 9.4 a second, 3m 12s",
+        ),
+        ("", 2_000, "sentences", "", "1,200 of 2,000 sentences, 9.4 a second, 1m 25s"),
+        ("cells", 4_000, "", "depth 3", "cells: 30%, 4m 59s"),
+        ("Reading FILE", None, "lines", "FILE2", "Reading FILE: 1,200 lines, 9.4 a second"),
+    ],
+)
+def test_where_there_is_no_terminal_a_line_every_minute(
+    doing, total, unit, note, line, monkeypatch, capsys
+):
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with progress.report(doing, total, unit, done=600, say=lambda text: None) as advance:
+        for now[0], count in [(1004.0, 100), (1059.0, 300), (1064.0, 200), (1123.0, 1)]:
+            advance(count, note)
+    line += " left" * (total is not None) + f", {note}" * bool(note)
+    assert capsys.readouterr().err == line + "\n"
+
+
 @pytest.mark.parametrize("file", [True, False])
 def test_what_is_printed_meanwhile_reaches_its_file(stderr, file):
     stdout = stream(not file)

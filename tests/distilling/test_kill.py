@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 
@@ -52,9 +53,11 @@ def end(folder):
 
 
 def test_killed_and_stopped_it_ends_with_the_same_student(folder):
+    began = time.monotonic()
     finish(folder, COMMAND)
+    seconds = time.monotonic() - began
     straight = end(folder)
     (folder / "out").rename(folder / "straight")  # what is made says in which folder
-    assert "done before" in kill_and_finish(folder, COMMAND)
+    assert "done before" in kill_and_finish(folder, COMMAND, seconds)
     assert end(folder) == straight
     assert straight[2]["translated"] > 410  # the two best of 410 sentences, where they differ

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 
@@ -40,8 +41,10 @@ def record_of(folder):
 
 
 def test_killed_and_stopped_it_ends_with_the_same_record(folder):
+    began = time.monotonic()
     finish(folder, COMMAND)
+    seconds = time.monotonic() - began
     straight = record_of(folder)
     (folder / "out").rename(folder / "straight")  # what is made says in which folder
-    assert "done before" in kill_and_finish(folder, COMMAND)
+    assert "done before" in kill_and_finish(folder, COMMAND, seconds)
     assert record_of(folder) == straight

@@ -13,7 +13,7 @@ from t2t_repro.studies.compare import costs, differing, verdict
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
-from t2t_repro.studies.compare.resampling import RESAMPLES
+from t2t_repro.studies.compare.resampling import RESAMPLES, UNCORRECTED
 from t2t_repro.studies.compare.results import Bleu, Difference, Results, load
 from t2t_repro.studies.compare.variants import against
 from t2t_repro.studies.power_law import exponent
@@ -165,7 +165,7 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
             "resamples of the dev sentences, over all seeds: they say how sure the difference "
             "between these runs is, not how other seeds would end. Better: the dev loss is lower "
             "with every seed, and the interval leaves zero out; or only the other one diverged "
-            "(then there is no difference to give).",
+            f"(then there is no difference to give). {UNCORRECTED}",
         ),
     )
 

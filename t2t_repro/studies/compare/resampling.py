@@ -6,6 +6,10 @@ import numpy as np
 
 RESAMPLES = 1000
 SEED = 12345  # of the resamples, as sacrebleu's
+UNCORRECTED = (
+    "Each comparison stands alone: nothing is corrected for how many there are, so among many "
+    "one may be a difference by chance."
+)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float]:

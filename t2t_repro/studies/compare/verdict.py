@@ -20,7 +20,7 @@ import numpy as np
 
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.studies.compare.cell_result import FREQUENCIES, CellResult
-from t2t_repro.studies.compare.resampling import RESAMPLES, SEED, interval, lower
+from t2t_repro.studies.compare.resampling import RESAMPLES, SEED, UNCORRECTED, interval, lower
 from t2t_repro.studies.compare.results import Results
 from t2t_repro.studies.tables import Table, columns
 
@@ -141,7 +141,8 @@ def table(found: Sequence[Verdict]) -> Table:
             "Behind a name: its best warm-up, that of the lowest mean dev loss. From and to bound "
             f"95 % of {RESAMPLES:,} resamples of seeds and of dev sentences, the same ones for "
             "all. Better: with every seed, and the interval leaves zero out. Warm-ups are chosen "
-            "by the sentences that are scored, which flatters who has more of them to choose from.",
+            "by the sentences that are scored, which flatters who has more of them to choose from. "
+            f"{UNCORRECTED}",
         ),
     )
 
