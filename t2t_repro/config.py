@@ -266,6 +266,8 @@ class HParams:
     # in training words are cut anew each time, a subword that fits is passed over with this
     # probability; batches then have more tokens than batch_size
     subword_dropout: Rate = 0.0
+    # in the last so many of train_steps words are cut as in decoding
+    subword_dropout_final_steps: Annotated[CountOrZero, _above_zero("subword_dropout")] = 0
 
     def __post_init__(self):
         fields.check_types(self)
@@ -283,7 +285,7 @@ class HParams:
                 f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
             )
         if self.effective_batch_size:
-            hparam_rules.check_updates(self.optimizer, self.read_by_schedule)
+            hparam_rules.check_updates(self.optimizer, self.reads_train_steps)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
             hparam_rules.check_transformer(self, _normalizes(self))
@@ -311,6 +313,11 @@ class HParams:
         if "legacy" in factors:
             names.update(SCHEMES.get(self.learning_rate_decay_scheme or "none", ()))
         return frozenset(names)
+
+    @property
+    def reads_train_steps(self) -> bool:
+        """Whether a longer training would have had other steps from some step on."""
+        return "train_steps" in self.read_by_schedule or self.subword_dropout_final_steps > 0
 
     def override(self, text: str) -> "HParams":
         """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.

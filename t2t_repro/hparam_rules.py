@@ -1,7 +1,6 @@
 """What some hparams must be, each a rule of `fields`, and what several must be together."""
 
 import re
-from collections.abc import Collection
 from typing import Any
 
 from t2t_repro import fields
@@ -45,18 +44,18 @@ _READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
 odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
 
-def check_updates(optimizer: str, read_by_schedule: Collection[str]) -> None:
+def check_updates(optimizer: str, reads_train_steps: bool) -> None:
     """Refuses what contradicts effective_batch_size: an update may be made of several batches."""
     if snake_case(optimizer) not in ("adam", "multistep_adam"):
         raise UserError(
             "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
             f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."
         )
-    if "train_steps" in read_by_schedule:
+    if reads_train_steps:
         raise UserError(
-            "Expected a learning_rate_schedule that does not read train_steps with "
-            "effective_batch_size, which multiplies them by the batches of an update. Received: "
-            "one that does. Set effective_batch_size=0."
+            "Expected a learning_rate_schedule that does not read train_steps, and no "
+            "subword_dropout_final_steps, with effective_batch_size, which multiplies train_steps "
+            "by the batches of an update. Received: one that does. Set effective_batch_size=0."
         )
 
 

@@ -289,8 +289,8 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
         old[name], new[name] = getattr(before, name), getattr(now, name)
     if now.batch_parts:
         old["batch_parts"], new["batch_parts"] = before.batch_parts, now.batch_parts
-    # A longer run continues a shorter one; the schedules that read its end are the exception.
-    if "train_steps" not in now.hparams.read_by_schedule:
+    # A longer run continues a shorter one, unless its steps depend on where it ends.
+    if not now.hparams.reads_train_steps:
         del old["train_steps"], new["train_steps"]
     return [f"{k} was {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
 

@@ -56,7 +56,14 @@ def test_a_contradiction_lists_what_differs(tmp_path):
     assert run.config().hparams.num_heads == 4
 
 
-def test_a_longer_run_continues_unless_its_schedule_reads_the_end(tmp_path):
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"learning_rate_schedule": "linear_decay"},
+        {"subword_dropout": 0.1, "subword_dropout_final_steps": 7},
+    ],
+)
+def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path):
     longer = dataclasses.replace(CONFIG, hparams=dataclasses.replace(CONFIG.hparams, train_steps=9))
     run = RunDirectory(tmp_path / "a")
     run.begin(CONFIG, ["x"], [])
@@ -64,7 +71,7 @@ def test_a_longer_run_continues_unless_its_schedule_reads_the_end(tmp_path):
     assert run.config().hparams.train_steps == 9
 
     def decaying(config):
-        hparams = dataclasses.replace(config.hparams, learning_rate_schedule="linear_decay")
+        hparams = dataclasses.replace(config.hparams, **reading)
         return dataclasses.replace(config, hparams=hparams)
 
     run = RunDirectory(tmp_path / "b")

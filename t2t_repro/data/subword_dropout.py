@@ -4,6 +4,7 @@ What is drawn follows from the run's seed, the batch's number since the run bega
 place in it, so that every epoch has other subwords and a run that goes on has the same ones.
 """
 
+import math
 import os
 import random
 
@@ -62,15 +63,20 @@ class SubwordDropout:
             )
         self._stored = [problem.stored_feature(name) for name in encoders]
         self._rate, self._seed, self._longest = hparams.subword_dropout, seed, longest
+        final = hparams.subword_dropout_final_steps
+        self._until = max(hparams.train_steps - final, 0) if final else math.inf
 
     def __call__(self, records: np.ndarray, number: int, own: slice = slice(None)) -> np.ndarray:
-        """Returns the records of a batch, serialized examples, with their words cut anew.
+        """Returns the records of a batch, serialized examples, with their words cut anew; those of
+        subword_dropout_final_steps as they are.
 
         Args:
             records: those of this reader, (R,) of bytes.
             number: that of the batch since the run began.
             own: the places of this reader's records in the whole batch.
         """
+        if number >= self._until:
+            return records
         whole = np.random.default_rng((self._seed, number, _STREAM))
         size = len(records) * (own.step or 1)
         seeds = whole.integers(2**63, size=size)[own].tolist()

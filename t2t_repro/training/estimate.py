@@ -146,8 +146,7 @@ def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batc
         accumulated=gathered,
         source_tokens=source,
         target_tokens=target,
-        can_be_set=bool(hparams.effective_batch_size)
-        or (plain and "train_steps" not in hparams.read_by_schedule),
+        can_be_set=bool(hparams.effective_batch_size) or (plain and not hparams.reads_train_steps),
     )
 
 

@@ -89,6 +89,14 @@ def test_it_goes_on_from_any_step_and_the_seed_decides(data_dir):
     assert not same(whole, batches(Words(), data_dir, 30, DROPPING, seed=4))
 
 
+def test_the_last_steps_have_none(data_dir):
+    hparams = dataclasses.replace(DROPPING, train_steps=50, subword_dropout_final_steps=37)
+    found, plain = batches(Words(), data_dir, 60, hparams), batches(Words(), data_dir, 60)
+    assert same(found[:13], batches(Words(), data_dir, 13, DROPPING))
+    assert same(found[13:], plain[13:]) and not same(found[12:], plain[12:])
+    assert same(found[20:], batches(Words(), data_dir, 40, hparams, start=20))
+
+
 def test_readers_that_share_a_batch_cut_as_one(data_dir):
     together = batches(Words(), data_dir, 20, DROPPING, replicas=2)
     parts = [

@@ -110,5 +110,9 @@ def test_what_contradicts_it_is_refused(tmp_path):
         effective_batch.choose(request, 1)
     with pytest.raises(UserError, match="Expected optimizer=adam with effective_batch_size"):
         HParams(effective_batch_size=9, optimizer="adafactor")
-    with pytest.raises(UserError, match="schedule that does not read train_steps with effective"):
-        HParams(effective_batch_size=9, learning_rate_schedule="constant*linear_decay")
+    for reading in (
+        {"learning_rate_schedule": "constant*linear_decay"},
+        {"subword_dropout": 0.1, "subword_dropout_final_steps": 7},
+    ):
+        with pytest.raises(UserError, match="schedule that does not read train_steps, and no sub"):
+            HParams(effective_batch_size=9, **reading)
