@@ -2,7 +2,8 @@
 
 They are the parent's own, with fewer steps and a rate that rises in a short warm-up, for the
 optimizer begins anew, to that of the parent's last step, and falls to 0: a high rate unlearns what
-the parent knows, and one that does not fall ends where the last batches have drawn it.
+the parent knows, and one that does not fall ends where the last batches have drawn it. A parent
+whose own rate fell to 0 gives that of half its steps: by 0 nothing is learned.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from t2t_repro.training import updates
 
 _LEAST, _SHARE = 1000, 5  # steps: at least so many, of the parent's one in five
 _RATE = 1e-4  # where the parent does not say its own
+_FELL = 0.25  # a last rate of less than this share of that half-way is the end of a fall to 0
 
 
 def proposed(
@@ -41,7 +43,7 @@ def proposed(
     rows = [row for row in _reports(run) if row.get("kind") == "train" and row["learning_rate"]]
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
     steps //= updates.batches_of_an_update(config.hparams)
-    rate = float(f"{rows[-1]['learning_rate']:.3g}") if rows else _RATE
+    rate, why = _rate([row["learning_rate"] for row in rows])
     hparams = dataclasses.replace(
         updates.as_asked(config.hparams),
         # Not single_cycle_cos_decay, whose train_steps count batches where updates gather several.
@@ -63,7 +65,6 @@ def proposed(
         learning_rate_warmup_steps=warmup,
         learning_rate_decay_steps=max(1, falls - warmup),
     ).override(overrides)
-    why = "that of its last step" if rows else "for its own is not known"
     say(
         f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but "
         f"{train_steps:,} steps, and a learning rate that rises in {of_update * warmup:,} of them "
@@ -71,6 +72,17 @@ def proposed(
         "--hparams_set takes a set as it is."
     )
     return config.hparams_set, hparams
+
+
+def _rate(rates: list[float]) -> tuple[float, str]:
+    """Returns the highest rate for a child of a run that reported these, and why that one."""
+    if not rates:
+        return _RATE, "for its own is not known"
+    rate, why = rates[-1], "that of its last step"
+    half = rates[len(rates) // 2]
+    if rate < _FELL * half:
+        rate, why = half, "that of half its steps, for its own fell to 0"
+    return float(f"{rate:.3g}"), why
 
 
 def _run_of(path: pathlib.Path) -> RunDirectory:

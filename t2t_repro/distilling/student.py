@@ -4,8 +4,9 @@ import dataclasses
 from typing import NamedTuple
 
 from t2t_repro import registry
+from t2t_repro.config import field_named
 from t2t_repro.distilling.request import DistillRequest
-from t2t_repro.fields import parse_overrides
+from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import updates
@@ -36,6 +37,7 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         shallow = not request.back_translate and teacher.hparams.model == TRANSFORMER
         changes = _changes(teacher) | (SHALLOW if shallow else {})
     asked = parse_overrides(request.hparams)
+    changes = _read(name, changes, asked)
     text = ",".join(f"{key}={value}" for key, value in (changes | asked).items())
     hparams = registry.get_hparams(name, text)
     if request.hparams_set or "train_steps" in asked:
@@ -43,6 +45,14 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
     else:
         steps = teacher.hparams.train_steps // updates.batches_of_an_update(teacher.hparams)
     return Student(name, text, request.train_steps or steps)
+
+
+def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str, str]:
+    """Returns the changes of a teacher that a student reads, for which others are asked beside."""
+    both = (changes | asked).items()
+    values = {key: parse_value(field_named(key), value) for key, value in both}
+    unread = dataclasses.replace(registry.get_hparams(name), **values).unread(changes)
+    return {key: value for key, value in changes.items() if key not in unread}
 
 
 def _changes(teacher: RunConfig) -> dict[str, str]:

@@ -59,6 +59,15 @@ def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
     )
 
 
+def test_of_a_parent_whose_rate_fell_to_0_it_is_that_of_half_its_steps(tmp_path):
+    rates = {100: 0.0003, 200: 0.0005, 300: 0.0004, 400: 0.0002, 500: 1e-06}
+    run = begun(tmp_path / "annealed", "transformer_multi30k", "", rates)
+    said = []
+    _, hparams = fine_tuning.proposed(run.path, say=said.append)
+    assert hparams.learning_rate_constant == 0.0004
+    assert "to 0.0004, that of half its steps, for its own fell to 0, and falls to 0." in said[0]
+
+
 @pytest.mark.parametrize(
     "overrides, lengths",
     [

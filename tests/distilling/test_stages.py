@@ -347,6 +347,23 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert student(request, recurrent).hparams == ""  # it has no layers of these names
 
 
+def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folder):
+    write_run(
+        folder / "steady",
+        "text2text_tmpdir",
+        folder / "data",
+        f"{SIZES},learning_rate_schedule=constant,learning_rate_constant=0.5",
+    )
+    config = trained_run(folder / "steady").config
+    request = request_of(folder, teacher="steady")
+    assert "learning_rate_constant=0.5" in student(request, config).hparams
+    legacy = dataclasses.replace(request, hparams="learning_rate_schedule=legacy")
+    assert "learning_rate_constant" not in student(legacy, config).hparams
+    both = dataclasses.replace(request, hparams=f"{legacy.hparams},learning_rate_constant=0.7")
+    with pytest.raises(UserError, match="hparam learning_rate_constant has no effect"):
+        student(both, config)
+
+
 def test_the_student_of_a_run_that_gathers_batches_counts_updates_as_well(folder):
     config = trained_run(folder / "teach").config
     paper = registry.get_hparams("paper_table3_base")
