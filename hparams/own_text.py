@@ -42,7 +42,7 @@ def transformer_own_text_annealed() -> HParams:
         learning_rate_schedule="legacy*linear_decay",
         learning_rate_decay_steps=last,
         subword_dropout_final_steps=last,
-        train_steps=18_500,
+        train_steps=15_500,
     )
 
 
