@@ -30,6 +30,7 @@ from t2t_repro.layers.picking import pick
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
+STRETCH = 8  # tokens that room is made for at a time
 GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
 
 Tensor = Any

@@ -11,7 +11,7 @@ Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 import abc
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,25 @@ class Engine(abc.ABC):
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         """As `decode`, of what the engine can do."""
 
+    def _decode_all(
+        self, batches: Sequence[Sentences], search: Search
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """As `decode_all`, of what the engine can do."""
+        for sentences in batches:
+            yield self._decode(sentences, search)
+
+    def decode_all(
+        self, batches: Sequence[Sentences], search: Search = Search()
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields what `decode` returns of each batch, in order; several may be in work at a time.
+
+        Raises:
+            UserError: if one is more than the engine can do; nothing is decoded then.
+        """
+        for sentences in batches:
+            self._check(sentences, search)
+        yield from self._decode_all(batches, search)
+
     def decode(
         self, sentences: Sentences, search: Search = Search()
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -170,6 +189,10 @@ class Engine(abc.ABC):
         Raises:
             UserError: if that is more than the engine can do.
         """
+        self._check(sentences, search)
+        return self._decode(sentences, search)
+
+    def _check(self, sentences: Sentences, search: Search) -> None:
         asked = {
             Ability.T2T_EXACT: not search.per_sentence,
             Ability.FORCED_LENGTH: search.force_length,
@@ -180,7 +203,6 @@ class Engine(abc.ABC):
             Ability.SHORTLIST: search.shortlist,
         }
         self.check(ability for ability, given in asked.items() if given)
-        return self._decode(sentences, search)
 
     def check(self, asked: Iterable[Ability]) -> None:
         """Refuses what is no ability of the engine.

@@ -28,6 +28,7 @@ from t2t_repro.text.encoders import EOS_ID
 Tensor = Any
 Facts = Mapping[str, Tensor]
 
+CANDIDATES = {"candidates", "allowed"}  # the facts of a shortlist
 # What each is padded with.
 FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0, "candidates": 0, "allowed": True}
 

@@ -205,10 +205,14 @@ class Translator:
             order = [i for i in order if len(sentences[i]) > 1]
             if empty:
                 progress(len(empty))
-        for batch in self._batches(order, sentences):
-            begun = None if prefixes is None else [prefixes[i] for i in batch]
-            decoded = self._decode([sentences[i] for i in batch], begun)
-            for i, hypotheses in zip(batch, decoded, strict=True):
+        batches = list(self._batches(order, sentences))
+        inputs = [
+            self._inputs([sentences[i] for i in batch], prefixes and [prefixes[i] for i in batch])
+            for batch in batches
+        ]
+        for batch, beams in zip(batches, self.engine.decode_all(inputs, self._search), strict=True):
+            read = self._hypotheses([sentences[i] for i in batch], *beams)
+            for i, hypotheses in zip(batch, read, strict=True):
                 results[i] = hypotheses
             progress(len(batch))
         return results
@@ -224,11 +228,10 @@ class Translator:
             yield order[start : start + count]
             start += count
 
-    def _decode(
-        self, sentences: list[list[int]], prefixes: list[list[int]] | None
+    def _hypotheses(
+        self, sentences: list[list[int]], ids: np.ndarray, scores: np.ndarray
     ) -> list[list[Hypothesis]]:
-        limits, facts = self._limits_and_facts(sentences, prefixes)
-        ids, scores = self.engine.decode(Sentences(padded(sentences), limits, facts), self._search)
+        """What an engine has returned for sentences, read."""
         hypotheses = [
             [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
             for row in zip(ids.tolist(), scores, strict=True)
@@ -245,10 +248,8 @@ class Translator:
         """The texts of sentences of ids, end included, as the model sees them."""
         return [self.encoders["inputs"].decode(ids[:-1]) for ids in sentences]
 
-    def _limits_and_facts(
-        self, sentences: list[list[int]], prefixes: list[list[int]] | None
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The most tokens of each translation, int32 (B,); the facts that steer its search."""
+    def _inputs(self, sentences: list[list[int]], prefixes: list[list[int]] | None) -> Sentences:
+        """A batch: ids, the most tokens of each translation, and what steers its search."""
         settings = self.settings
         lengths = np.array([len(ids) for ids in sentences], "int32")
         begun = np.array([len(ids) for ids in prefixes or [[]] * len(sentences)], "int32")
@@ -271,7 +272,7 @@ class Translator:
         if settings.sampling:
             count, seed = int(limits.max()), settings.sampling_seed
             facts["draws"] = np.stack([draws(seed, ids, count) for ids in sentences])
-        return limits, facts
+        return Sentences(padded(sentences), limits, facts)
 
     def _with_details(
         self, sentences: list[list[int]], hypotheses: list[list[Hypothesis]]

@@ -20,7 +20,7 @@ from t2t_repro.text import raw
 
 KIND = ModelEngine
 LEAST = 4000  # lines; for fewer, two engines take longer to load and to try than one saves
-SAMPLE = 128  # lines that both translate
+SAMPLE = 256  # lines that both translate: a batch for each of two searches
 _OWN, _OTHER = "the model itself", "CTranslate2"
 
 

@@ -11,11 +11,13 @@ from t2t_repro.text.shortlist import Shortlist
 class Candidates(NamedTuple):
     """What may be written in a batch of B sentences; U is a multiple of GROUP, 2 GROUP at least.
 
-    ids: int32 (B, U): what pads, the end, the others in order; filled up with what pads.
+    They are facts of a search, see decoding/steering.py.
+
+    candidates: int32 (B, U): what pads, the end, the others in order; filled up with what pads.
     allowed: bool (B, U): which of them count.
     """
 
-    ids: tf.Tensor
+    candidates: tf.Tensor
     allowed: tf.Tensor
 
 

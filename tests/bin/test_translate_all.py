@@ -154,7 +154,7 @@ def test_each_checkpoint_by_the_engine_that_is_asked_for(run, tmp_path, capsys, 
     for engine in ("tensorflow", "auto", "ctranslate2"):
         program(run, f"--translations_dir={tmp_path / engine}", f"--engine={engine}", *flags)
     said = capsys.readouterr().err
-    assert said.count("--engine=auto takes ") == said.count("the first 128 lines") == 2
+    assert said.count("--engine=auto takes ") == said.count("the first 256 lines") == 2
     for step in (5, 10):
         name = f"{PROBLEM}-{step}"
         written = {e: (tmp_path / e / name).read_text() for e in ("tensorflow", "auto")}

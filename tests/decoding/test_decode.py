@@ -1,13 +1,15 @@
+import dataclasses
 import re
+import time
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding import beam_search, decode
+from t2t_repro.decoding import beam_search, decode, graph_search
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Search, Sentences
+from t2t_repro.decoding.engine import Ability, Search, Sentences
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 
@@ -35,7 +37,7 @@ def test_dtypes_shapes_and_order(base):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
-    monkeypatch.setattr(decode, "STRETCH", 2)  # sentences leave the batch at many points
+    monkeypatch.setattr(graph_search, "STRETCH", 2)  # sentences leave the batch at many points
     inputs = mixed_inputs(7, 11)
     lengths = (inputs != 0).sum(axis=1)
     limits = lengths + 3
@@ -52,7 +54,7 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
 @pytest.mark.slow
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
-    monkeypatch.setattr(decode, "STRETCH", 4)
+    monkeypatch.setattr(graph_search, "STRETCH", 4)
     inputs, limits = base.inputs, np.array([6, 13, 9, 11], "int32")
     engine, sentences = ModelEngine(base.model), Sentences(inputs, limits)
     short, scores = engine.decode(sentences, Search(1))
@@ -76,7 +78,7 @@ def test_a_forced_length_is_of_greedy_search():
 def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
     inputs = mixed_inputs(5, 9, seed=1)
     whole = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
-    monkeypatch.setattr(decode, "STRETCH", 3)
+    monkeypatch.setattr(graph_search, "STRETCH", 3)
     decode.engine_of.cache_clear()
     stretched = decode.decode(base.model, inputs, top_beams=4, decode_length=6)
     decode.engine_of.cache_clear()
@@ -106,7 +108,7 @@ def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
 def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
-    programs = decode._Programs(base.model, rules, Steering())
+    programs = decode.compiled(base.model, rules, Steering())
     ids, scores = programs.search(Sentences(base.inputs, limits), 0.0, None)
     greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
@@ -122,6 +124,47 @@ def test_searches_that_share_a_batch_equal_one(base, searches):
     shared = ModelEngine(base.model, searches).decode(sentences, search)
     np.testing.assert_array_equal(plain[0], shared[0])
     np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("searches", [1, 2, 3])
+def test_batches_side_by_side_are_those_one_by_one(base, searches):
+    """In order, with those that the searches share at the end."""
+    engine, search = ModelEngine(base.model, searches), Search(2, top_beams=2)
+    batches = [
+        Sentences(mixed_inputs(rows, 7, seed=rows), np.arange(3, 3 + rows)) for rows in (5, 1, 3, 4)
+    ]
+    found = list(engine.decode_all(batches, search))
+    for batch, (ids, scores) in zip(batches, found, strict=True):
+        expected = base.engine.decode(batch, search)
+        np.testing.assert_array_equal(ids, expected[0])
+        np.testing.assert_allclose(scores, expected[1], atol=1e-4)
+
+
+def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
+    engine, begun = ModelEngine(base.model, 2), []
+
+    def searched(sentences, search):
+        begun.append(len(sentences))
+        if len(sentences) == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.05)
+        return np.zeros((len(sentences), 1, 1), "int32"), np.zeros((len(sentences), 1), "float32")
+
+    monkeypatch.setattr(engine, "_searched", searched)
+    batches = [Sentences(np.ones((rows, 3), "int32"), [2] * rows) for rows in (2, 1, *range(3, 23))]
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.decode_all(batches))
+    assert len(begun) < 10
+
+
+def test_what_one_batch_may_not_ask_for_is_refused_before_any_is_decoded(base, monkeypatch):
+    engine = ModelEngine(base.model, 2)
+    engine.abilities = engine.abilities - {Ability.LEAST_LENGTH}
+    monkeypatch.setattr(engine, "_searched", None)
+    plain = Sentences(np.ones((2, 3), "int32"), [4, 5])
+    batches = [plain, dataclasses.replace(plain, facts={"least": np.array([1, 2], "int32")})]
+    with pytest.raises(UserError, match="Received: min_length_ratio"):
+        list(engine.decode_all(batches))
 
 
 @pytest.mark.slow

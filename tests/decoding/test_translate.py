@@ -74,8 +74,8 @@ def test_limits_of_length(translator):
     prefixes = [[3, 3, 3], [], [4]]
 
     def limits(settings, given=prefixes, **options):
-        limits, facts = translator(settings, **options)._limits_and_facts(sentences, given)
-        return limits.tolist(), facts.get("least", np.zeros(3)).tolist()
+        batch = translator(settings, **options)._inputs(sentences, given)
+        return batch.limits.tolist(), batch.facts.get("least", np.zeros(3)).tolist()
 
     assert limits("extra_length=10", None) == ([12, 15, 18], [0, 0, 0])
     assert limits("extra_length=10") == ([15, 15, 19], [0, 0, 0])
@@ -84,8 +84,8 @@ def test_limits_of_length(translator):
     assert limits("max_length_ratio=0.5", None) == ([2, 3, 4], [0, 0, 0])
     assert limits("extra_length=0,min_length_ratio=1.5", None) == ([2, 5, 8], [1, 4, 7])
     assert limits("extra_length=9,min_length_ratio=1.5", None)[1] == [2, 6, 11]
-    _, ten = translator("min_length_ratio=1.1")._limits_and_facts([[5] * 10 + [1]], None)
-    assert ten["least"].tolist() == [11]
+    ten = translator("min_length_ratio=1.1")._inputs([[5] * 10 + [1]], None)
+    assert ten.facts["least"].tolist() == [11]
     assert limits("max_length_ratio=0.75,min_length_ratio=0.75", None)[1] == [1, 3, 5]
     exact = limits("extra_length=10", None, t2t_exact=True)
     assert exact == ([18, 18, 18], [0, 0, 0])

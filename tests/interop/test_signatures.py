@@ -90,7 +90,7 @@ def test_candidates_are_searched_as_the_model_itself_does(make_model, encoders, 
         candidates(some, tf.constant(inputs)),
         Candidates.of(Sentences(inputs, [1] * len(inputs)), some),
     )
-    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.candidates, expected.ids)
     np.testing.assert_array_equal(found.allowed, expected.sentences.facts["allowed"])
 
 

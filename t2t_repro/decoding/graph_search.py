@@ -1,0 +1,132 @@
+"""The search as one TensorFlow graph, for any batch and any length: of engines and of exports."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
+from t2t_repro.decoding.engine import Sentences
+from t2t_repro.decoding.program import Program
+from t2t_repro.decoding.shortlist import among
+from t2t_repro.decoding.steering import UNSTEERED, Facts, Steering
+
+
+class GraphSearch(Program):
+    """`search` under some rules; several threads may run it.
+
+    Args:
+        model: a `SequenceModel`, or an `Ensemble` of them.
+        rules: see `Rules`.
+        steering: see `Steering`.
+    """
+
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        super().__init__(model)
+        self.rules, self.steering = rules, steering
+
+    def search(
+        self, sentences: Sentences, alpha: float, layout: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
+        data = {
+            "inputs": sentences.inputs,
+            "limits": sentences.limits,
+            "alpha": np.asarray(alpha, "float32"),
+            "facts": dict(sentences.facts),
+            **({} if layout is None else {"layout": layout}),
+        }
+        ids, scores, steps = self.run(data)
+        return ids.numpy()[:, :, : int(steps)], scores.numpy()
+
+    def call(self, data):
+        return search(self.model, rules=self.rules, steering=self.steering, **data)
+
+
+def search(
+    model: keras.Model,
+    inputs: tf.Tensor,
+    limits: tf.Tensor,
+    alpha: tf.Tensor,
+    rules: Rules,
+    steering: Steering = UNSTEERED,
+    facts: Facts | None = None,
+    layout: Any = None,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the beams of a batch.
+
+    Room for tokens is made in stretches, so that a generous limit costs nothing. Where each
+    sentence stops by itself, those that are done leave the batch as soon as they are a quarter of
+    it.
+
+    Args:
+        model: a `SequenceModel`, or an `Ensemble` of them.
+        inputs: int32 (B, S), padded with 0.
+        limits: int32 (B,): the most tokens that each sentence may have; 0: no beam of it has any.
+        alpha: float32, the exponent of the length penalty: a scalar, or of each sentence (B,).
+        rules: see `Rules`.
+        steering: see `Steering`.
+        facts: what steers the search of each sentence, tensors (B, ...).
+        layout: what the model's `layout` returned, where that pays; of candidates it is made here.
+
+    Returns:
+        ids int32 (B, K, L), L the largest limit, at least 1, scores float32 (B, K), and int32 (),
+        the steps that were taken. Of a shortlist the ids are places among the candidates.
+    """
+    facts = facts or {}
+    batch, beam_size = tf.shape(inputs)[0], rules.beam_size
+    most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
+    memory = {"model": model.start_decoding(inputs), "facts": facts}
+    if "candidates" in facts:
+        memory["layout"] = model.layout(facts["candidates"])
+
+    def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
+        beams = Beams(*beams)
+        room = tf.shape(beams.alive_ids)[2]
+        more = tf.where(beams.step < room, 0, tf.minimum(STRETCH, most - room))
+        room = room + more
+        state = steering.with_room(beams.state, lambda state: model.make_room(state, more))
+        beams = beam_search.extend(beams, more, state)
+
+        def step(ids, parents, position, state):
+            own, laid_out = memory["model"], memory.get("layout", layout)
+            return model.decode_step(ids, parents, position, state, own, laid_out)
+
+        facts = dict(memory["facts"])
+        if "candidates" in facts:
+            step = among(step, facts.pop("candidates"), facts.pop("allowed"))
+        step = steering.steer(step, facts)
+        few = tf.size(rows) * 3 // 4 if rules.per_sentence else 0
+        beams, live = beam_search.advance(step, beams, limits, alpha, rules, few)
+        ids, scores = beam_search.result(beams, rules)
+        ids = tf.pad(ids, [[0, 0], [0, 0], [0, most - room]])
+        all_ids = tf.tensor_scatter_nd_update(all_ids, rows[:, None], ids)
+        all_scores = tf.tensor_scatter_nd_update(all_scores, rows[:, None], scores)
+        if not rules.per_sentence:  # all go on, or none
+            live = tf.fill(tf.shape(live), tf.reduce_any(live))
+        live = tf.where(live)[:, 0]
+        rows, limits, alpha, memory, beams = tf.nest.map_structure(
+            lambda x: tf.gather(x, live) if x.shape.rank else x,
+            (rows, limits, alpha, memory, tuple(beams)),
+        )
+        return rows, limits, alpha, memory, beams, all_ids, all_scores
+
+    state = model.initial_state(batch, beam_size)
+    state = steering.initial_state(state, facts, limits, beam_size)
+    start = (
+        *(tf.range(batch), limits, alpha, memory),
+        tuple(beam_search.begin(state, batch, beam_size, 0)),
+        tf.zeros([batch, beam_size, most], tf.int32),
+        tf.zeros([batch, beam_size], tf.float32),
+    )
+    *_, beams, ids, scores = tf.while_loop(
+        lambda rows, *rest: tf.size(rows) > 0,
+        stretch,
+        start,
+        shape_invariants=tf.nest.map_structure(
+            lambda x: tf.TensorShape([size or None for size in x.shape]), start
+        ),
+    )
+    return ids, scores, Beams(*beams).step

@@ -1,0 +1,134 @@
+"""The search in stretches, for a backend that compiles each shape: there are few of them.
+
+Room for tokens is made twofold each time, and where each sentence stops by itself, those that are
+done leave the batch when half of it may go.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_repro.decoding import beam_search
+from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
+from t2t_repro.decoding.engine import Sentences
+from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.decoding.shortlist import among
+from t2t_repro.decoding.steering import FILL, Steering
+from t2t_repro.text.encoders import EOS_ID
+
+
+class StretchedSearch:
+    """The compiled programs of a model under some rules, and the loop that calls them.
+
+    Args:
+        model: a `SequenceModel`, or an `Ensemble` of them.
+        rules: see `Rules`.
+        steering: see `Steering`.
+    """
+
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        self._rules = rules
+        self._start = _Start(model, rules, steering)
+        self._advance = _Advance(model, rules, steering)
+
+    def search(
+        self, sentences: Sentences, alpha: float, layout: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
+        rules, batch, most = self._rules, len(sentences), int(sentences.limits.max())
+        ids = np.zeros((batch, rules.beam_size, most), "int32")
+        scores = np.zeros((batch, rules.beam_size), "float32")
+        rows = np.arange(batch)  # the sentence that each row of `beams` belongs to
+
+        def store(which: np.ndarray) -> None:
+            """Writes the results of the rows of `beams` for which bool (rows,) is true."""
+            some_ids, some_scores = beam_search.result(beams, rules)
+            some_ids = np.asarray(some_ids)[: len(rows), :, :most][which]
+            ids[rows[which], :, : some_ids.shape[2]] = some_ids
+            scores[rows[which]] = np.asarray(some_scores)[: len(rows)][which]
+
+        start = _with_padding(sentences)
+        limits = start["limits"]
+        fixed = {"alpha": np.asarray(alpha, "float32")}
+        if layout is not None:
+            fixed["layout"] = layout
+        memory, beams = self._start.run(start)
+        while True:
+            data = {**fixed, "memory": memory, "beams": tuple(beams), "limits": limits}
+            beams, live = self._advance.run(data)
+            beams, live = Beams(*beams), np.asarray(live)[: len(rows)]
+            if not live.any():
+                break
+            if rules.per_sentence and few_row_counts(live.sum()) < len(limits):
+                store(~live)
+                kept, rows = np.flatnonzero(live).astype("int32"), rows[live]
+                kept = np.append(kept, np.zeros(few_row_counts(len(kept)) - len(kept), "int32"))
+                limits = np.where(np.arange(len(kept)) < len(rows), limits[kept], 0)
+                limits = limits.astype("int32")
+                # not compiled: each pair of sizes would be, by itself
+                memory, beams = _take((memory, beams), kept)
+        store(np.ones(len(rows), bool))
+        return ids[:, :, : int(beams.step)], scores
+
+
+def _take(values: Any, index: np.ndarray) -> Any:
+    """The rows `index` of all that has rows; the step of `Beams` has none."""
+    return keras.tree.map_structure(
+        lambda x: ops.take(x, index, axis=0) if len(x.shape) else x, values
+    )
+
+
+def _with_padding(sentences: Sentences) -> dict[str, Any]:
+    """What the search starts with, padded. Rows of limit 0 take no part."""
+    inputs, limits, facts = sentences.inputs, sentences.limits, dict(sentences.facts)
+    rows, length = inputs.shape
+    more = few_row_counts(rows) - rows
+    inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
+    inputs[rows:, :1] = EOS_ID
+    for name, x in facts.items():
+        widths = [(0, more), *((0, -size % 8) for size in x.shape[1:])]
+        facts[name] = np.pad(x, widths, constant_values=FILL[name])
+    return {"inputs": inputs, "facts": facts, "limits": np.pad(limits, (0, more))}
+
+
+class _SearchProgram(Program):
+    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
+        super().__init__(model)
+        self.rules, self.steering = rules, steering
+
+
+class _Start(_SearchProgram):
+    """What stays constant, and the fields of `Beams` at the start, without room yet."""
+
+    def call(self, data):
+        inputs, facts, limits = data["inputs"], data["facts"], data["limits"]
+        batch, beams = ops.shape(inputs)[0], self.rules.beam_size
+        state = self.model.initial_state(batch, beams)
+        state = self.steering.initial_state(state, facts, limits, beams)
+        memory = {"model": self.model.start_decoding(inputs), "facts": facts}
+        if "candidates" in facts:
+            memory["layout"] = self.model.layout(facts["candidates"])
+        return memory, tuple(beam_search.begin(state, batch, beams, 0))
+
+
+class _Advance(_SearchProgram):
+    """A stretch: `Beams`, and bool (B,): which are not done."""
+
+    def call(self, data):
+        memory, beams = data["memory"], Beams(*data["beams"])
+        more = max(STRETCH, ops.shape(beams.alive_ids)[2])  # few lengths: 8, 16, 32, ...
+        state = self.steering.with_room(beams.state, lambda s: self.model.make_room(s, more))
+        beams = beam_search.extend(beams, more, state)
+
+        def step(ids, parents, step, state):
+            own, layout = memory["model"], memory.get("layout", data.get("layout"))
+            return self.model.decode_step(ids, parents, step, state, own, layout)
+
+        facts = dict(memory["facts"])
+        if "candidates" in facts:
+            step = among(step, facts.pop("candidates"), facts.pop("allowed"))
+        step = self.steering.steer(step, facts)
+        beams, live = beam_search.advance(step, beams, data["limits"], data["alpha"], self.rules)
+        return tuple(beams), live
