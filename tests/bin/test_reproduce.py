@@ -38,7 +38,7 @@ def test_table_3_made_smaller(capsys):
         trainer.define_flags(args)
         args(shlex.split(line))
         assert args.yes and args.save_checkpoints_secs == 600
-        assert "effective_batch_size=3125" in args.hparams
+        assert "effective_batch_size=2048" in args.hparams
     (line,) = commands(capsys, "--table=3", "--rows=a_h32", "--scale=4", "--train_steps=70")
     assert "hidden_size=128,filter_size=512,train_steps=70,learning_rate_warmup_steps=35," in line
     (line,) = commands(capsys, "--table=3", "--rows=big", "--warmup_steps=70", "--train_steps=210")

@@ -1,6 +1,7 @@
 """Table 3 made smaller: all rows as runs, one seed after another, and what they say of the paper.
 
-After each run the page is written anew, so that it is there whenever one stops.
+After each run the page is written anew, so that it is there whenever one stops. What runs ended
+with is kept in a file of its own: they need not lie there any more for others to be added.
 """
 
 import dataclasses
@@ -8,9 +9,11 @@ import json
 import pathlib
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import registry, schema
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunDirectory
@@ -22,6 +25,7 @@ from t2t_repro.studies.tables import Table, columns
 
 ROWS = tuple(recipes.row_name(row.hparams_set) for row in published.TABLE3)
 PAGE = "table3"
+RUNS = f"{PAGE}-runs.json"
 Results = dict[str, dict[int, Result]]  # {row: {seed: result}}
 
 
@@ -35,6 +39,24 @@ class Study:
     seeds: int
     place: Place
 
+    @property
+    def runs_file(self) -> pathlib.Path:
+        return pathlib.Path(self.place.output_dir).expanduser() / RUNS
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What all runs have in common."""
+        scale = dataclasses.asdict(self.scale)
+        return {"problem": self.problem, "scale": scale, "hparams": self.place.hparams}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What the file RUNS holds: a study's settings, and what its runs ended with."""
+
+    settings: dict[str, Any]
+    runs: Results
+
 
 def run(
     study: Study,
@@ -44,21 +66,44 @@ def run(
     """Makes the runs that are not there yet, a seed of all rows before the next; returns the page.
 
     Raises:
-        UserError: if a program fails, or a run was begun with other settings.
+        UserError: if a program fails, or what is there was begun with other settings.
         Interrupted: on a signal.
     """
-    written: list[pathlib.Path] = []
+    written = write(study) if kept(study) else []
     for seed in range(study.seeds):
         for row in study.rows:
+            if seed in kept(study).get(row, {}):
+                continue
             recipe = recipes.table3(row, study.problem, study.scale, seed)
             reproduce.carry_out(recipe, study.place, say, program)
             written = write(study)
     return written
 
 
+def kept(study: Study) -> Results:
+    """Returns what runs ended with, as far as the file RUNS has it; they may be gone.
+
+    Raises:
+        UserError: if it is of other settings, or not as it was written.
+    """
+    file = study.runs_file
+    if not file.is_file():
+        return {}
+    there = schema.read(file, Kept, "Remove it: what runs are there will be read again.")
+    if there.settings != study.settings:
+        differs = sorted(
+            name for name, value in study.settings.items() if there.settings.get(name) != value
+        )
+        raise UserError(
+            f"Expected what {file} was begun with. Received: another {' and '.join(differs)}. Give "
+            "the same flags to go on, or another --output_dir."
+        )
+    return there.runs
+
+
 def results(study: Study) -> Results:
-    """Returns what the runs that are done ended with."""
-    found: Results = {}
+    """Returns what the runs that are done ended with; where one is there, by its own files."""
+    found = {row: dict(of_row) for row, of_row in kept(study).items()}
     for row in study.rows:
         for seed in range(study.seeds):
             recipe = recipes.table3(row, study.problem, study.scale, seed)
@@ -158,9 +203,15 @@ def _mean(values: list[float]) -> tuple[float | None, float | None]:
 
 
 def write(study: Study) -> list[pathlib.Path]:
-    """Writes the tables as Markdown and JSON; returns the files."""
-    folder = pathlib.Path(study.place.output_dir).expanduser()
-    made = tables(study, results(study))
+    """Writes the tables as Markdown and JSON, and what is kept; returns the files of the tables."""
+    folder, found = study.runs_file.parent, results(study)
+    runs = {
+        row: {seed: result._asdict() for seed, result in sorted(of_row.items())}
+        for row, of_row in found.items()
+    }
+    text = json.dumps({"settings": study.settings, "runs": runs}, indent=1)
+    write_text_atomic(study.runs_file, text + "\n")
+    made = tables(study, found)
     paths = [folder / f"{PAGE}.json", folder / f"{PAGE}.md"]
     values = {table.name: table.as_dict() for table in made}
     write_text_atomic(paths[0], json.dumps(values, indent=1) + "\n")

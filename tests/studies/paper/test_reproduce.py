@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import math
+import shutil
 
 import pytest
 
@@ -98,9 +99,46 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     assert scaled.run(study, lambda line: None, programs) == paths and not programs.commands
     base, one, *_ = json.loads(paths[0].read_text())["3-scaled"]["rows"]
     assert base["hours"] == pytest.approx(60 * 3 / 3600) and one["hours"] is None
+    other = dataclasses.replace(study, scale=dataclasses.replace(scale, width=4))
+    with pytest.raises(UserError, match="table3-runs.json was begun with. Received: another scale"):
+        scaled.run(other, print, programs)
+    (tmp_path / "output_dir" / scaled.RUNS).unlink()
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
-        other = recipes.Scale(width=4, train_steps=60, warmup_steps=7, batch=500)
-        scaled.run(scaled.Study(**{**vars(study), "scale": other}), print, programs)
+        scaled.run(other, print, programs)
+
+
+def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
+    study = scaled.Study(
+        rows=["base", "a_h1"],
+        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        problem="translate_ende_multi30k",
+        seeds=1,
+        place=place,
+    )
+    programs = Programs(place)
+    page, _ = scaled.run(study, lambda line: None, programs)
+    before = page.read_text()
+    file = tmp_path / "output_dir" / scaled.RUNS
+    assert json.loads(file.read_text())["runs"]["base"]["0"]["bleu"] == 60.0
+    for row in study.rows:
+        shutil.rmtree(tmp_path / "output_dir" / f"{row}-0")
+    programs.commands.clear()
+    page.unlink()
+    scaled.run(study, lambda line: None, programs)
+    assert page.read_text() == before and not programs.commands
+    scaled.run(dataclasses.replace(study, seeds=2), lambda line: None, programs)
+    trained = [command[7] for command in programs.commands if command[0] == "t2t-trainer"]
+    assert [path.rpartition("/")[2] for path in trained] == ["base-1", "a_h1-1"]
+    rows = json.loads(page.read_text())["3-scaled"]["rows"]
+    assert [row["seeds"] for row in rows] == [2, 2] and rows[0]["BLEU"] == 60.5
+    # a run that is made anew counts as it ends then
+    begin(tmp_path / "output_dir" / "base-0", registry.get_hparams("paper_table3_base"), 2.0, 70.0)
+    assert scaled.results(study)["base"][0].bleu == 70.0
+    file.write_text('{"settings": {}}')
+    with pytest.raises(
+        UserError, match="Expected runs in .*table3-runs.json. Received: none. Remove"
+    ):
+        scaled.run(study, lambda line: None, programs)
 
 
 def test_table_3_says_what_rows_are_with_the_users_changes(place):
