@@ -58,6 +58,7 @@ CATALOGUES = {
 TENSORFLOW = {"tensorflow", "tensorflow_text", "tensorflow_datasets"}
 TENSORFLOW_FOLDERS = {"data", "interop"}
 TENSORFLOW_FILES = {
+    "t2t_repro/decoding/graph_search.py",
     "t2t_repro/text/graph.py",
     "t2t_repro/models/tensorflow_step.py",
     "t2t_repro/training/checkpoints.py",

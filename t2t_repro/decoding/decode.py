@@ -28,8 +28,6 @@ from t2t_repro.decoding.program import static_shapes
 from t2t_repro.decoding.shortlist import Candidates
 from t2t_repro.decoding.steering import CANDIDATES, Steering
 
-_MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
-
 
 def decode(
     model: keras.Model,
@@ -84,7 +82,7 @@ class ModelEngine(Engine):
             self.abilities = self.abilities - {Ability.ALIGNMENTS}
         if hasattr(model, "models"):  # each would need the probabilities that a sentence has alone
             self.abilities = self.abilities - {Ability.SHORTLIST}
-        self._compiled: dict[tuple[Rules, Steering, frozenset[str], bool], Any] = {}
+        self._compiled: dict[tuple[Rules, Steering, frozenset[str]], Any] = {}
         self._compiling = threading.Lock()
 
     @property
@@ -154,12 +152,12 @@ class ModelEngine(Engine):
             sentences = dataclasses.replace(sentences, limits=limits)
         if search.shortlist is not None:
             found = Candidates.of(sentences, search.shortlist)
-            places, scores = self._of(found.sentences, search)
+            places, scores = self._beams(found.sentences, search)
             return found.ids_of(places)[:, :top_beams], scores[:, :top_beams]
-        ids, scores = self._of(sentences, search)
+        ids, scores = self._beams(sentences, search)
         return ids[:, :top_beams], scores[:, :top_beams]
 
-    def _of(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+    def _beams(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         """Returns all beams, of what is compiled for such a search; of a shortlist their places."""
         beam_size = search.beam_size
         rules = Rules(
@@ -171,13 +169,11 @@ class ModelEngine(Engine):
             constrained=bool(sentences.facts.keys() - CANDIDATES),
             among=search.shortlist is not None,
         )
-        pays = search.shortlist is None and len(sentences) * beam_size >= _MANY_ROWS
-        layout = self.model.layout() if pays else None
-        key = rules, search.steering, frozenset(sentences.facts), pays
+        key = rules, search.steering, frozenset(sentences.facts)
         with self._compiling:
             if key not in self._compiled:
                 self._compiled[key] = compiled(self.model, rules, search.steering)
-        return self._compiled[key].search(sentences, search.alpha, layout)
+        return self._compiled[key].search(sentences, search.alpha)
 
 
 def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:

@@ -1,7 +1,5 @@
 """The search as one TensorFlow graph, for any batch and any length: of engines and of exports."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -27,16 +25,13 @@ class GraphSearch(Program):
         super().__init__(model)
         self.rules, self.steering = rules, steering
 
-    def search(
-        self, sentences: Sentences, alpha: float, layout: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, sentences: Sentences, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
         data = {
             "inputs": sentences.inputs,
             "limits": sentences.limits,
             "alpha": np.asarray(alpha, "float32"),
             "facts": dict(sentences.facts),
-            **({} if layout is None else {"layout": layout}),
         }
         ids, scores, steps = self.run(data)
         return ids.numpy()[:, :, : int(steps)], scores.numpy()
@@ -53,7 +48,6 @@ def search(
     rules: Rules,
     steering: Steering = UNSTEERED,
     facts: Facts | None = None,
-    layout: Any = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the beams of a batch.
 
@@ -69,7 +63,6 @@ def search(
         rules: see `Rules`.
         steering: see `Steering`.
         facts: what steers the search of each sentence, tensors (B, ...).
-        layout: what the model's `layout` returned, where that pays; of candidates it is made here.
 
     Returns:
         ids int32 (B, K, L), L the largest limit, at least 1, scores float32 (B, K), and int32 (),
@@ -79,8 +72,11 @@ def search(
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
     memory = {"model": model.start_decoding(inputs), "facts": facts}
+    layout = None
     if "candidates" in facts:
         memory["layout"] = model.layout(facts["candidates"])
+    else:
+        layout = model.layout()
 
     def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)

@@ -18,6 +18,8 @@ from t2t_repro.decoding.shortlist import among
 from t2t_repro.decoding.steering import FILL, Steering
 from t2t_repro.text.encoders import EOS_ID
 
+_MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
+
 
 class StretchedSearch:
     """The compiled programs of a model under some rules, and the loop that calls them.
@@ -29,13 +31,11 @@ class StretchedSearch:
     """
 
     def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        self._rules = rules
+        self._model, self._rules = model, rules
         self._start = _Start(model, rules, steering)
         self._advance = _Advance(model, rules, steering)
 
-    def search(
-        self, sentences: Sentences, alpha: float, layout: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, sentences: Sentences, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
         rules, batch, most = self._rules, len(sentences), int(sentences.limits.max())
         ids = np.zeros((batch, rules.beam_size, most), "int32")
@@ -52,8 +52,8 @@ class StretchedSearch:
         start = _with_padding(sentences)
         limits = start["limits"]
         fixed = {"alpha": np.asarray(alpha, "float32")}
-        if layout is not None:
-            fixed["layout"] = layout
+        if "candidates" not in sentences.facts and batch * rules.beam_size >= _MANY_ROWS:
+            fixed["layout"] = self._model.layout()
         memory, beams = self._start.run(start)
         while True:
             data = {**fixed, "memory": memory, "beams": tuple(beams), "limits": limits}

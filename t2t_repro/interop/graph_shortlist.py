@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
-from t2t_repro.decoding.beam_search import GROUP
+from t2t_repro.decoding import graph_search
+from t2t_repro.decoding.beam_search import GROUP, Rules
 from t2t_repro.text.shortlist import Shortlist
 
 
@@ -19,6 +21,24 @@ class Candidates(NamedTuple):
 
     candidates: tf.Tensor
     allowed: tf.Tensor
+
+
+def search(
+    model: keras.Model,
+    inputs: tf.Tensor,
+    limits: tf.Tensor,
+    alpha: tf.Tensor,
+    rules: Rules,
+    shortlist: Shortlist | None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns ids and scores as `graph_search.search`, among the candidates if there are any."""
+    if shortlist is None:
+        ids, scores, _ = graph_search.search(model, inputs, limits, alpha, rules)
+        return ids, scores
+    found = candidates(shortlist, inputs)
+    facts = found._asdict()
+    places, scores, _ = graph_search.search(model, inputs, limits, alpha, rules, facts=facts)
+    return tf.gather(found.candidates, places, batch_dims=1), scores
 
 
 def candidates(shortlist: Shortlist, inputs: tf.Tensor) -> Candidates:

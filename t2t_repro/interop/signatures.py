@@ -15,11 +15,10 @@ import keras
 import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.graph_search import search
 from t2t_repro.decoding.pairs import BATCH_TOKENS
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop.graph_shortlist import candidates
+from t2t_repro.interop import graph_shortlist
 from t2t_repro.text import graph, shortlist
 from t2t_repro.text.encoders import EOS_ID
 
@@ -305,20 +304,10 @@ class Served:
         # An empty text has an empty translation.
         limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
         with self._weights():
-            ids, scores = self._beams(inputs, limits, alpha, rules)
+            given = self._model, inputs, limits, alpha, rules, self._shortlist
+            ids, scores = graph_shortlist.search(*given)
         longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
         return ids[:, :, :longest], scores
-
-    def _beams(self, inputs, limits, alpha, rules: Rules):
-        """Returns ids (B, K, L) and scores (B, K)."""
-        if self._shortlist is None:
-            layout = self._model.layout()
-            ids, scores, _ = search(self._model, inputs, limits, alpha, rules, layout=layout)
-            return ids, scores
-        found = candidates(self._shortlist, inputs)
-        facts = found._asdict()
-        places, scores, _ = search(self._model, inputs, limits, alpha, rules, facts=facts)
-        return tf.gather(found.candidates, places, batch_dims=1), scores
 
     def _by_blocks(self, of_block: Callable, inputs, targets, spec: tf.TensorSpec):
         """of_block(inputs, targets), a few rows at a time: logits and attention are large."""

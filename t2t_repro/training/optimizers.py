@@ -139,9 +139,12 @@ class Adam(Optimizer):
     def _update(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         slots = [variable, self._momentums[index], self._velocities[index]]
-        alone = self.accumulate_steps == 1 and not self.decoupled_decay
-        if alone and keras.config.backend() == "tensorflow" and not kernels.PLAIN:
-            self._update_in_one_pass(gradient, learning_rate, *slots)
+        in_one_pass = not self.decoupled_decay and not kernels.PLAIN
+        if in_one_pass and keras.config.backend() == "tensorflow":
+            if self.accumulate_steps == 1:
+                self._update_in_one_pass(gradient, learning_rate, *slots)
+            else:
+                self._add_up(gradient, self._sums[index], learning_rate, *slots)
             return
         old = [ops.convert_to_tensor(slot) for slot in slots]
         if self.accumulate_steps == 1:
@@ -159,6 +162,21 @@ class Adam(Optimizer):
             )
         for slot, value in zip(slots, new, strict=True):
             self.assign(slot, value)
+
+    def _add_up(self, gradient, total, learning_rate, variable, momentum, velocity) -> None:
+        """Adds up gradients; every so many batches assigns what `_updated` makes of their mean."""
+        import tensorflow as tf
+
+        tf.raw_ops.AssignAddVariableOp(resource=total.value.handle, value=gradient)
+
+        def update():
+            gathered = tf.raw_ops.ReadVariableOp(resource=total.value.handle, dtype=gradient.dtype)
+            mean = gathered / self.accumulate_steps
+            self._update_in_one_pass(mean, learning_rate, variable, momentum, velocity)
+            nothing = tf.zeros_like(gathered)
+            tf.raw_ops.AssignVariableOp(resource=total.value.handle, value=nothing)
+
+        tf.cond((self.iterations + 1) % self.accumulate_steps == 0, update, lambda: None)
 
     def _update_in_one_pass(self, gradient, learning_rate, variable, momentum, velocity) -> None:
         """Assigns what `_updated` returns, by the kernel that T2T's own optimizer ran."""

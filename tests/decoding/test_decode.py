@@ -109,7 +109,7 @@ def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
     programs = decode.compiled(base.model, rules, Steering())
-    ids, scores = programs.search(Sentences(base.inputs, limits), 0.0, None)
+    ids, scores = programs.search(Sentences(base.inputs, limits), 0.0)
     greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
     np.testing.assert_allclose(scores, greedy_scores, atol=1e-4)
@@ -247,6 +247,9 @@ class Endless(keras.Model):
 
     def make_room(self, state, more):
         return state
+
+    def layout(self, ids=None):
+        return None
 
     def decode_step(self, ids, parents, step, state, memory, layout=None):
         batch, beams = ops.shape(ids)
