@@ -8,7 +8,7 @@ from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
 from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program
-from t2t_repro.decoding.shortlist import among
+from t2t_repro.decoding.steered import SteeredModel
 from t2t_repro.decoding.steering import UNSTEERED, Facts, Steering
 
 
@@ -71,29 +71,17 @@ def search(
     facts = facts or {}
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
-    memory = {"model": model.start_decoding(inputs), "facts": facts}
-    layout = None
-    if "candidates" in facts:
-        memory["layout"] = model.layout(facts["candidates"])
-    else:
-        layout = model.layout()
+    steered = SteeredModel(model, steering)
+    memory, state = steered.start(inputs, facts, limits, batch, beam_size)
+    layout = None if "layout" in memory else model.layout()
 
     def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)
         room = tf.shape(beams.alive_ids)[2]
         more = tf.where(beams.step < room, 0, tf.minimum(STRETCH, most - room))
         room = room + more
-        state = steering.with_room(beams.state, lambda state: model.make_room(state, more))
-        beams = beam_search.extend(beams, more, state)
-
-        def step(ids, parents, position, state):
-            own, laid_out = memory["model"], memory.get("layout", layout)
-            return model.decode_step(ids, parents, position, state, own, laid_out)
-
-        facts = dict(memory["facts"])
-        if "candidates" in facts:
-            step = among(step, facts.pop("candidates"), facts.pop("allowed"))
-        step = steering.steer(step, facts)
+        beams = beam_search.extend(beams, more, steered.make_room(beams.state, more))
+        step = steered.step_fn(memory, layout)
         few = tf.size(rows) * 3 // 4 if rules.per_sentence else 0
         beams, live = beam_search.advance(step, beams, limits, alpha, rules, few)
         ids, scores = beam_search.result(beams, rules)
@@ -109,8 +97,6 @@ def search(
         )
         return rows, limits, alpha, memory, beams, all_ids, all_scores
 
-    state = model.initial_state(batch, beam_size)
-    state = steering.initial_state(state, facts, limits, beam_size)
     start = (
         *(tf.range(batch), limits, alpha, memory),
         tuple(beam_search.begin(state, batch, beam_size, 0)),

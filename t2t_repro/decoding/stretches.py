@@ -14,7 +14,7 @@ from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
 from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program, few_row_counts
-from t2t_repro.decoding.shortlist import among
+from t2t_repro.decoding.steered import SteeredModel
 from t2t_repro.decoding.steering import FILL, Steering
 from t2t_repro.text.encoders import EOS_ID
 
@@ -96,7 +96,7 @@ def _with_padding(sentences: Sentences) -> dict[str, Any]:
 class _SearchProgram(Program):
     def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
         super().__init__(model)
-        self.rules, self.steering = rules, steering
+        self.rules, self.steered = rules, SteeredModel(model, steering)
 
 
 class _Start(_SearchProgram):
@@ -105,11 +105,7 @@ class _Start(_SearchProgram):
     def call(self, data):
         inputs, facts, limits = data["inputs"], data["facts"], data["limits"]
         batch, beams = ops.shape(inputs)[0], self.rules.beam_size
-        state = self.model.initial_state(batch, beams)
-        state = self.steering.initial_state(state, facts, limits, beams)
-        memory = {"model": self.model.start_decoding(inputs), "facts": facts}
-        if "candidates" in facts:
-            memory["layout"] = self.model.layout(facts["candidates"])
+        memory, state = self.steered.start(inputs, facts, limits, batch, beams)
         return memory, tuple(beam_search.begin(state, batch, beams, 0))
 
 
@@ -119,16 +115,7 @@ class _Advance(_SearchProgram):
     def call(self, data):
         memory, beams = data["memory"], Beams(*data["beams"])
         more = max(STRETCH, ops.shape(beams.alive_ids)[2])  # few lengths: 8, 16, 32, ...
-        state = self.steering.with_room(beams.state, lambda s: self.model.make_room(s, more))
-        beams = beam_search.extend(beams, more, state)
-
-        def step(ids, parents, step, state):
-            own, layout = memory["model"], memory.get("layout", data.get("layout"))
-            return self.model.decode_step(ids, parents, step, state, own, layout)
-
-        facts = dict(memory["facts"])
-        if "candidates" in facts:
-            step = among(step, facts.pop("candidates"), facts.pop("allowed"))
-        step = self.steering.steer(step, facts)
+        beams = beam_search.extend(beams, more, self.steered.make_room(beams.state, more))
+        step = self.steered.step_fn(memory, data.get("layout"))
         beams, live = beam_search.advance(step, beams, data["limits"], data["alpha"], self.rules)
         return tuple(beams), live
