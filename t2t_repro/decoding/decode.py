@@ -117,15 +117,11 @@ class ModelEngine(Engine):
         self, batches: Sequence[Sentences], search: Search
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As many side by side as there are searches; these share each of what is left over."""
-        whole = len(batches) - len(batches) % self.searches
-        if self.searches == 1 or not search.per_sentence:
-            whole = 0
-        else:
-            pool = ThreadPoolExecutor(self.searches)
-            try:
+        whole = 0
+        if self.searches > 1 and search.per_sentence:
+            whole = len(batches) - len(batches) % self.searches
+            with ThreadPoolExecutor(self.searches) as pool:  # its map begins no more if one fails
                 yield from pool.map(lambda each: self._searched(each, search), batches[:whole])
-            finally:
-                pool.shutdown(cancel_futures=True)
         yield from super()._decode_all(batches[whole:], search)
 
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
