@@ -10,7 +10,8 @@ that break off. It counts answers of the right status, answers that belong to an
 translations that differ from the one that was made alone (two hypotheses that tie to float32's last
 digits); and reads the server's memory every few seconds. It ends after --seconds, or --requests.
 
-With --single all requests are right, of one sentence and for its best translation alone.
+With --single all requests are right, of one sentence and for its best translation alone, and each
+client keeps its connection.
 
 With --hostile=32 the clients send what is right alone, first --quiet_seconds by themselves, and
 then beside 32 that are slow, huge, malformed or hang (hostile_clients.py): the p99 of the second
@@ -19,6 +20,7 @@ time has to be within twice that of the first.
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -71,17 +73,14 @@ class Server:
                 return
         raise SystemExit(f"The server did not start: see {log}.")
 
+    def connect(self) -> http.client.HTTPConnection:
+        """Returns a connection, which opens by itself."""
+        return http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
+
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-        """Returns the status, and the JSON or the text of the answer."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
-        try:
-            connection.request(method, path, body)
-            answer = connection.getresponse()
-            content = answer.read()
-            kind = answer.getheader("content-type", "")
-            return answer.status, json.loads(content) if "json" in kind else content.decode()
-        finally:
-            connection.close()
+        """As the function, by a connection of its own."""
+        with contextlib.closing(self.connect()) as connection:
+            return ask(connection, method, path, body)
 
     def raw(self, data: bytes) -> None:
         """Sends bytes and leaves."""
@@ -100,6 +99,17 @@ class Server:
         code = self.process.wait(timeout=120)
         self._log.close()
         return code
+
+
+def ask(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None
+) -> tuple[int, Any]:
+    """Returns the status, and the JSON or the text of the answer."""
+    connection.request(method, path, body)
+    answer = connection.getresponse()
+    content = answer.read()
+    kind = answer.getheader("content-type", "")
+    return answer.status, json.loads(content) if "json" in kind else content.decode()
 
 
 def valid(rng: random.Random, sentences: list[str], single: bool) -> dict[str, Any]:
@@ -180,13 +190,18 @@ def client(
     """Sends one request after another while `going()`, a share of which is right."""
     rng, sentences = random.Random(number), list(alone)
     bad, broken = bad_requests("word " * 400), broken_connections(sentences[0])
+    kept = server.connect()
     while going():
         draw = rng.random() * RIGHT / right
         try:
             if draw < RIGHT:
                 body = valid(rng, sentences, single)
                 start = time.perf_counter()
-                status, answer = server.ask("POST", "/translate", json.dumps(body).encode())
+                content = json.dumps(body).encode()
+                if single:
+                    status, answer = ask(kept, "POST", "/translate", content)
+                else:
+                    status, answer = server.ask("POST", "/translate", content)
                 seconds = time.perf_counter() - start
                 with seen.lock:
                     seen.kinds[f"valid: {status}"] += 1
@@ -208,12 +223,14 @@ def client(
                 with seen.lock:
                     seen.kinds[kind] += 1
         except Exception as error:  # whatever it is, it is counted, and the client goes on
+            kept.close()
             with seen.lock:  # a large body may be refused before all of it is sent
                 allowed = draw >= RIGHT and kind == "large body" and isinstance(error, OSError)
                 counts = seen.kinds if allowed else seen.unexpected
                 counts[f"{kind if draw >= RIGHT else 'valid'}: {type(error).__name__}"] += 1
         with seen.lock:
             seen.requests += 1
+    kept.close()
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
@@ -137,8 +136,8 @@ class _Service:
             {
                 "translations": [
                     {
-                        **dataclasses.asdict(Translation.of_text(text, sentences)),
-                        "sentences": [dataclasses.asdict(sentence) for sentence in sentences],
+                        **Translation.of_text(text, sentences).as_json(),
+                        "sentences": [sentence.as_json() for sentence in sentences],
                     }
                     for text, sentences in zip(asked.inputs, translated, strict=True)
                 ]
@@ -185,7 +184,7 @@ class _Service:
             about["inputs"] = [text.text for text in texts]
         if not sentences:
             return [[] for _ in texts]
-        tokens = await asyncio.to_thread(served.quickest.count_tokens, sentences)
+        tokens = await served.count_tokens(sentences)
         check_lengths(tokens, self.limits.max_sentence_tokens)
         beams = n_best > 1
         questions = [Question(sentence, alpha, beams) for sentence in sentences]

@@ -21,7 +21,7 @@ class EngineModel:
         sha256: of the file of its weights.
     """
 
-    any_alpha, has_attention = True, False
+    any_alpha, has_attention, counts_at_once = True, False, True
 
     def __init__(
         self, engine: Engine, encoders: dict[str, Any], settings: DecodeHParams, sha256: str

@@ -76,6 +76,7 @@ class ExportedModel:
         any_alpha: whether a question may name one.
         has_attention: whether `attend` works.
         longest: how many tokens of a text the model reads.
+        counts_at_once: whether `count_tokens` of a sentence takes less than another thread would.
         sha256: of the file of its weights.
 
     Args:
@@ -84,6 +85,8 @@ class ExportedModel:
     Raises:
         UserError: if it cannot be loaded, or was not written by t2t-exporter.
     """
+
+    counts_at_once = False
 
     def __init__(self, path: str | os.PathLike):
         folder = find(path)

@@ -1,5 +1,6 @@
 """What is served: one model, or one for each of several pairs of languages."""
 
+import asyncio
 import dataclasses
 import pathlib
 import re
@@ -23,6 +24,9 @@ _CTRANSLATE2 = "model.bin"
 _NEXT = re.compile(f",(?={_CODE}-{_CODE}=)")
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
 _BEAMS = 4  # of most exports
+_FEW_CHARACTERS = (
+    2000  # are counted in the time that it takes to ask another thread, or little more
+)
 
 Model: TypeAlias = "ExportedModel | EngineModel"
 
@@ -50,6 +54,13 @@ class ServedModel:
     def quickest(self) -> Model:
         """What finds the best translation of a text."""
         return self.quick or self.model
+
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Returns how many tokens each text has; what takes long is done by another thread."""
+        model = self.quickest
+        if model.counts_at_once and sum(map(len, texts)) <= _FEW_CHARACTERS:
+            return model.count_tokens(texts)
+        return await asyncio.to_thread(model.count_tokens, texts)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import sentencex
 
@@ -80,3 +81,7 @@ class Translation:
         joined = text.joined(sentence.translation for sentence in sentences)
         flags = [flag for flag in Guard if any(flag in sentence.flags for sentence in sentences)]
         return cls(text.text, joined, None, [Hypothesis(joined, None)], flags)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what an answer has by these names."""
+        return {**vars(self), "n_best": [vars(hypothesis) for hypothesis in self.n_best]}

@@ -18,6 +18,7 @@ class FakeModel:
     """
 
     name, beam_size, alpha, any_alpha, has_attention, longest = "fake", 3, 0.6, True, True, 50
+    counts_at_once = True
     sha256 = "5ab1"
 
     def __init__(self):

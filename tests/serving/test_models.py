@@ -1,6 +1,8 @@
 """Which models --model names."""
 
+import asyncio
 import hashlib
+import threading
 import types
 
 import numpy as np
@@ -12,6 +14,7 @@ from t2t_repro.serving import exported, models, quicker
 from t2t_repro.serving.exported import Question
 from t2t_repro.text import SubwordTextEncoder
 from tests.certificates import certified
+from tests.serving.conftest import FakeModel, served
 
 
 @pytest.fixture
@@ -117,3 +120,23 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
 def test_what_is_refused(folders, given, message):
     with pytest.raises(UserError, match=message):
         models.find(given)
+
+
+@pytest.mark.parametrize(
+    "at_once, characters, here",
+    [(True, 2000, True), (True, 2001, False), (False, 1, False)],
+)
+def test_tokens_are_counted_by_another_thread_where_that_takes_long(
+    monkeypatch, at_once, characters, here
+):
+    model, threads = FakeModel(), []
+
+    def count_tokens(texts):
+        threads.append(threading.current_thread())
+        return [len(text) for text in texts]
+
+    monkeypatch.setattr(model, "count_tokens", count_tokens)
+    monkeypatch.setattr(model, "counts_at_once", at_once)
+    (one,) = served(model)
+    assert asyncio.run(one.count_tokens(["a" * characters])) == [characters]
+    assert [thread is threading.current_thread() for thread in threads] == [here]
