@@ -198,10 +198,8 @@ def client(
                 body = valid(rng, sentences, single)
                 start = time.perf_counter()
                 content = json.dumps(body).encode()
-                if single:
-                    status, answer = ask(kept, "POST", "/translate", content)
-                else:
-                    status, answer = server.ask("POST", "/translate", content)
+                sent = "POST", "/translate", content
+                status, answer = ask(kept, *sent) if single else server.ask(*sent)
                 seconds = time.perf_counter() - start
                 with seen.lock:
                     seen.kinds[f"valid: {status}"] += 1

@@ -51,6 +51,17 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
         np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
 
 
+def test_sentences_that_stop_together_go_on_behind_limits_of_their_own(base, monkeypatch):
+    inputs, limits = mixed_inputs(5, 9, seed=1), np.array([2, 11, 3, 14, 5])
+    found = []
+    for stretch in (16, 2):  # all steps in one; several, between which sentences could leave
+        monkeypatch.setattr(graph_search, "STRETCH", stretch)
+        search = Search(top_beams=4, per_sentence=False)
+        found.append(ModelEngine(base.model).decode(Sentences(inputs, limits), search))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-5)
+
+
 @pytest.mark.slow
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
