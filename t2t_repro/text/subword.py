@@ -26,7 +26,7 @@ from t2t_repro.text.escaping import (
 )
 from t2t_repro.text.vocabulary import count_tokens
 
-_CACHE_SIZE = 2**18  # tokens whose ids are remembered, in some 60 MB
+_CACHE_SIZE = 2**21  # characters of tokens, and ids of theirs, that are remembered: some 60 MB
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -253,13 +253,18 @@ class _Cache(dict[str, list[int]]):
 
     def __init__(self, encoder: SubwordTextEncoder):
         super().__init__()
-        self._encoder = encoder
+        self._encoder, self._size = encoder, 0
 
     def __missing__(self, token: str) -> list[int]:
         encoder = self._encoder
-        if len(self) >= _CACHE_SIZE:
+        ids = encoder._match(escape_token(token, encoder.alphabet))
+        size = len(token) + len(ids)
+        if self._size + size > _CACHE_SIZE:
             self.clear()
-        ids = self[token] = encoder._match(escape_token(token, encoder.alphabet))
+            self._size = 0
+        if size <= _CACHE_SIZE:
+            self[token] = ids
+            self._size += size
         return ids
 
 

@@ -89,12 +89,13 @@ def test_reserved_and_unknown_ids():
     assert ENCODER.decode_list([0, 10**6]) == ["<pad>_", ""]
 
 
-def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(subword, "_CACHE_SIZE", 3)
+def test_the_cache_is_bounded_by_characters_and_ids(monkeypatch):
+    monkeypatch.setattr(subword, "_CACHE_SIZE", 12)
     encoder = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES])
-    words = "1 2 3 4 5 1 2"
-    assert encoder.decode(encoder.encode(words)) == words
-    assert len(encoder._cache) <= 3
+    for words in ("1 2 3 4 5 1 2", "7" * 13, "1"):
+        assert encoder.decode(encoder.encode(words)) == words
+        assert sum(len(token) + len(ids) for token, ids in encoder._cache.items()) <= 12
+    assert "1" in encoder._cache
     ids = encoder.encode("1")
     ids.append(7)
     assert encoder.encode("1") == ids[:-1]
