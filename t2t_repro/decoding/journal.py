@@ -101,17 +101,18 @@ class GrowingFiles:
             if path.is_dir():  # found before the work is done, not after it
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
             path.parent.mkdir(parents=True, exist_ok=True)
-        reason = self._read_journal()
+        first = _alone(self.unfinished[0], stack)
+        reason = self._read_journal()  # nobody else writes it any more
         if reason:
             report(f"{self.unfinished[0]} is of no use, {reason}. Beginning anew.")
         if self._whole:
+            if _size(self.unfinished[0]) < self._sizes[0]:  # it had its name already
+                self.unfinished[0].unlink()
             return
-        for path, size in zip(self.unfinished, self._sizes, strict=True):
-            file = stack.enter_context(open(path, "ab"))
-            if not self._files:
-                _lock(file, path)
+        others = [stack.enter_context(open(path, "ab")) for path in self.unfinished[1:]]
+        self._files = [first, *others]
+        for file, size in zip(self._files, self._sizes, strict=True):
             file.truncate(size)
-            self._files.append(file)
         self._write_journal()
 
     def add(self, texts: Sequence[str], lines: int, state: Any = None) -> None:
@@ -138,7 +139,7 @@ class GrowingFiles:
         for unfinished, path in zip(self.unfinished, self.paths, strict=True):
             if unfinished.exists():  # if not, a run that was killed here has renamed it
                 os.replace(unfinished, path)
-        self.journal.unlink()
+        self.journal.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Leaves nothing behind."""
@@ -191,14 +192,25 @@ def _size(path: pathlib.Path) -> int:
     return path.stat().st_size if path.exists() else -1
 
 
-def _lock(file: BinaryIO, path: pathlib.Path) -> None:
-    """Keeps other processes out until `file` is closed, where the file system has locks."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UserError(
-            f"Expected no other program that writes {path}. Received: one that does. Wait for it "
-            "or stop it, or name another file."
-        ) from error
-    except OSError:
-        return
+def _alone(path: pathlib.Path, stack: contextlib.ExitStack) -> BinaryIO:
+    """Opens a file, which `stack` closes; until then other processes are kept out.
+
+    A file system without locks keeps nobody out.
+
+    Raises:
+        UserError: if another process writes it.
+    """
+    while True:
+        file = stack.enter_context(open(path, "ab"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"Expected no other program that writes {path}. Received: one that does. Wait for "
+                "it or stop it, or name another file."
+            ) from error
+        except OSError:
+            return file
+        # Otherwise it was another's, who has renamed it meanwhile.
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from t2t_repro.decoding import journal
 from t2t_repro.decoding.journal import JOURNAL, growing
 from t2t_repro.errors import UserError
 
@@ -139,6 +140,25 @@ def test_two_programs_do_not_write_one_file(tmp_path):
         with pytest.raises(UserError, match=message), growing([tmp_path / "a"], {}, print):
             pass
     assert contents(tmp_path) == {"a": "one\n"}
+
+
+def test_what_another_program_finishes_meanwhile_stays(tmp_path, monkeypatch):
+    """It gives the file its name when this one has opened it, and not yet locked."""
+    path, flock = tmp_path / "out", journal.fcntl.flock
+    other = growing([path], {"job": 5}, print)
+    other.__enter__().add(["one\ntwo\n"], 2)
+
+    def after_the_other(file, how):
+        monkeypatch.setattr(journal.fcntl, "flock", flock)
+        other.__exit__(None, None, None)
+        flock(file, how)
+
+    monkeypatch.setattr(journal.fcntl, "flock", after_the_other)
+    with growing([path], {"job": 5}, print) as files:
+        assert (files.lines, path.read_text()) == (0, "one\ntwo\n")
+        files.add(["one\n"], 1)
+        assert path.read_text() == "one\ntwo\n"
+    assert path.read_text() == "one\n"
 
 
 def test_a_folder_is_refused_before_the_work(tmp_path):
