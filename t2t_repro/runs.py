@@ -5,6 +5,7 @@ What a run is needs neither Keras nor TensorFlow; a model is made when it is ask
 
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -292,7 +293,7 @@ class TrainedRun:
             UserError: if another run is of another problem, or its vocabulary is another.
         """
         for other in others:
-            self._check_decodes_with(other)
+            self.check_decodes_with(other)
         first = self.model(checkpoint, with_weights=with_weights, say=say)
         if not others:
             return first
@@ -338,15 +339,22 @@ class TrainedRun:
             constraint=constraint,
         )
 
-    def _check_decodes_with(self, other: "TrainedRun") -> None:
+    def check_decodes_with(self, other: "TrainedRun") -> None:
+        """Refuses a run that cannot decode together with this one.
+
+        Raises:
+            UserError: if it is of another problem, or its vocabulary is another.
+        """
         if other.config.problem != self.config.problem:
             raise UserError(
                 f"Expected runs of {self.config.problem} in --ensemble. Received: {other.path}, of "
                 f"{other.config.problem}. Leave it out."
             )
-        for mine, theirs in zip(self.vocabulary_files, other.vocabulary_files, strict=True):
-            if mine.read_bytes().splitlines() != theirs.read_bytes().splitlines():
+        for mine, theirs in itertools.zip_longest(self.vocabulary_files, other.vocabulary_files):
+            one, another = (file and file.read_bytes().splitlines() for file in (mine, theirs))
+            if one != another:
                 raise UserError(
                     "Expected runs with the same vocabulary in --ensemble. Received: "
-                    f"{other.path}, whose {mine.name} is not that of {self.path}. Leave it out."
+                    f"{other.path}, whose {(theirs or mine).name} is not that of {self.path}. "
+                    "Leave it out."
                 )

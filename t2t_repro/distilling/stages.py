@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from t2t_repro import files, registry
 from t2t_repro.data import records
-from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.distilling import comparison, pairs
+from t2t_repro.distilling import comparison, pairs, teaching
 from t2t_repro.distilling.record import Record
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import Student, student
@@ -24,11 +23,6 @@ from t2t_repro.translation import TranslateDistillProblem
 from t2t_repro.views.run_view import view
 
 PROBLEM = "text2text_tmpdir_distill"
-# What --decode_hparams may not change: these say what is written, and t2t-distill knows that.
-_OF_OUTPUT = (
-    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
-    *("return_token_scores", "return_alignments", "shards", "shard_id"),
-)
 
 
 class Folder:
@@ -64,13 +58,13 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     wanted = student(request, teacher.config)
     vocabulary = check(request, teacher)
     folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
-    others = [RunDirectory(path) for path in request.ensemble.split(",") if path]
-    weights = [path for each in (teacher.directory, *others) for path in _weights(each)]
+    teachers = [teacher, *teaching.others(request)]
+    weights = [path for each in teachers for path in _weights(each.directory)]
     inputs = [*weights, *map(pathlib.Path, request.texts)]
     digests = {str(path.absolute()): files.sha256(path) for path in inputs}
-    begun = Record.begin(folder.path, request.begun_with(), digests)
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
+        begun = Record.begin(folder.path, request.begun_with(), digests)
         runner = Runner(folder.path, begun, say)
         runner.keep(begun)
         _text(request, folder, teacher, runner, say)
@@ -103,19 +97,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
             f"{teacher.path}, of {teacher.config.problem}, which writes {learned.output_type}, "
             f"with {kind}. Name another run."
         )
-    teacher.check_checkpoint()
-    settings = teacher.decode_settings(request.decode_hparams)
-    asked = DecodeHParams.parse(request.decode_hparams)
-    if wrong := [name for name in asked.changed() if name in _OF_OUTPUT]:
-        raise UserError(
-            "Expected --decode_hparams that say how to search. Received: "
-            f"{', '.join(wrong)}. Leave it out; --n_best takes more than the best translation."
-        )
-    if request.n_best > settings.beam_size:
-        raise UserError(
-            f"Expected --n_best of at most beam_size={settings.beam_size}. Received: "
-            f"{request.n_best}. Add --decode_hparams=beam_size={request.n_best}."
-        )
+    teaching.check(request, teacher)
     for split in (Split.TRAIN, Split.EVAL):
         records.find_shards(learned, split, teacher.data_dir)
     inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}
@@ -159,7 +141,7 @@ def _text(
         Task(name="sources", says=said, makes=[folder.sources]),
         lambda: pairs.write_sources(teacher, request, folder.sources),
     )
-    runner.run(_translation(request, folder))
+    runner.run(teaching.task(request, folder.sources, folder.translations))
 
     def write() -> None:
         made = (request, folder.sources, folder.translations, folder.text)
@@ -173,31 +155,6 @@ def _text(
 
 def _usr_dir(request: DistillRequest) -> list[str]:
     return [f"--t2t_usr_dir={request.t2t_usr_dir}"] if request.t2t_usr_dir else []
-
-
-def _translation(request: DistillRequest, folder: Folder) -> Task:
-    many = request.n_best > 1
-    decode_hparams = ",".join(filter(None, [request.decode_hparams, "return_beams=True" * many]))
-    given = {
-        "data_dir": request.data_dir,
-        "ensemble": request.ensemble,
-        "decode_hparams": decode_hparams,
-        "output_format": "jsonl" * many,
-        "engine": request.engine if request.engine != "tensorflow" else "",
-    }
-    return Task(
-        name="translations",
-        says="The teacher translates",
-        command=[
-            "t2t-decoder",
-            f"--output_dir={request.teacher}",
-            f"--decode_from_file={folder.sources}",
-            f"--decode_to_file={folder.translations}",
-            *(f"--{name}={value}" for name, value in given.items() if value),
-            *_usr_dir(request),
-        ],
-        makes=[folder.translations],
-    )
 
 
 def _data(folder: Folder, vocabulary: list[str]) -> Task:

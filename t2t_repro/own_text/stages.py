@@ -59,12 +59,13 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     paths = [path for corpus in corpora for path in corpus.paths()]
     paths += [value for name, value in request.vocabulary if name != "vocab_size"]
     found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
-    before = Record.read(folder.path)
-    size = before.test_size if before else _test_size(request)
+    size = _test_size(request)
     flags, flag_of = request.begun_with(), request.raw.flag_of
-    begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
+        before = Record.read(folder.path)
+        size = before.test_size if before else size
+        begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
         runner = Runner(folder.path, begun, say)
         runner.keep(begun)
         tests = bool(request.raw.test_source or request.raw.test_size or size)

@@ -1,7 +1,6 @@
 """The stages of t2t-distill, with programs that only leave the files that the next one needs."""
 
 import dataclasses
-import gzip
 import json
 import pathlib
 import shutil
@@ -9,27 +8,21 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_repro import cli, processes, registry
+from t2t_repro import cli, files, processes, registry
 from t2t_repro.bin import distill
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
 from t2t_repro.distilling import comparison, pairs, stages
 from t2t_repro.distilling.comparison import Comparison, Side
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import student
 from t2t_repro.errors import UserError
 from t2t_repro.gains import Scored
-from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints
+from tests.distilling.conftest import DEV, SIZES, TRAIN, write_run
 from tests.programs import Programs
 
 STAGES = ["sources", "translations", "pairs", "data", "training", "finishing", "comparison"]
 PROGRAMS = ["decoder", "datagen", "trainer", "finish"]
-TRAIN = [("ab cd", "cd ab"), ("cd", "ab"), ("ab ab cd", "cd")]
-DEV = [("cd cd", "ab ab"), ("ab", "cd")]
-SIZES = "num_hidden_layers=3,hidden_size=16,filter_size=24,num_heads=2"
 FOUND = Comparison(
     sentences="all 2 dev sentences",
     teacher=Side("teach", "beam_size=4,alpha=0.6", Scored(40.0, 1.5), 200.0),
@@ -75,55 +68,6 @@ def programs(monkeypatch):
     monkeypatch.setattr(processes, "program", made)
     monkeypatch.setattr(comparison, "compare", lambda *args: FOUND)
     return made
-
-
-def write_run(path, problem, data, hparams=SIZES, hparams_set="transformer_own_text_small"):
-    problem = registry.get_problem(problem)
-    run = RunDirectory(path)
-    config = RunConfig(
-        hparams_set=hparams_set,
-        hparams=registry.get_hparams(hparams_set, hparams),
-        problem=problem.name + "_rev" * problem.was_reversed,
-        data_dir=str(data),
-        version="0",
-    )
-    files = [data / name for name in problem.vocab_files(data)]
-    run.begin(config, ["t2t-trainer"], [str(file) for file in files if file.exists()])
-    arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros(7, "float32")}}
-    checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder with teachers: of one vocabulary, and of two; `back` is of the other direction."""
-    folder = tmp_path_factory.mktemp("teachers")
-    for split, rows in (("train", TRAIN), ("eval", DEV)):
-        for side, lines in zip(("inputs", "targets"), zip(*rows, strict=True), strict=True):
-            (folder / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
-    sides = {}
-    for side, size in (("inputs", 30), ("targets", 25)):
-        counts = {"ab": 9, "cd": 8, "a": 3, "b": 3, "c": 3, "d": 3}
-        encoder = SubwordTextEncoder.build_to_target_size(size, counts, 1, 9)
-        encoder.store_to_file(str(folder / side))
-        sides[side] = str(folder / side)
-    problem = registry.get_problem("text2text_tmpdir")
-    for name, vocabularies in {"data": dict.fromkeys(sides, sides["inputs"]), "two": sides}.items():
-        generate_data(Job(problem, str(folder / name), str(folder), vocabularies=vocabularies))
-    write_run(folder / "teach", "text2text_tmpdir", folder / "data")
-    write_run(folder / "back", "text2text_tmpdir_rev", folder / "two")
-    write_run(folder / "forth", "text2text_tmpdir", folder / "two")
-    return folder
-
-
-@pytest.fixture
-def folder(made, tmp_path):
-    """Copies of the runs, beside text in one language."""
-    for name in ("teach", "back", "forth"):
-        shutil.copytree(made / name, tmp_path / name)
-    (tmp_path / "more").write_text("cd ab ab\n\ncd\n")
-    with gzip.open(tmp_path / "more.gz", "wt") as file:
-        file.write("ab cd cd\n")
-    return tmp_path
 
 
 def request_of(folder, teacher="teach", **more):
@@ -192,11 +136,27 @@ def test_it_goes_on_behind_what_is_done(programs, folder):
     assert programs.names == PROGRAMS[1:] and list(found.stages) == STAGES
 
 
+def test_what_another_has_done_meanwhile_is_not_done_again(programs, folder, monkeypatch):
+    """Both were begun at once; this one waits for the other."""
+    locked = files.locked
+
+    def after_the_other(folders, say):
+        monkeypatch.setattr(files, "locked", locked)
+        run(request_of(folder))
+        del programs.called[:]
+        return locked(folders, say)
+
+    monkeypatch.setattr(files, "locked", after_the_other)
+    found, _ = run(request_of(folder))
+    assert list(found.stages) == STAGES and found.comparison and not programs.called
+
+
 def test_the_best_of_the_beam_each_once(programs, folder):
-    more = {"ensemble": str(folder / "forth"), "only_data": True}
+    shutil.copytree(folder / "teach", folder / "other")
+    more = {"ensemble": str(folder / "other"), "only_data": True}
     found, _ = run(request_of(folder, n_best=3, decode_hparams="beam_size=6", **more))
     weights = [
-        str(folder / name / "checkpoints/ckpt-12/weights.npz") for name in ("teach", "forth")
+        str(folder / name / "checkpoints/ckpt-12/weights.npz") for name in ("teach", "other")
     ]
     assert list(found.inputs) == weights and programs.of("decoder")["ensemble"] == more["ensemble"]
     decoder = programs.of("decoder")
@@ -281,7 +241,14 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
         ({"hparams": "num_decoder_layer=1"}, "num_decoder_layers"),
         ({"hparams_set": "transformer_smal"}, "hparams set"),
         ({"teacher": "none"}, "Expected a run directory"),
-        ({"ensemble": "none"}, "Expected a run directory .*Received: none without run.json"),
+        ({"ensemble": "none"}, "Expected a run directory .*Received: .*none without run.json"),
+        ({"ensemble": "forth"}, "Expected runs with the same vocabulary in --ensemble. Received"),
+        ({"ensemble": "back"}, "Expected runs of text2text_tmpdir in --ensemble. Received"),
+        (
+            {"engine": "ctranslate2", "decode_hparams": "min_length_ratio=0.5"},
+            "Expected what --engine=ctranslate2 can do. Received: min_length_ratio with",
+        ),
+        ({"decode_hparams": "well_formed=True"}, "well_formed has no effect on text2text_tmpdir"),
         ({"output_dir": "teach/student"}, "--output_dir to be another file than --teacher"),
         ({"output_dir": "."}, "a new or empty folder, or one of t2t-distill. Received"),
         ({"data_dir": "data"}, "Expected files text2text_tmpdir-train"),
@@ -293,7 +260,7 @@ def test_what_cannot_be_is_refused_before_the_work(programs, folder, made, more,
         shutil.copy(path, folder / "data")
     paths = {
         name: str(folder / more[name])
-        for name in ("teacher", "output_dir", "data_dir")
+        for name in ("teacher", "output_dir", "data_dir", "ensemble")
         if name in more
     }
     request = dataclasses.replace(request_of(folder), **more | paths)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli, processes, registry
+from t2t_repro import cli, files, processes, registry
 from t2t_repro.bin import own_text
 from t2t_repro.certificate import record as certificate
 from t2t_repro.certificate.record import Golden
@@ -167,6 +167,21 @@ def test_it_goes_on_behind_what_is_done(programs, request_of):
     del programs.called[:]
     found, _ = run(request_of())
     assert programs.names == PROGRAMS[3:] and list(found.stages) == STAGES
+
+
+def test_what_another_has_done_meanwhile_is_not_done_again(programs, request_of, monkeypatch):
+    """Both were begun at once; this one waits for the other."""
+    locked = files.locked
+
+    def after_the_other(folders, say):
+        monkeypatch.setattr(files, "locked", locked)
+        run(request_of())
+        del programs.called[:]
+        return locked(folders, say)
+
+    monkeypatch.setattr(files, "locked", after_the_other)
+    run(request_of())
+    assert not programs.called
 
 
 def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):

@@ -1,0 +1,78 @@
+"""How the teacher translates: by which command, and what that cannot be asked for."""
+
+import pathlib
+
+from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.errors import UserError
+from t2t_repro.own_text.runner import Task
+from t2t_repro.runs import TrainedRun, trained_run
+
+# What --decode_hparams may not change: these say what is written, and t2t-distill knows that.
+_OF_OUTPUT = (
+    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
+    *("return_token_scores", "return_alignments", "shards", "shard_id"),
+)
+
+
+def check(request: DistillRequest, teacher: TrainedRun) -> None:
+    """Refuses what t2t-decoder would refuse when the sentences are there.
+
+    Raises:
+        UserError: saying why.
+    """
+    from t2t_repro.interop import engines
+
+    teacher.check_checkpoint()
+    settings = teacher.decode_settings(request.decode_hparams)
+    asked = DecodeHParams.parse(request.decode_hparams)
+    if wrong := [name for name in asked.changed() if name in _OF_OUTPUT]:
+        raise UserError(
+            "Expected --decode_hparams that say how to search. Received: "
+            f"{', '.join(wrong)}. Leave it out; --n_best takes more than the best translation."
+        )
+    if request.n_best > settings.beam_size:
+        raise UserError(
+            f"Expected --n_best of at most beam_size={settings.beam_size}. Received: "
+            f"{request.n_best}. Add --decode_hparams=beam_size={request.n_best}."
+        )
+    for other in others(request):
+        teacher.check_decodes_with(other)
+        other.check_checkpoint()
+    decoding = DecodeRequest(
+        decode_from_file="sources.txt", ensemble=request.ensemble or None, engine=request.engine
+    )
+    abilities = engines.module_of(request.engine).KIND.abilities
+    decoding.check(settings, teacher.problem, abilities)
+
+
+def others(request: DistillRequest) -> list[TrainedRun]:
+    """Returns the runs that translate together with the teacher."""
+    return [trained_run(path) for path in request.ensemble.split(",") if path]
+
+
+def task(request: DistillRequest, sources: pathlib.Path, translations: pathlib.Path) -> Task:
+    """Returns the work of the teacher, a line for each of the sources."""
+    many = request.n_best > 1
+    decode_hparams = ",".join(filter(None, [request.decode_hparams, "return_beams=True" * many]))
+    given = {
+        "data_dir": request.data_dir,
+        "ensemble": request.ensemble,
+        "decode_hparams": decode_hparams,
+        "output_format": "jsonl" * many,
+        "engine": request.engine if request.engine != "tensorflow" else "",
+        "t2t_usr_dir": request.t2t_usr_dir,
+    }
+    return Task(
+        name="translations",
+        says="The teacher translates",
+        command=[
+            "t2t-decoder",
+            f"--output_dir={request.teacher}",
+            f"--decode_from_file={sources}",
+            f"--decode_to_file={translations}",
+            *(f"--{name}={value}" for name, value in given.items() if value),
+        ],
+        makes=[translations],
+    )
