@@ -131,7 +131,7 @@ def table3(name: str, problem: str, scale: Scale, seed: int) -> Recipe:
         problem=problem,
         hparams_set=sets[name],
         hparams=",".join(f"{each}={value}" for each, value in changes.items()),
-        averaged=scale.averaged,
+        averaged=min(scale.averaged, steps),
         updates=max(1, steps // _CHECKPOINTS),
         seed=seed,
         splits=(Split.EVAL,),

@@ -80,7 +80,8 @@ def carry_out(
 
     if not is_trained(run):
         do(training(recipe, place), "training")
-    if not any(averaged.glob("checkpoints/ckpt-*")):
+    # The description of a run follows the first of its checkpoints.
+    if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
         flags = [f"--model_dir={run.path}", f"--output_dir={averaged}", f"--n={recipe.averaged}"]
         do(["t2t-avg-all", *flags, "--last_only"], f"the mean of {recipe.averaged} checkpoints")
     if run_records.evaluation_of(run) is None:
@@ -145,18 +146,30 @@ def training(recipe: Recipe, place: Place) -> list[str]:
 
 def _begin(recipe: Recipe, place: Place, run: RunDirectory) -> None:
     """Writes what is to be done into a run, or checks it against what was begun there."""
-    file = run.path / RECIPE_FILE
-    settings = {"hparams": place.hparams, "train_steps": place.train_steps}
-    wanted = json.loads(json.dumps({**dataclasses.asdict(recipe), "changes": settings}))
-    there = schema.read(file, dict[str, Any]) if file.is_file() else wanted
-    if there != wanted:
-        differs = sorted(name for name in wanted if wanted[name] != there.get(name))
+    if differs := differing(recipe, place, run):
         raise UserError(
             f"Expected what {run.path} was begun with. Received: another {' and '.join(differs)}. "
             "Give the same flags to go on, or another --output_dir."
         )
     run.path.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(file, json.dumps(wanted, indent=1) + "\n")
+    wanted = json.dumps(_wanted(recipe, place), indent=1)
+    write_text_atomic(run.path / RECIPE_FILE, wanted + "\n")
+
+
+def differing(recipe: Recipe, place: Place, run: RunDirectory) -> list[str]:
+    """Returns in what a run was begun with something else; a run without a recipe in nothing."""
+    file, wanted = run.path / RECIPE_FILE, _wanted(recipe, place)
+    there = schema.read(file, dict[str, Any]) if file.is_file() else wanted
+    return sorted(name for name in wanted.keys() | there if wanted.get(name) != there.get(name))
+
+
+def _wanted(recipe: Recipe, place: Place) -> dict[str, Any]:
+    """What is to be done, as JSON has it."""
+    settings = {"hparams": place.hparams, "train_steps": place.train_steps}
+    wanted: dict[str, Any] = json.loads(
+        json.dumps({**dataclasses.asdict(recipe), "changes": settings})
+    )
+    return wanted
 
 
 def is_trained(run: RunDirectory) -> bool:

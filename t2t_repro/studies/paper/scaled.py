@@ -108,7 +108,7 @@ def results(study: Study) -> Results:
         for seed in range(study.seeds):
             recipe = recipes.table3(row, study.problem, study.scale, seed)
             directory = RunDirectory(reproduce.folder_of(recipe, study.place))
-            if not directory.exists():
+            if not directory.exists() or reproduce.differing(recipe, study.place, directory):
                 continue
             record = run_records.of(directory)
             if record.dev_bleu is not None and record.perplexity is not None:

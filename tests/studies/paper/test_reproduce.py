@@ -37,7 +37,9 @@ def begin(folder, hparams, loss=2.0, bleu=7.0):
     )
     run.begin(config, ["t2t-trainer"], [])
     (run.checkpoints_dir / f"ckpt-{hparams.train_steps}").mkdir(parents=True)
-    (run.path / "averaged" / "checkpoints" / "ckpt-9").mkdir(parents=True)
+    averaged = RunDirectory(run.path / "averaged")
+    averaged.begin(config, ["t2t-avg-all"], [])
+    (averaged.checkpoints_dir / "ckpt-9").mkdir(parents=True)
     metrics = json.dumps({"metrics": {"loss": loss}})
     (run.path / "averaged" / "eval-dev-9.json").write_text(metrics)
     (run.path / run_records.DEV_BLEU_FILE).write_text(json.dumps({"sacrebleu": {"score": bleu}}))
@@ -105,6 +107,26 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     (tmp_path / "output_dir" / scaled.RUNS).unlink()
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
         scaled.run(other, print, programs)
+    shutil.rmtree(tmp_path / "output_dir" / "base-0")  # base is made; a_h1 is of the other scale
+    with pytest.raises(UserError, match="a_h1-0 was begun with. Received: another hparams"):
+        scaled.run(other, print, programs)
+    assert scaled.kept(other).keys() == {"base"}
+
+
+def test_an_average_that_was_stopped_between_its_files_is_made_again(place):
+    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
+    recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
+    run = reproduce.carry_out(recipe, place, lambda line: None, programs)
+    (run.path / "averaged" / "run.json").unlink()
+    programs.commands.clear()
+    reproduce.carry_out(recipe, place, lambda line: None, programs)
+    assert [command[0] for command in programs.commands] == ["t2t-avg-all"]
+
+
+def test_of_few_steps_all_checkpoints_are_averaged():
+    scale = recipes.Scale(width=8, train_steps=3, warmup_steps=1, batch=500)
+    for name, averaged in (("base", 3), ("big", 5)):  # big has three times the steps
+        assert recipes.table3(name, "translate_ende_multi30k", scale, 0).averaged == averaged
 
 
 def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
