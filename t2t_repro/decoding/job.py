@@ -59,9 +59,19 @@ class DecodeJob:
         request.check(settings, run.problem, abilities)
         job = cls(request, settings, run)
         inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
+        job._check_plain()
         check_outputs(job._outputs(), inputs)
         job._check_reference()
         return job
+
+    def _check_plain(self) -> None:
+        """Refuses names by which whoever reads a file would take it for packed."""
+        for name, path in self._outputs().items():
+            if path and path.endswith(".gz"):
+                raise UserError(
+                    f"Expected {name} to be a file of plain text. Received: {path}. Leave .gz out, "
+                    "and pack the file by gzip when it is there."
+                )
 
     def _check_reference(self) -> None:
         """Refuses a reference of more or fewer lines than there will be translations."""

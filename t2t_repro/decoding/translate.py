@@ -355,7 +355,12 @@ def interact(
         if any("\ud800" <= character <= "\udfff" for character in line):
             write(f"Expected text in UTF-8. Received: {line!a}. Type it again.")
             continue
-        for hypothesis in next(iter(translator.translate_lines([line]))):
+        try:
+            hypotheses = next(iter(translator.translate_lines([line])))
+        except UserError as error:  # such as a word where the vocabulary has numbers alone
+            write(str(error))
+            continue
+        for hypothesis in hypotheses:
             columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
             if hypothesis.token_scores is not None:
                 columns.append(" ".join(f"{score:.4f}" for score in hypothesis.token_scores))

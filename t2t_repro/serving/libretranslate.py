@@ -149,5 +149,5 @@ def _between(
     found.sort(key=lambda served: (shares or {}).get(served.source, 0), reverse=True)
     if not found:
         pairs = " or ".join(f"{served.source} and {served.target}" for served in known)
-        raise expected(f'"source" and "target" of {pairs}', [source, target])
+        raise expected(f'"source" and "target" of {pairs}', f"{source} and {target}")
     return found[0]

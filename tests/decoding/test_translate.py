@@ -234,6 +234,14 @@ def test_interactive(translator):
         translate.interact(None, lambda prompt, typed=typed: next(typed), said.append)
         assert said[-1].startswith(f"{setting} is a setting in tensor2tensor, and no sentence.")
 
+    def fail(lines):
+        raise UserError("Line 1: expected numbers.")
+
+    typed = iter(["w5", "q"])
+    stub = types.SimpleNamespace(translate_lines=fail)
+    translate.interact(stub, lambda prompt: next(typed), said.append)
+    assert said[-1] == "Line 1: expected numbers."
+
     def end(prompt):
         raise EOFError
 

@@ -64,7 +64,7 @@ def test_what_it_documents(client, asked, answer):
 @pytest.mark.parametrize(
     "asked, status, message",
     [
-        ({"target": "fr"}, 400, 'Expected "source" and "target" of en and de or de and en.'),
+        ({"target": "fr"}, 400, 'of en and de or de and en. Received: "en and fr".'),
         ({"source": None}, 400, 'Expected "source" and "target" of en and de'),
         ({"q": [1]}, 400, 'Expected "q", a string or a list of strings. Received: a list.'),
         ({"format": "html"}, 400, 'Expected "format", which can only be text. Received: "html".'),
