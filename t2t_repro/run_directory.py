@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +22,14 @@ from typing import Any, ClassVar
 from t2t_repro import schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
 PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
+_TRIES, _PAUSE_S = 3, 0.05  # to take the lock
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
 
@@ -174,7 +176,7 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / _LOCK, "a+", encoding="utf-8") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(file)
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read().strip() or "a process that has just begun"
@@ -193,15 +195,32 @@ class RunDirectory:
             file.flush()
             yield
 
+    def writer(self) -> str:
+        """Returns what the process that has it `locked` says of itself; "": there is none."""
+        try:
+            with open(self.path / _LOCK, encoding="utf-8") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return file.read().strip()
+        except OSError:  # no file, or no locks: nobody writes
+            pass
+        return ""
+
     def copy_description(self, out: "RunDirectory") -> None:
         """Copies what a decoder needs besides checkpoints: configuration and vocabularies."""
         out.path.mkdir(parents=True, exist_ok=True)
         for path in self.path.iterdir():
             history = path.name in (self.metrics_path.name, _LOCK, CHOSEN, CERTIFICATE)
             history = history or path.name.startswith(("events.out", "eval-"))
-            if path.is_file() and not history:
-                with writing(out.path / path.name, "wb") as copy:
-                    copy.write(path.read_bytes())
+            growing = INCOMPLETE in path.name  # a program writes it here, and renames it
+            if path.is_file() and not (history or growing):
+                with (
+                    contextlib.suppress(FileNotFoundError),  # it has gone meanwhile
+                    open(path, "rb") as file,
+                    writing(out.path / path.name, "wb") as copy,
+                ):
+                    shutil.copyfileobj(file, copy)
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
         """Checks vocabularies that lie elsewhere against the run's own of the same names.
@@ -256,6 +275,20 @@ class RunDirectory:
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
+
+
+def _lock(file: Any) -> None:
+    """Takes the lock of an open file, which `RunDirectory.writer` has for a moment at times.
+
+    Raises:
+        BlockingIOError: if another process keeps it.
+    """
+    for _ in range(_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_PAUSE_S)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def owner(path: str | os.PathLike) -> pathlib.Path | None:

@@ -1,8 +1,11 @@
 """The run directory explains itself and keeps contradictions out."""
 
+import contextlib
 import dataclasses
 import errno
+import fcntl
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -213,10 +216,41 @@ def test_a_description_is_copied_without_history(tmp_path):
     run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
     run.begin(CONFIG, ["x"], [])
     run.append_metrics({"step": 1})
-    for name in ("vocab.x", "eval-dev-3.json", "events.out.tfevents.7", "trainer.lock"):
+    history = "eval-dev-3.json", "events.out.tfevents.7", "trainer.lock"
+    for name in ("vocab.x", *history, "out.de.incomplete", "out.de.incomplete.json"):
         (run.path / name).write_text(name)
     (run.path / "checkpoints").mkdir()
     run.copy_description(out)
     names = sorted(path.name for path in out.path.iterdir())
     assert names == ["hparams.json", "run.json", "vocab.x"]
     assert out.config() == run.config()
+
+
+def test_a_file_that_goes_while_a_description_is_copied_is_left_out(tmp_path, monkeypatch):
+    run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
+    run.begin(CONFIG, ["x"], [])
+    (run.path / "gone").touch()
+    is_file = pathlib.Path.is_file
+
+    def and_it_goes(path):
+        found = is_file(path)
+        if path.name == "gone":
+            path.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(pathlib.Path, "is_file", and_it_goes)
+    run.copy_description(out)
+    assert sorted(path.name for path in out.path.iterdir()) == ["hparams.json", "run.json"]
+
+
+def test_who_looks_at_the_lock_for_a_moment_keeps_no_writer_out(tmp_path, monkeypatch):
+    run, paused = RunDirectory(tmp_path), []
+    with contextlib.ExitStack() as looking:
+        file = looking.enter_context(open(tmp_path / "trainer.lock", "w"))
+        fcntl.flock(file, fcntl.LOCK_SH)
+        monkeypatch.setattr(
+            run_directory.time, "sleep", lambda s: (paused.append(s), looking.close())
+        )
+        with run.locked():
+            assert paused and f"process {os.getpid()}" in run.writer()
+    assert run.writer() == "" == RunDirectory(tmp_path / "none").writer()

@@ -31,6 +31,7 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.token_names import tokens_of, without_blanks
 from t2t_repro.training import checkpoints
+from t2t_repro.training.state import WEIGHTS
 
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
 # sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
@@ -185,7 +186,9 @@ def load(job: DecodeJob, say: Report) -> Engine:
     path, shortlist = job.request.engine_dir, job.settings.shortlist
     if not path:
         source = job.run.checkpoint(job.request.checkpoint_path)
-        name = f"ctranslate2-{checkpoints.step_of(source)}"
+        # The same step may be made again of other weights, such as the mean of more checkpoints.
+        weights = sha256(source / WEIGHTS)[:8]
+        name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
         if shortlist:  # a folder for each
             name += f"-shortlist-{sha256(shortlist)[:8]}"
         path = os.fspath(job.run.path / "export" / name)

@@ -5,6 +5,7 @@ optimizer made, KERNEL/Adam_1 the second. T2T 1.15 has them all below "training/
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def export(model: Transformer) -> dict[str, np.ndarray]:
     """Returns the slots of a compiled model's optimizer, and its counters, under T2T's names."""
     hp, step = model.hparams, int(model.optimizer.iterations)
     arrays: dict[str, np.ndarray] = arrays_of(_slot_entries(model))
-    if isinstance(model.optimizer, Adam):
+    if isinstance(_optimizer(model), Adam):
         powers = step // gathered(hp) + 1
         for number, beta in ((1, hp.optimizer_adam_beta1), (2, hp.optimizer_adam_beta2)):
             arrays[f"training/beta{number}_power"] = _power(beta, powers)
@@ -59,9 +60,14 @@ def export(model: Transformer) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _optimizer(model: Transformer) -> Any:
+    """The optimizer that has the slots, also where another scales the loss around it (float16)."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
+
+
 def _slot_entries(model: Transformer) -> Iterator[Entry]:
     """Yields each slot of the optimizer with T2T's names, each once."""
-    kind, optimizer = _kind(model), model.optimizer
+    kind, optimizer = _kind(model), _optimizer(model)
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     for entry in entries(model):
@@ -125,7 +131,7 @@ def _power(beta: float, exponent: int) -> np.ndarray:
 def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
     """Raises a UserError if Adam's own count of updates is not the checkpoint's step."""
     names = [name for name in checkpoint.shapes if name.endswith("beta2_power")]
-    if not names or not isinstance(model.optimizer, Adam):
+    if not names or not isinstance(_optimizer(model), Adam):
         return
     step, beta2 = checkpoint.step(), model.hparams.optimizer_adam_beta2
     expected = beta2 ** (step // gathered(model.hparams) + 1)

@@ -187,14 +187,25 @@ def _request_of(
 def _again(request: TrainRequest, flag: str) -> str:
     """Returns the command of the request with a flag more."""
     name = flag.partition("=")[0]
-    kept = [word for word in request.command if word.partition("=")[0] != name]
+    kept = [word for word in _words(request) if word.partition("=")[0] != name]
     return f"{shlex.join(kept)} {flag}"
 
 
 def _with_hparam(request: TrainRequest, change: str) -> str:
     """Returns --hparams of the request's command with a change more."""
-    given = [w.partition("=")[2] for w in request.command if w.startswith("--hparams=")]
+    given = [w.partition("=")[2] for w in _words(request) if w.startswith("--hparams=")]
     return f"--hparams={','.join([*given, change])}"
+
+
+def _words(request: TrainRequest) -> list[str]:
+    """Returns the request's command with each flag as one word, "--name=value"."""
+    words: list[str] = []
+    for word in request.command:
+        if words and words[-1].startswith("-") and "=" not in words[-1] and word[:1] != "-":
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return [f"--{word.lstrip('-')}" if word.startswith("-") else word for word in words]
 
 
 def _command(request: TrainRequest, *more: str) -> str:

@@ -5,6 +5,7 @@ after each evaluation and before the first step, so that a run that was killed s
 have stopped.
 """
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -47,12 +48,24 @@ class EarlyStopping:
             )
 
     def reason(self, rows: Iterable[Mapping[str, Any]]) -> str:
-        """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not."""
-        values = {
-            row["step"]: float(row[self.metric])
+        """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not.
+
+        Where other samples of the split were evaluated too, that of most rows counts.
+        """
+        evaluated = [
+            row
             for row in rows
             if row.get("kind") == "eval" and row.get("split") == self.split and self.metric in row
+        ]
+        samples = collections.Counter(row["sample"] for row in evaluated if "sample" in row)
+        usual = max(samples, key=samples.__getitem__, default=None)
+        values = {
+            row["step"]: float(row[self.metric])
+            for row in evaluated
+            if row.get("sample", usual) == usual  # runs of old say no sample
         }
+        if not values:
+            return ""
         minimize = self.metric in LESS_IS_BETTER
         start = plateau(values, self.steps, self.metric_delta, minimize=minimize)
         if start is None:

@@ -4,11 +4,13 @@ A batch of batch_size tokens holds fewer, for padding counts there. How many rea
 known of the data; so few batches as may be are gathered for an update (multistep_adam), and they
 are made smaller until both sides together have twice effective_batch_size. What was chosen is in
 the run's hparams; a run that goes on keeps it. There batches are the steps, as tensor2tensor's;
-what the user counts, train_steps and --local_eval_frequency, are updates.
+what the user counts, train_steps, --local_eval_frequency and --eval_early_stopping_steps, are
+updates.
 """
 
 import dataclasses
 import statistics
+from fractions import Fraction
 from typing import Any
 
 from t2t_repro.config import HParams
@@ -36,10 +38,9 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     wanted = hparams.effective_batch_size
     if not wanted:
         return request
-    every = request.plan.local_eval_frequency
     if request.run.exists():
         _check(request, replicas)
-        return _with(request, hparams, every * updates.batches_of_an_update(hparams))
+        return _with(request, hparams, updates.batches_of_an_update(hparams))
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
             "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
@@ -64,23 +65,31 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     chosen = dataclasses.replace(
         hparams, batch_size=size, train_steps=steps, **(several if gathered > 1 else {})
     )
-    return _with(request, chosen, every * gathered)
+    return _with(request, chosen, gathered)
 
 
 def as_asked(request: TrainRequest) -> TrainRequest:
     """Returns what `choose` can be asked again, made of what it has returned."""
     hparams = request.config.hparams
-    every = request.plan.local_eval_frequency // updates.batches_of_an_update(hparams)
-    return _with(request, updates.as_asked(hparams), every)
+    return _with(
+        request, updates.as_asked(hparams), Fraction(1, updates.batches_of_an_update(hparams))
+    )
 
 
-def _with(request: TrainRequest, hparams: HParams, every: int) -> TrainRequest:
-    """Returns the request with other hparams, their steps, and an evaluation at every so many."""
+def _with(request: TrainRequest, hparams: HParams, times: int | Fraction) -> TrainRequest:
+    """Returns the request with other hparams, their steps, and `times` those of its plan."""
+    plan = request.plan
+    early = plan.early_stopping
+    if early:
+        early = dataclasses.replace(early, steps=int(early.steps * times))
     return dataclasses.replace(
         request,
         config=dataclasses.replace(request.config, hparams=hparams),
         plan=dataclasses.replace(
-            request.plan, train_steps=hparams.train_steps, local_eval_frequency=every
+            plan,
+            train_steps=hparams.train_steps,
+            local_eval_frequency=int(plan.local_eval_frequency * times),
+            early_stopping=early,
         ),
     )
 

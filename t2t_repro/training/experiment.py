@@ -219,7 +219,7 @@ class Experiment:
             UserError: as `warm_start.begin`.
         """
         request = self._request
-        if not request.warm_start_from or checkpoints.list_checkpoints(request.run.checkpoints_dir):
+        if not request.warm_start_from or checkpoints.latest(request.run.checkpoints_dir):
             return None
         where = self._problem, self._config.data_dir
         source, partial = request.warm_start_from, request.warm_start_partial

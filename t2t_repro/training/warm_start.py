@@ -111,7 +111,7 @@ def begin(
             or the vocabularies differ, and `partial` does not allow it; or if nothing fits.
     """
     path = checkpoints.find(source)
-    parts = _parts(RunDirectory(path.parents[1]), problem, data_dir, partial)
+    parts = _parts(RunDirectory(path.absolute().parents[1]), problem, data_dir, partial)
     named = named_variables.weights(model)
     arrays = checkpoints.read_arrays(path / WEIGHTS)
     rows, values = [], {}

@@ -5,10 +5,8 @@ just being made or removed, is left out and never an error.
 """
 
 import dataclasses
-import os
 import pathlib
 import re
-import socket
 import time
 import zipfile
 import zlib
@@ -115,7 +113,7 @@ def view(run: RunDirectory) -> RunView:
         version=config.version,
         random_seed=config.random_seed,
         commands=config.commands,
-        trainer=_trainer(run.path / "trainer.lock"),
+        trainer=run.writer(),
         changes=_changes(config),
         train_steps=config.hparams.train_steps,
         step=max([0, *steps, *(each.step for each in whole)]),
@@ -143,7 +141,9 @@ def next_steps(of: RunView) -> list[str]:
     elif any(each.averaged for each in whole):
         said.append("It is an average; training does not go on from it.")
     elif of.step < of.train_steps:
-        command = of.commands[-1].partition(" ")[2] if of.commands else "t2t-trainer"
+        commands = (line.partition(" ")[2] for line in reversed(of.commands))
+        trained = (each for each in commands if each.startswith("t2t-trainer"))
+        command = next(trained, f"t2t-trainer --output_dir={of.path}")
         said.append(f"It stopped before step {of.train_steps}. Go on: {command}")
     if of.nonfinite:
         said.append(
@@ -169,24 +169,6 @@ def next_steps(of: RunView) -> list[str]:
             said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={of.path}")
     said.append(f"Translate: t2t-decoder --output_dir={of.path} --decode_interactive")
     said.append(f'See what it looks at: t2t-visualize --output_dir={of.path} --source="..."')
-    return said
-
-
-def _trainer(file: pathlib.Path) -> str:
-    """Returns what the lock file says of a process that is alive on this host, else ""."""
-    try:
-        said = file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
-    named = re.match(r"process (\d+) on (\S+),", said)
-    if not named or named[2] != socket.gethostname():
-        return ""
-    try:
-        os.kill(int(named[1]), 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:  # it is another user's
-        pass
     return said
 
 

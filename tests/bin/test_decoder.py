@@ -11,6 +11,7 @@ from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
+from t2t_repro.training import checkpoints
 from tests.data.record_files import write_examples
 
 SAMPLE = "sampling_method=random,beam_size=1"
@@ -279,7 +280,15 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
         written.append(target.read_text())
     assert written[0].count("\n") == 3 and written == written[:1] * 3
     assert capsys.readouterr().err.count("Wrote ") == 1
-    assert (run / "export" / "ctranslate2-7" / "model.bin").exists()
+    (export,) = (run / "export").glob("ctranslate2-7-????????")
+    assert (export / "model.bin").exists()
+    # Other weights of the same step, such as a mean of more checkpoints, have their own.
+    arrays = checkpoints.read_arrays(run / "checkpoints" / "ckpt-7" / checkpoints.WEIGHTS)
+    others = {checkpoints.WEIGHTS: {name: -value for name, value in arrays.items()}}
+    path = checkpoints.write(tmp_path / "checkpoints", others, checkpoints.State(step=7))
+    flags += [f"--checkpoint_path={path}", f"--decode_to_file={tmp_path / 'other'}"]
+    decode(*flags, "--engine=ctranslate2")
+    assert (tmp_path / "other").read_text() != written[0]
 
 
 _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -116,24 +115,35 @@ def test_while_it_trains(run, capsys):
     (run.checkpoints_dir / "ckpt-15" / "weights.npz").write_bytes(b"cut short")
     (run.path / "nonfinite").mkdir()
     (run.path / "nonfinite" / "batch-9.json").write_text("{}")
-    lock = f"process {os.getpid()} on {socket.gethostname()}, since now"
-    (run.path / "trainer.lock").write_text(lock + "\n")
-    found = run_view.view(run)
+    with run.locked():
+        lock = (run.path / "trainer.lock").read_text().strip()
+        found = run_view.view(run)
+        said = shown(capsys, f"--output_dir={run.path}")
     assert found.trainer == lock and found.being_written == (20,) and found.nonfinite == 1
     assert [each.whole for each in found.checkpoints] == [True, True, False, False]
     assert found.parameters["shared"] == 21  # of the newest whole one
-    said = shown(capsys, f"--output_dir={run.path}")
     assert f"training now ({lock})" in said and "20  is being written" in said
     assert said.count("NOT WHOLE") == 2 and "tensorboard --logdir" in said
     assert "1 batches were not finite" in said and "t2t-avg-all" not in said
 
 
-@pytest.mark.parametrize(
-    "lock", ["process 4194999 on {}, since now", "process 1 on elsewhere, since now", "", "half"]
-)
-def test_a_trainer_that_is_gone(run, lock):
-    (run.path / "trainer.lock").write_text(lock.format(socket.gethostname()))
+def test_a_trainer_that_is_gone(run):
+    """Its file stays, and its number may be another process's by now."""
     assert run_view.view(run).trainer == ""
+    with run.locked():
+        pass
+    assert f"process {os.getpid()} on" in (run.path / "trainer.lock").read_text()
+    assert run_view.view(run).trainer == ""
+
+
+def test_the_command_that_goes_on_is_the_trainers(run, capsys):
+    assert "Go on: t2t-trainer --output_dir=here" in shown(capsys, f"--output_dir={run.path}")
+    file = run.path / "run.json"
+    values = json.loads(file.read_text())
+    values["commands"] = ["2026-11-23T00:00:00Z t2t-import-checkpoint --checkpoint=x"]
+    file.write_text(json.dumps(values))
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert f"Go on: t2t-trainer --output_dir={run.path}" in said
 
 
 def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):

@@ -44,6 +44,18 @@ def test_it_reads_the_evaluations_of_its_split():
     assert not EarlyStopping(steps=11, metric="accuracy").reason(rows)
 
 
+def test_evaluations_of_another_sample_do_not_count():
+    def row(step, value, **sample):
+        return {"kind": "eval", "step": step, "split": "dev", "loss": value, **sample}
+
+    early, some = EarlyStopping(steps=10), {"sample": "100 of 900 batches"}
+    rows = [row(10, 3.0, **some), row(20, 2.9, **some)]
+    assert not early.reason(rows)
+    assert not early.reason([*rows, row(20, 3.2, sample="all")])
+    assert early.reason([*rows, row(20, 3.2)])  # a run of old says no sample
+    assert not early.reason([])
+
+
 def test_a_score_that_rises_by_little_is_not_stopped():
     scores = {10: 0.02, 20: 0.05, 30: 0.08, 40: 0.11, 50: 0.14}
     rows = [

@@ -10,6 +10,7 @@ from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import effective_batch, estimate, updates
+from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.request import Plan, TrainRequest
 
 
@@ -36,7 +37,8 @@ def request_of(path, steps=30, **changes):
         version="0",
     )
     problem = registry.get_problem(config.problem)
-    plan = Plan(train_steps=steps, local_eval_frequency=7)
+    early = EarlyStopping(steps=21)
+    plan = Plan(train_steps=steps, local_eval_frequency=7, early_stopping=early)
     return TrainRequest(run=RunDirectory(path), config=config, problem=problem, plan=plan)
 
 
@@ -50,6 +52,10 @@ def test_batches_are_gathered_and_made_smaller(tmp_path, replicas, gathered):
     assert tokens == pytest.approx(2400, rel=0.01) and chosen.batch_size <= 700
     assert chosen.train_steps == request.plan.train_steps == 30 * gathered
     assert request.plan.local_eval_frequency == 7 * gathered
+    assert request.plan.early_stopping.steps == 21 * gathered
+    if gathered > 1:
+        asked = effective_batch.as_asked(request).plan
+        assert (asked.local_eval_frequency, asked.early_stopping.steps) == (7, 21)
 
 
 def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, monkeypatch):
