@@ -132,6 +132,10 @@ def _run(
         )
     _check_numbers(args, own)
     _check_text(args, own)
+    for flag in own:  # a shell does not expand what stands behind --flag=
+        value = args[flag].value
+        if isinstance(value, str) and value.startswith("~/"):
+            args[flag].value = os.path.expanduser(value)
     quiet.tensorflow()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir

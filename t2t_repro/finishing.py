@@ -130,6 +130,8 @@ def _finish(
     candidates = _candidates(run, request.n)
     asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
     asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
+    sample = DevSample(run.problem, run.data_dir, count=request.sentences)
+    asked["sentences"] = sample.digest
     before = _read(out, say)
     if before and before.asked == asked and checkpoints.list_checkpoints(out.path):
         say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
@@ -139,7 +141,6 @@ def _finish(
         shutil.rmtree(folder, ignore_errors=True)
     (out.path / CHOSEN).unlink(missing_ok=True)
 
-    sample = DevSample(run.problem, run.data_dir, count=request.sentences)
     say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
     model = run.new_model()
     engine = ModelEngine(model, searches)

@@ -170,8 +170,11 @@ def paired(
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
+    from t2t_repro.scoring.bleu import tokenizer_of
+
+    bleu = BLEU(tokenize=tokenizer_of(references))
     systems: list[tuple[str, Sequence[str]]] = [("parent", old), ("child", new)]
-    signatures, scores = PairedTest(systems, {"BLEU": BLEU()}, [references], "bs")()
+    signatures, scores = PairedTest(systems, {"BLEU": bleu}, [references], "bs")()
     parent, child = (Scored(float(s.score), float(s.ci)) for s in scores["BLEU"])  # type: ignore
     p_value = float(scores["BLEU"][1].p_value)  # type: ignore
     return parent, child, p_value, str(signatures["BLEU"])

@@ -37,6 +37,14 @@ def test_flags_reach_main_and_nothing_is_global():
     assert "steps" not in flags.FLAGS
 
 
+def test_a_home_folder_behind_a_flag_is_found(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    seen = []
+    for value in ("~/x", "a~/x", "~"):
+        run(f"--hparams={value}", main=lambda a: seen.append(a.hparams))
+    assert seen == ["/home/me/x", "a~/x", "~"]
+
+
 def test_help_lists_flags_with_defaults(capsys):
     assert run("--help") == 0
     text = capsys.readouterr().out

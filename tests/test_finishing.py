@@ -61,7 +61,9 @@ def tried(monkeypatch):
     return log
 
 
-def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(made, tried, tmp_path):
+def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(
+    made, tried, tmp_path, monkeypatch
+):
     said = []
     out = RunDirectory(tmp_path / "out")
     found = finishing.finish(made, out, FEW, say=said.append)
@@ -91,6 +93,11 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(made, tried, tm
     del tried[:]
     assert finishing.finish(made, out, FEW, say=said.append) == found and not tried
     assert "is finished already" in said[-1]
+    references = dev_bleu.DevSample(made.problem, made.data_dir).references
+    monkeypatch.setattr(dev_bleu, "one_line", lambda text: references[0])  # other dev sentences
+    assert finishing.finish(made, out, FEW, say=said.append).asked != found.asked
+    assert [each[0] for each in tried[:4]] == [4.0, 2.0, 3.0, 2.5]
+    del tried[:]
     finishing.finish(made, out, dataclasses.replace(FEW, n=1, alphas="0.6"), say=said.append)
     assert [each[0] for each in tried] == [4.0, 2.0, 2.0, 2.0]
     (only,) = checkpoints.list_checkpoints(out.path)

@@ -46,7 +46,8 @@ def main(args: flags.FlagValues) -> None:
     found = gains.compare(child, parent, request, checkpoint=checkpoint, searches=searches)
     for domain in found:
         print(domain)
-    print(found[0].signature)
+    for signature in dict.fromkeys(domain.signature for domain in found):
+        print(signature)
     if args.json_file:
         write_text_atomic(args.json_file, gains.as_json(found, child, parent))
     gains.check_drop(found, request.max_bleu_drop)

@@ -52,10 +52,11 @@ def request_of(args: flags.FlagValues) -> OwnTextRequest:
             raise UserError(f"Expected --{name} or --{other}. Received: both. Leave one out.")
         values[other] = given if given is not None else values[other]
     own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
-    cli.vocabulary_options(args)  # refuses what contradicts itself
+    files = cli.vocabulary_options(args)["vocabularies"].values()
     vocabulary = ((name, args[name].value) for name in cli.VOCABULARY_FLAGS)
     given = tuple((name, str(value)) for name, value in vocabulary if value)
-    return OwnTextRequest(raw=RawText(**values), vocabulary=given, **own)
+    raw = RawText(**values)
+    return OwnTextRequest(raw=raw, vocabulary=given, vocabulary_files=tuple(files), **own)
 
 
 console = cli.program(__name__, "t2t-own-text", __doc__, define_flags, main)

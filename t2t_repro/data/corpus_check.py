@@ -41,7 +41,8 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     if not job.check:
         to.bad_pairs.unlink(missing_ok=True)
         return
-    made_for = {"bad_pairs_are": job.check, "raw_files": journal.raw_files(job)}
+    raw_files = journal.raw_files(job)
+    made_for = {"bad_pairs_are": job.check, "raw_files": raw_files, "max_cases": job.max_cases}
     if journal.journal_path(job).exists() and _is_made_for(to, made_for):
         return
     corpus = corpus_of(job)

@@ -1,5 +1,7 @@
 """BLEU of what a model writes of held-out sentences, to judge it by in training and after it."""
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 
@@ -31,6 +33,7 @@ class Sample:
     Attributes:
         sources, references, encoders, described: as given.
         signature: sacreBLEU's.
+        digest: of sources and references.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class Sample:
         self.encoders, self.described = dict(encoders), described
         self._bleu = SacreBleu(self.references)
         self.signature = self._bleu.signature
+        text = json.dumps([self.sources, self.references])
+        self.digest = hashlib.sha256(text.encode()).hexdigest()
 
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
         """Returns the BLEU in percent of what an engine writes."""

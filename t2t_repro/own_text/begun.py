@@ -84,7 +84,7 @@ class Begun:
         flag_of: Callable[[str], str] = "--{}".format,
         **more: Any,
     ) -> Self:
-        """Returns the record of a folder, begun where there is none.
+        """Returns the record of a folder, begun where there is none, or none of its stages is done.
 
         Args:
             folder: of all.
@@ -98,10 +98,10 @@ class Begun:
                 it holds something else.
         """
         before = cls.read(folder)
-        if before is not None:
+        if before is not None and before.stages:
             before._check_same(folder, begun_with, inputs, flag_of)
             return before
-        if folder.is_dir() and any(folder.iterdir()):
+        if before is None and folder.is_dir() and any(folder.iterdir()):
             raise UserError(
                 f"Expected --output_dir to be a new or empty folder, or one of {cls.PROGRAM}. "
                 f"Received: {folder}, which holds files. Name another."

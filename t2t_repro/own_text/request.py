@@ -15,11 +15,13 @@ class OwnTextRequest:
     Attributes:
         raw: the flags of the raw text, as t2t-datagen has them.
         vocabulary: (flag, value) of those of the vocabulary that were given, as there.
+        vocabulary_files: the files that these name.
         the others: as --help says.
     """
 
     raw: RawText = RawText()
     vocabulary: tuple[tuple[str, str], ...] = ()
+    vocabulary_files: tuple[str, ...] = ()
     output_dir: str = flag("", "The folder of all that is made.")
     keep_bad_pairs: bool = flag(
         False, "Take all pairs, also those that t2t-datagen --drop_bad_pairs leaves out."

@@ -55,17 +55,18 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
         Interrupted: on a signal.
     """
     folder = Folder(pathlib.Path(request.output_dir).expanduser())
+    if request.hparams_set:
+        registry.get_hparams(request.hparams_set, request.hparams)
     corpora = request.raw.corpora()
     paths = [path for corpus in corpora for path in corpus.paths()]
-    paths += [value for name, value in request.vocabulary if name != "vocab_size"]
+    paths += request.vocabulary_files
     found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
     size = _test_size(request)
     flags, flag_of = request.begun_with(), request.raw.flag_of
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
-        before = Record.read(folder.path)
-        size = before.test_size if before else size
         begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
+        size = begun.test_size
         runner = Runner(folder.path, begun, say)
         runner.keep(begun)
         tests = bool(request.raw.test_source or request.raw.test_size or size)

@@ -3,6 +3,7 @@
 import collections
 import os
 
+from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.parsing.trees import leaf_tags
 
@@ -20,8 +21,18 @@ class Lexicon:
         )
 
     def add(self, words: str, tags: str) -> None:
-        """Counts a sentence and its linearised tags."""
-        for word, label in zip(words.split(), leaf_tags(tags), strict=True):
+        """Counts a sentence and its linearised tags.
+
+        Raises:
+            UserError: if the tags do not tell the words' from those of phrases.
+        """
+        labels = leaf_tags(tags)
+        if len(labels) != len(words.split()):
+            raise UserError(
+                "Expected trees in which no part of speech is the label of a phrase as well. "
+                f"Received: {tags!r} for {words!r}. Rename one of them in the trees file."
+            )
+        for word, label in zip(words.split(), labels, strict=True):
             self._counts[word][label] += 1
 
     def entries(self) -> dict[str, list[str]]:

@@ -93,5 +93,5 @@ def is_built(path: pathlib.Path, old: pathlib.Path, size: int) -> bool:
     known = vocabulary_size.VocabularySize.of(path)
     if not known or known.asked != size:
         return False
-    lines = old.read_bytes().splitlines()
-    return path.read_bytes().splitlines()[: len(lines)] == lines
+    pieces = SubwordTextEncoder(old).all_subtoken_strings
+    return SubwordTextEncoder(path).all_subtoken_strings[: len(pieces)] == pieces

@@ -160,6 +160,15 @@ def test_another_choice_does_not_go_on(tmp_path, monkeypatch):
     assert len(sources(tmp_path)) == 180
 
 
+def test_after_an_end_in_the_middle_all_that_is_made_is_checked(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "_finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, DROP, max_cases=3)
+    said = run(tmp_path, DROP)
+    assert any(line.startswith("Checked 180 train") for line in said)
+
+
 def test_no_more_is_checked_than_is_made(tmp_path):
     class Endless(Pairs):
         def generate_samples(self, data_dir, tmp_dir, dataset_split):

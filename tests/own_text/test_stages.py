@@ -219,6 +219,35 @@ def test_other_text_is_refused(programs, request_of, tmp_path):
         run(own)
 
 
+def test_flags_with_which_nothing_could_be_done_need_not_stay(programs, request_of):
+    programs.fails = "t2t-datagen"
+    with pytest.raises(UserError, match="t2t-datagen to end well"):
+        run(request_of(random_seed=3))
+    programs.fails = ""
+    found, _ = run(request_of(random_seed=4))
+    assert found.begun_with["random_seed"] == "4" and found.stages
+
+
+def test_a_set_that_there_is_not_is_named_before_the_work(programs, request_of, tmp_path):
+    with pytest.raises(UserError, match="transformer_tiny"):
+        run(request_of(hparams_set="transformer_tinny"))
+    assert not programs.called and not (tmp_path / "out").exists()
+
+
+def test_the_files_of_a_vocabulary_are_part_of_the_record(programs, request_of, tmp_path):
+    (tmp_path / "pieces").write_text("a\n")
+    (tmp_path / "parent").mkdir()
+    given = {
+        "vocabulary": (("vocab_from", str(tmp_path / "parent")),),
+        "vocabulary_files": (str(tmp_path / "pieces"),),
+    }
+    found, _ = run(request_of(**given))
+    assert str(tmp_path / "pieces") in found.inputs
+    (tmp_path / "pieces").write_text("b\n")
+    with pytest.raises(UserError, match="Received: .*pieces has changed. Put them back"):
+        run(request_of(**given))
+
+
 def test_too_little_text_and_too_small_a_disk_are_refused(
     programs, request_of, tmp_path, monkeypatch
 ):

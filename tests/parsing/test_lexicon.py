@@ -1,3 +1,6 @@
+import pytest
+
+from t2t_repro.errors import UserError
 from t2t_repro.parsing import lexicon, trees
 
 
@@ -24,6 +27,11 @@ def test_frequent_words_have_what_they_had_and_rare_ones_the_open_classes_too(tm
     }
     book.write(tmp_path / "a")
     assert (tmp_path / "a").read_text().splitlines()[4:] == ["ouch NN UH", "the DT NNP"]
+
+
+def test_a_part_of_speech_that_is_a_phrase_as_well_is_refused():
+    with pytest.raises(UserError, match="Received: 'S X X /X VP VB /VP /S' for 'foo go'. Rename"):
+        lexicon.Lexicon().add("foo go", "S X X /X VP VB /VP /S")
 
 
 def test_few_words_open_every_class():

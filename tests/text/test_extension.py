@@ -31,6 +31,8 @@ def test_what_is_built_is_known_again(tmp_path):
     assert not extension.is_built(path, old, 34)
     extension.build(path, old, 34, COUNTS, None)
     assert extension.is_built(path, old, 34) and not extension.is_built(path, old, 35)
+    SubwordTextEncoder.from_subtokens(PIECES).store_to_file(old, add_single_quotes=False)
+    assert extension.is_built(path, old, 34)
     known = VocabularySize.of(path)
     assert known.asked == 34 and known.made == SubwordTextEncoder(path).vocab_size
     assert f"26 are those of {old}, {known.made - 26} are new, with which the" in known.reason
