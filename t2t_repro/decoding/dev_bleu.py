@@ -33,7 +33,6 @@ class Sample:
     Attributes:
         sources, references, encoders, described: as given.
         signature: sacreBLEU's.
-        digest: of sources and references.
     """
 
     def __init__(
@@ -47,8 +46,11 @@ class Sample:
         self.encoders, self.described = dict(encoders), described
         self._bleu = SacreBleu(self.references)
         self.signature = self._bleu.signature
-        text = json.dumps([self.sources, self.references])
-        self.digest = hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def digest(self) -> str:
+        """What distinguishes them from other sentences and references."""
+        return hashlib.sha256(json.dumps([self.sources, self.references]).encode()).hexdigest()
 
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
         """Returns the BLEU in percent of what an engine writes."""
