@@ -161,6 +161,7 @@ class RawText:
         if self.columns is not None:
             names = [name.strip() for name in self.columns.split(",")]
             numbers = {name.isdecimal() for name in names}
+            names = [name.lstrip("0") if name.isdecimal() else name for name in names]
             if len(names) != 2 or names[0] == names[1] or "" in names or len(numbers) != 1:
                 raise UserError(
                     "Expected --columns to be the numbers or the names of two columns, such as 1,2 "

@@ -40,12 +40,22 @@ def score_files(
 
 
 def files_by_step(directory: Path) -> dict[int, StepFile]:
-    """Returns the files "...-STEPS" of a directory: {step: file}; {} where there is none yet."""
-    found = {}
+    """Returns the files "...-STEPS" of a directory: {step: file}; {} where there is none yet.
+
+    Raises:
+        UserError: if two are of one step.
+    """
+    found: dict[int, StepFile] = {}
     for path in directory.iterdir() if directory.is_dir() else ():
         _, dash, step = path.name.rpartition("-")
         number = dash and step.isascii() and step.isdigit() and len(step) <= _DIGITS
         if number and path.is_file():
+            if int(step) in found:
+                names = sorted([found[int(step)].path.name, path.name])
+                raise UserError(
+                    f"Expected one file of each step in {directory}. Received: "
+                    f"{' and '.join(names)}. Move one of them elsewhere."
+                )
             found[int(step)] = StepFile(path, int(step))
     return found
 

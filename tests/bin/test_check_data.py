@@ -71,6 +71,7 @@ def test_a_problem_s_text_is_checked(text, capsys):
         (["--source=a", "--target=b", "--problem=c"], "Received: both"),
         (["--dev_source=a", "--dev_target=b"], "Received: no --source"),
         (["--columns=1,2"], "Received: no --source"),
+        ([f"--source={__file__}.tsv", "--columns=1,01"], "of two columns, such as 1,2 or en,de."),
         (["--source=a"], "Expected --source to be files. Received: a, which is not there."),
         (["--source=a,b", "--target=c"], "as many files in --source as in --target. Received: 2 "),
         (["--source=a", "--target=b", "--dev_target=c"], "Expected --dev_source with --dev_target"),

@@ -41,6 +41,9 @@ def test_what_is_a_file_of_a_step(tmp_path):
     (tmp_path / "a-8").mkdir()
     found = {step: file.path.name for step, file in files.files_by_step(tmp_path).items()}
     assert found == {3: "-3", 7: "a-7", 12: "b-12"}
+    (tmp_path / "c-07").touch()
+    with pytest.raises(UserError, match="one file of each step in .*Received: a-7 and c-07. Move"):
+        files.files_by_step(tmp_path)
 
 
 def test_a_translation_of_nothing_scores_nothing(tmp_path):
