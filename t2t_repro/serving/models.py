@@ -24,9 +24,7 @@ _CTRANSLATE2 = "model.bin"
 _NEXT = re.compile(f",(?={_CODE}-{_CODE}=)")
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
 _BEAMS = 4  # of most exports
-_FEW_CHARACTERS = (
-    2000  # are counted in the time that it takes to ask another thread, or little more
-)
+_FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
 
 Model: TypeAlias = "ExportedModel | EngineModel"
 
