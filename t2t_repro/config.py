@@ -263,6 +263,8 @@ class HParams:
     eval_drop_long_sequences: bool = False
     max_input_seq_length: CountOrZero = 0  # truncate inputs to this; 0: do not
     max_target_seq_length: CountOrZero = 0
+    # in the first so many steps half of the pairs are turned round, the target as the source
+    bidirectional_steps: CountOrZero = 0
     # in training words are cut anew each time, a subword that fits is passed over with this
     # probability; batches then have more tokens than batch_size
     subword_dropout: Rate = 0.0
@@ -285,7 +287,8 @@ class HParams:
                 f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
             )
         if self.effective_batch_size:
-            hparam_rules.check_updates(self.optimizer, self.reads_train_steps)
+            reads_steps = self.reads_train_steps or self.bidirectional_steps > 0
+            hparam_rules.check_updates(self.optimizer, reads_steps)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
             hparam_rules.check_transformer(self, _normalizes(self))

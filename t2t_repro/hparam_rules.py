@@ -44,18 +44,22 @@ _READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
 odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
 
-def check_updates(optimizer: str, reads_train_steps: bool) -> None:
-    """Refuses what contradicts effective_batch_size: an update may be made of several batches."""
+def check_updates(optimizer: str, reads_steps: bool) -> None:
+    """Refuses what contradicts effective_batch_size: an update may be made of several batches.
+
+    `reads_steps` says whether something begins or ends at a step of a given number.
+    """
     if snake_case(optimizer) not in ("adam", "multistep_adam"):
         raise UserError(
             "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
             f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."
         )
-    if reads_train_steps:
+    if reads_steps:
         raise UserError(
-            "Expected a learning_rate_schedule that does not read train_steps, and no "
-            "subword_dropout_final_steps, with effective_batch_size, which multiplies train_steps "
-            "by the batches of an update. Received: one that does. Set effective_batch_size=0."
+            "Expected a learning_rate_schedule that does not read train_steps, and neither "
+            "bidirectional_steps nor subword_dropout_final_steps, with effective_batch_size, which "
+            "multiplies train_steps by the batches of an update. Received: one of these. Set "
+            "effective_batch_size=0."
         )
 
 

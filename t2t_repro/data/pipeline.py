@@ -15,6 +15,7 @@ from t2t_repro.config import HParams
 from t2t_repro.data import buckets, example, packing, padding, records
 from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
+from t2t_repro.data.both_directions import BothDirections
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -54,7 +55,8 @@ def make_dataset(
     sentence, after max_input_seq_length and max_target_seq_length have cut it. For a reversed
     problem these two mean the sides that the model sees (in T2T: those in the file).
 
-    With subword_dropout the words of training are cut anew in every epoch.
+    With subword_dropout the words of training are cut anew in every epoch, and in the first
+    bidirectional_steps half of its pairs are turned round.
 
     Under the JAX backend they are made without TensorFlow, and have fixed shapes.
 
@@ -71,7 +73,7 @@ def make_dataset(
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
-            or the filter leaves no example; or subword_dropout cannot be.
+            or the filter leaves no example; or subword_dropout or bidirectional_steps cannot be.
     """
     if not 0 <= shard_index < num_shards:
         raise UserError(
@@ -86,17 +88,22 @@ def make_dataset(
     read = record_index.Reader(source.index)
 
     if training:
-        own, cut_anew = slice(shard_index, None, num_shards), None
+        own = slice(shard_index, None, num_shards)
+        changes: list[Callable[[np.ndarray, int, slice], np.ndarray]] = []
+        if hparams.bidirectional_steps:
+            changes.append(BothDirections(problem, hparams, data_dir, seed))
         if hparams.subword_dropout:
             longest = int(source.length[source.kept].max())
-            cut_anew = SubwordDropout(problem, hparams, data_dir, seed, longest)
+            changes.append(SubwordDropout(problem, hparams, data_dir, seed, longest))
 
         def batches() -> Iterator[np.ndarray]:
             shuffle = hparams.batch_shuffle_size
             endless = buckets.endless(source.kept, places, sizes, seed, shuffle, start)
             for number, rows in enumerate(endless, start):
                 batch = read(rows[own])
-                yield cut_anew(batch, number, own) if cut_anew else batch
+                for change in changes:
+                    batch = change(batch, number, own)
+                yield batch
 
         count = _INFINITE
     else:

@@ -119,6 +119,7 @@ def test_what_contradicts_it_is_refused(tmp_path):
     for reading in (
         {"learning_rate_schedule": "constant*linear_decay"},
         {"subword_dropout": 0.1, "subword_dropout_final_steps": 7},
+        {"bidirectional_steps": 7},
     ):
-        with pytest.raises(UserError, match="schedule that does not read train_steps, and no sub"):
+        with pytest.raises(UserError, match="schedule that does not read train_steps, and neither"):
             HParams(effective_batch_size=9, **reading)
