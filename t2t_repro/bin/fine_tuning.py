@@ -3,7 +3,8 @@
 They are the parent's own, with fewer steps and a rate that rises in a short warm-up, for the
 optimizer begins anew, to that of the parent's last step, and falls to 0: a high rate unlearns what
 the parent knows, and one that does not fall ends where the last batches have drawn it. A parent
-whose own rate fell to 0 gives that of half its steps: by 0 nothing is learned.
+whose own rate fell to 0 gives that of half its steps: by 0 nothing is learned. A direction that the
+parent has left is not taken up again.
 """
 
 import dataclasses
@@ -52,6 +53,7 @@ def proposed(
         learning_rate_warmup_steps=max(config.hparams.learning_rate_warmup_steps, 1),
         learning_rate_minimum=None,
         train_steps=max(_LEAST, steps // _SHARE),
+        bidirectional_steps=0,
         freeze="",
     ).override(overrides)
     train_steps = train_steps or hparams.train_steps

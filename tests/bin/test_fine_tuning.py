@@ -34,7 +34,7 @@ def begun(path, hparams_set, overrides, rates):
 def parent(tmp_path):
     """A run of 12,000 steps that ended at a rate of 0.00034."""
     rates = {6000: 0.0005, 12000: 0.00034}
-    overrides = "freeze=encoder,train_steps=20000"
+    overrides = "freeze=encoder,train_steps=20000,bidirectional_steps=6000"
     return begun(tmp_path / "parent", "transformer_multi30k", overrides, rates)
 
 
@@ -50,6 +50,7 @@ def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
         "learning_rate_warmup_steps": 240,
         "learning_rate_decay_steps": 2160,
         "train_steps": 2400,
+        "bidirectional_steps": 0,
         "freeze": "",
         "batch_size": 99,
     }
