@@ -26,9 +26,11 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.scoring import bleu
 
-# Values of the papers named in docs/little-text.md, for some ten thousand pairs.
+# Values of the papers named in docs/little-text.md, for some ten thousand pairs; {third}: that of
+# the steps.
 REGULARIZERS = {
     "subword_dropout": "subword_dropout=0.1",
+    "both_directions": "bidirectional_steps={third}",
     "word_dropout": "inputs_word_dropout=0.1,targets_word_dropout=0.1",
     "r_drop": "r_drop_alpha=5.0",
     "layerdrop": "decoder_layerdrop=0.2",
@@ -51,10 +53,9 @@ class Cell:
         """The folder's name."""
         return f"{'+'.join(self.on) or 'none'}.seed-{self.seed}"
 
-    @property
-    def hparams(self) -> str:
-        """The changes of the set."""
-        return ",".join(REGULARIZERS[name] for name in self.on)
+    def hparams(self, train_steps: int) -> str:
+        """Returns the changes of the set, for a training of so many steps."""
+        return ",".join(REGULARIZERS[name] for name in self.on).format(third=-(-train_steps // 3))
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -90,7 +91,7 @@ def main(args: flags.FlagValues, run: Run | None = None) -> None:
     hparams_set = args.hparams_set or "transformer_own_text_small"
     cells = [Cell(on, seed) for seed in range(args.seeds) for on in subsets(chosen)]
     for cell in cells:
-        registry.get_hparams(hparams_set, _joined(args.hparams, cell.hparams))
+        registry.get_hparams(hparams_set, _joined(args.hparams, cell.hparams(args.train_steps)))
     output = pathlib.Path(args.output_dir).expanduser()
     output.mkdir(parents=True, exist_ok=True)
     begin(args, hparams_set, output)
@@ -138,7 +139,7 @@ def score(
             *(*module, "t2t_repro.bin.trainer", *usr_dir, f"--problem={args.problem}"),
             *(f"--data_dir={args.data_dir}", f"--output_dir={folder / 'run'}"),
             *(f"--hparams_set={hparams_set}", f"--random_seed={cell.seed}"),
-            f"--hparams={_joined(args.hparams, cell.hparams)}",
+            f"--hparams={_joined(args.hparams, cell.hparams(args.train_steps))}",
             f"--train_steps={args.train_steps}",
             f"--local_eval_frequency={max(1, args.train_steps // args.checkpoints)}",
         ]

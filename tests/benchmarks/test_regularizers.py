@@ -95,6 +95,13 @@ def test_it_trains_each_subset_once_a_seed_and_goes_on_after_a_kill(argv, tmp_pa
     assert done.commands == []
 
 
+def test_a_third_of_the_steps_is_in_both_directions():
+    cell = regularizers.Cell(("both_directions", "layerdrop"), seed=2)
+    assert cell.hparams(3000) == "bidirectional_steps=1000,decoder_layerdrop=0.2"
+    assert cell.hparams(2) == "bidirectional_steps=1,decoder_layerdrop=0.2"
+    assert regularizers.Cell((), seed=2).hparams(3000) == ""
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
