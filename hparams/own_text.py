@@ -19,13 +19,20 @@ def transformer_own_text_small() -> HParams:
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_regularized() -> HParams:
-    """Ours, for up to ten thousand pairs whose words can be cut anew: small, regularized.
+    """Ours, for up to ten thousand pairs with two vocabularies, one of them of subwords.
 
-    The dropout is that of Provilkov et al. (2020), and the peak of the learning rate, 0.005, that
-    of Wu et al. (2021, arXiv 2105.14462) for a model of this size. docs/little-text.md has what it
-    gives, and more regularizers.
+    It is small, regularized. The dropout is that of Provilkov et al. (2020), and the peak of the
+    learning rate, 0.005, that of Wu et al. (2021, arXiv 2105.14462) for a model of this size.
+    docs/little-text.md has what it gives, and more regularizers.
     """
     return replace(transformer_own_text_small(), subword_dropout=0.1, learning_rate=0.253)
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_bidirectional() -> HParams:
+    """Ours, for up to ten thousand pairs with one vocabulary of subwords: regularized, and in its
+    first third in both directions, as Ding et al. (2021, arXiv 2109.07780) train."""
+    return replace(transformer_own_text_regularized(), bidirectional_steps=3_300)
 
 
 @register_hparams(problem=TEXT2TEXT)

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import schema
@@ -18,6 +18,7 @@ from t2t_repro.progress import took
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import WARM_START
 from t2t_repro.runs import TrainedRun
+from t2t_repro.scoring.significance import paired_bootstrap
 from t2t_repro.translation import check_text
 
 OLD, NEW = "old", "new"
@@ -167,17 +168,10 @@ def paired(
 ) -> tuple[Scored, Scored, float, str]:
     """Returns the scores of two runs' translations, how likely they differ by chance, and the
     signature, by sacreBLEU's paired bootstrap."""
-    from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import PairedTest
-
-    from t2t_repro.scoring.bleu import tokenizer_of
-
-    bleu = BLEU(tokenize=tokenizer_of(references))
-    systems: list[tuple[str, Sequence[str]]] = [("parent", old), ("child", new)]
-    signatures, scores = PairedTest(systems, {"BLEU": bleu}, [references], "bs")()
-    parent, child = (Scored(float(s.score), float(s.ci)) for s in scores["BLEU"])  # type: ignore
-    p_value = float(scores["BLEU"][1].p_value)  # type: ignore
-    return parent, child, p_value, str(signatures["BLEU"])
+    (parent, child), signature = paired_bootstrap([old, new], references)
+    assert child.p_value is not None  # of the first alone there is none
+    scored = (Scored(each.score, each.interval) for each in (parent, child))
+    return *scored, child.p_value, signature
 
 
 def _domain(name: str, sample: Any, data_dir: str, old: list[str], new: list[str]) -> Domain:

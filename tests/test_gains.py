@@ -69,13 +69,6 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
     assert "old domain to fall by at most 0.5 BLEU. Received: -" in capsys.readouterr().err
 
 
-def test_text_without_blanks_is_scored_by_its_characters():
-    references = ["我们今天去公园散步。", "他在图书馆看书。", "她喜欢喝绿茶和咖啡。"]
-    ruined = [line[:3] for line in references]
-    parent, child, _, signature = gains.paired(references, ruined, references)
-    assert parent.bleu == pytest.approx(100) and child.bleu < 50 and "tok:zh" in signature
-
-
 def test_a_run_without_a_parent_says_so(runs):
     with pytest.raises(UserError, match="Received: none in .*parent/run. Name it by --parent."):
         gains.parent_of(trained_run(runs["parent"]))

@@ -12,7 +12,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import CHOSEN
 from t2t_repro.runs import TrainedRun, trained_run
-from t2t_repro.training.state import DECODED_BLEU
+from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
 _WHEN_THERE = ("hparams.json", "training-data.json", CHOSEN)  # of a run; run.json grows
 
@@ -139,8 +139,6 @@ def _names_alone(data: Data) -> Data:
 
 def scores_in(run: TrainedRun, step: int) -> tuple[Score, ...]:
     """Returns the scores that metrics.jsonl has of a step, each of its last evaluation."""
-    from t2t_repro.scoring.bleu import SacreBleu
-
     found: dict[tuple[str, str], Score] = {}
     for row in run.directory.read_metrics():
         if row.get("kind") != "eval" or row.get("step") != step:
@@ -150,7 +148,7 @@ def scores_in(run: TrainedRun, step: int) -> tuple[Score, ...]:
             if isinstance(value, float):
                 signature = f"tensor2tensor 1.15.7, {name}, teacher-forced"
                 if name == DECODED_BLEU:
-                    signature = SacreBleu(["a"]).signature
+                    signature = row.get(BLEU_SIGNATURE, "sacreBLEU; the run says no signature")
                 if name != "time":
                     found[name, of] = Score(name, value, of, signature)
     return tuple(found.values())

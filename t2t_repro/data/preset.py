@@ -12,8 +12,9 @@ from t2t_repro.data import records
 from t2t_repro.data.vocabularies import summary_path
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 
-SMALL, REGULARIZED, MEDIUM, LARGE = (
-    f"transformer_own_text_{which}" for which in ("small", "regularized", "medium", "large")
+SMALL, REGULARIZED, BIDIRECTIONAL, MEDIUM, LARGE = (
+    f"transformer_own_text_{which}"
+    for which in ("small", "regularized", "bidirectional", "medium", "large")
 )
 # Pairs, at most. More than ten thousand gain by regularization only in longer trainings than these
 # sets have (docs/little-text.md).
@@ -32,19 +33,23 @@ def has_gpu() -> bool:
     return any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
 
 
-def preset(pairs: int, gpu: bool, subwords: bool) -> Preset:
+def preset(pairs: int, gpu: bool, subwords: bool, shared: bool) -> Preset:
     """Returns the set for a text.
 
     Args:
         pairs: of training.
         gpu: whether it is trained on a GPU.
         subwords: whether its words can be cut into other subwords (`has_subwords`).
+        shared: whether both sides have one vocabulary (`has_one_vocabulary`).
     """
     what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
     if pairs <= _OF_SMALL:
         few = f"{what}: a larger model learns so few by heart"
         if subwords and pairs <= _OF_REGULARIZED:
-            return Preset(REGULARIZED, f"{few}, and this one sees their words in other subwords")
+            cut = f"{few}, and this one sees their words in other subwords"
+            if shared:
+                return Preset(BIDIRECTIONAL, f"{cut} and at first in both directions")
+            return Preset(REGULARIZED, cut)
         return Preset(SMALL, few)
     if pairs <= _OF_MEDIUM or not gpu:
         slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
@@ -60,7 +65,8 @@ def proposed(problem: Problem, data_dir: str | os.PathLike, pairs: int) -> Prese
         data_dir: the folder of its files, or that they will be made in.
         pairs: of training.
     """
-    return preset(pairs, has_gpu(), has_subwords(problem, data_dir))
+    subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
+    return preset(pairs, has_gpu(), subwords, shared)
 
 
 def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
@@ -70,6 +76,12 @@ def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
     return not problem.packed_length and any(
         name.endswith(f".{VocabType.SUBWORD}") for name in names
     )
+
+
+def has_one_vocabulary(problem: Problem, data_dir: str | os.PathLike) -> bool:
+    """Returns whether a problem's pairs can be turned round, as `bidirectional_steps` does."""
+    problem = problem.forward()
+    return not problem.packed_length and len(problem.vocab_files(data_dir)) < 2
 
 
 def is_for(problem: Problem) -> bool:

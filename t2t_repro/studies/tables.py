@@ -18,7 +18,10 @@ class Column:
 
     def write(self, value: Any) -> str:
         """Returns a value as text; None is an empty cell."""
-        return "" if value is None else self.form.format(value).replace("e+", "e")
+        if value is None:
+            return ""
+        text = self.form.format(value)
+        return text if isinstance(value, str) else text.replace("e+", "e")
 
 
 def columns(text: str, in_files_only: Sequence[str] = ()) -> tuple[Column, ...]:

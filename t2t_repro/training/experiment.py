@@ -335,6 +335,7 @@ class Experiment:
         request, started = self._request, time.monotonic()
         split, steps = request.eval_split, request.eval_steps
         sample = evaluation_sample(self._problem, split, self._config, steps)
+        said = {"signature": bleu.signature} if bleu else {}
         if bleu:
             sample += f"; {DECODED_BLEU} of {bleu.sample}"
         known = log.recorded(step, split, sample)
@@ -347,7 +348,7 @@ class Experiment:
         seconds = time.monotonic() - started
         wait()
         is_new = str(self._results) != str(known)  # as text nan is nan
-        log.evaluation(step, self._results, split, seconds, sample=sample, record=is_new)
+        log.evaluation(step, self._results, split, seconds, sample=sample, record=is_new, **said)
         return self._results
 
 

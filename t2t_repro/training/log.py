@@ -10,7 +10,7 @@ from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.events import EventWriter
 from t2t_repro.training.request import Plan
-from t2t_repro.training.state import DECODED_BLEU
+from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
 
 class TrainingLog:
@@ -98,6 +98,7 @@ class TrainingLog:
         seconds: float,
         *,
         sample: str = "all",
+        signature: str = "",
         record: bool = True,
     ) -> None:
         """Reports what an evaluation found.
@@ -108,6 +109,7 @@ class TrainingLog:
             split: what was evaluated.
             seconds: how long it took.
             sample: how much of the split that is, in words.
+            signature: sacreBLEU's, of `DECODED_BLEU`.
             record: write it into metrics.jsonl and the events too.
         """
         shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
@@ -115,14 +117,16 @@ class TrainingLog:
         what = f"{split} ({sample}; {forced})"
         self.say(f"step {step} | {what}: {shown} | {duration(seconds)}")
         if record:
-            self._record("eval", step, values, split=split, sample=sample)
+            labels = {BLEU_SIGNATURE: signature} if signature else {}
+            self._record("eval", step, values, split=split, sample=sample, **labels)
 
     def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
         """Returns what `evaluation` has recorded of these before; {} if nothing."""
         wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
         for row in reversed(self._run.read_metrics()):
             if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
-                return {n: float(row[n]) for n in row if n not in (*wanted, "time")}
+                others = (*wanted, "time", BLEU_SIGNATURE)
+                return {name: float(row[name]) for name in row if name not in others}
         return {}
 
     def say(self, text: str) -> None:

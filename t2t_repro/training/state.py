@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 RANKING = "ranking.json"
 DECODED_BLEU = "bleu"  # the metric that is decoded; all others are teacher-forced
+BLEU_SIGNATURE = "bleu_signature"  # beside it in metrics.jsonl: how sacreBLEU computed it
 LESS_IS_BETTER = ("loss", "edit_distance")  # the metrics; of all others more is better
 _LARGEST = 2**63 - 1
 

@@ -151,7 +151,7 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys):
     said = capsys.readouterr()
     assert "train: 23 examples in 1 files" in said.out and "dev: 1 examples in 1" in said.out
     assert "Drawing 1 of 26 pairs for dev" in said.err
-    proposed = r"proposed: --hparams_set=transformer_own_text_regularized \(23 training pairs on a "
+    proposed = r"proposed: --hparams_set=transformer_own_text_bidirectional \(23 training pairs on "
     assert re.search(proposed, said.out)
     for more, message in (
         (["--test_size=3"], "Expected the inputs.train.txt that the train files in "),

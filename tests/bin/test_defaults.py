@@ -122,28 +122,29 @@ def text(tmp_path, monkeypatch):
     return ["--train_source=a.en", "--train_target=a.de"]
 
 
-SMALL, REGULARIZED = "transformer_own_text_small", "transformer_own_text_regularized"
+SMALL, CHOSEN = "transformer_own_text_small", "transformer_own_text_bidirectional"
 
 
 def test_two_files_and_a_folder_are_enough(asked, text, capsys):
     run(*text, "--output_dir=o", "--test_size=3", "--vocab_size=50", "--drop_bad_pairs")
     said = capsys.readouterr().out
     # 40 pairs: 5% are drawn for dev, 3 for test.
-    reason = f"{REGULARIZED}, for 35 training pairs on a CPU: a larger model learns so few by "
-    reason += "heart, and this one sees their words in other subwords."
+    reason = f"{CHOSEN}, for 35 training pairs on a CPU: a larger model learns so few by "
+    reason += "heart, and this one sees their words in other subwords and at first in both "
+    reason += "directions."
     assert said == f"No --hparams_set: {reason}\n"
     (request,) = asked
-    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", REGULARIZED)
+    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", CHOSEN)
     assert request.config.data_dir == os.path.abspath("o/data") and request.generate is not None
     assert (request.job.tmp_dir, request.job.check) == ("o/text", "drop")
     generate_data(request.job)
     # What is there is counted as it was made.
     run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
     assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"
-    assert asked[1].config.hparams_set == REGULARIZED and asked[1].generate is None
+    assert asked[1].config.hparams_set == CHOSEN and asked[1].generate is None
     assert asked[1].config.data_dir == asked[0].config.data_dir
     run("--problem=text2text_tmpdir_rev", "--data_dir=o/data", "--output_dir=q")
-    assert asked[2].config.hparams_set == REGULARIZED and reason in capsys.readouterr().out
+    assert asked[2].config.hparams_set == CHOSEN and reason in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("made", [False, True])
@@ -185,7 +186,7 @@ def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
 @pytest.mark.parametrize(
     "pairs, gpu, size",
     [
-        (10_000, True, "regularized"),
+        (10_000, True, "bidirectional"),
         (100_000, True, "small"),
         (100_001, False, "medium"),
         (1_000_001, False, "medium"),

@@ -42,9 +42,9 @@ def made(tmp_path_factory):
     for weight in model.weights:  # so that an end is likely enough to come
         weight.assign(3 * weight)
     checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=9))
-    for step, loss in ((8, 3.0), (9, 2.5)):
+    for step, loss, more in ((8, 3.0, {}), (9, 2.5, {"bleu_signature": "nrefs:1|tok:zh"})):
         row = {"kind": "eval", "step": step, "time": 1.0, "split": "dev", "sample": "all of it"}
-        run.append_metrics({**row, "loss": loss, "bleu": 11.5})
+        run.append_metrics({**row, "loss": loss, "bleu": 11.5, **more})
     said = []
     certify.certify_run(run.path, "t2t-trainer", say=said.append)
     assert said == [

@@ -12,6 +12,7 @@ from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
 from t2t_repro.run_directory import RunDirectory, owner
+from t2t_repro.runs import trained_run
 
 PROBLEM = "text2text_tmpdir"
 
@@ -68,7 +69,9 @@ def test_what_it_says(made):
         *(f"checkpoints/ckpt-9/{name}" for name in ("state.json", "weights.npz")),
     ]
     assert [(score.name, score.value) for score in found.scores] == [("loss", 2.5), ("bleu", 11.5)]
-    assert "tok:13a" in found.scores[1].signature
+    assert found.scores[1].signature == "nrefs:1|tok:zh"
+    before = certify.scores_in(trained_run(str(made / "run")), 8)
+    assert before[1].signature == "sacreBLEU; the run says no signature"
     assert found.decoding == {
         "beam_size": 4,
         "alpha": 0.6,

@@ -129,7 +129,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     training = programs.called[2][1]
     assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
     assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
-    assert training["hparams_set"] == "transformer_own_text_regularized"
+    assert training["hparams_set"] == "transformer_own_text_bidirectional"
     assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():

@@ -33,6 +33,11 @@ def test_markdown():
     )
 
 
+def test_a_name_keeps_its_signs():
+    assert Column("run").write("runs/base+big") == "runs/base+big"
+    assert Column("FLOP", "{:.0e}").write(2e18) == "2e18"
+
+
 def test_as_dict_keeps_the_values_as_they_are():
     assert TABLE.as_dict() == {
         "title": "A title [not markup]",

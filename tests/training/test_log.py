@@ -64,9 +64,12 @@ def test_evaluations_are_written_for_programs(run):
         "kind": "eval", "step": 3, "split": "dev", "sample": sample, "loss": 1.25, "accuracy": "nan"
     }  # fmt: skip
     assert str(log.recorded(3, "dev", sample)) == "{'loss': 1.25, 'accuracy': nan}"
-    for other in ((4, "dev", sample), (3, "test", sample), (3, "dev", "all 9 examples")):
+    log.evaluation(4, {"bleu": 7.5}, "dev", 1.0, sample=sample, signature="tok:zh")
+    assert run.read_metrics()[-1]["bleu_signature"] == "tok:zh"
+    assert log.recorded(4, "dev", sample) == {"bleu": 7.5}
+    for other in ((5, "dev", sample), (3, "test", sample), (3, "dev", "all 9 examples")):
         assert log.recorded(*other) == {}
-    ((kind, step, values),) = events
+    kind, step, values = events[0]
     assert (kind, step, values["loss"]) == ("eval", 3, 1.25)
 
 

@@ -101,13 +101,17 @@ class CellResult:
 
     @property
     def diverged_at(self) -> int | None:
-        """The step at which it diverged: not finite, or above its beginning from there on."""
+        """The step at which it diverged: not finite, or above its beginning from there on; or
+        where its last losses came down again, the last that was above."""
         if self.status == NOT_FINITE:
             return self.stopped_at
         if self.status != ABOVE:
             return None
-        below = [step for step, loss in self.train if not self._is_above(loss)]
-        return next(step for step, _ in self.train if step > max(below, default=0))
+        below = max((step for step, loss in self.train if not self._is_above(loss)), default=0)
+        after = [step for step, _ in self.train if step > below]
+        # A mean may be above by a spike behind which the last losses are below again.
+        above = [step for step, loss in self.train if self._is_above(loss)]
+        return after[0] if after else above[-1]
 
     def _is_above(self, loss: float | None) -> bool:
         return loss is not None and self.initial_loss is not None and loss > self.initial_loss

@@ -164,8 +164,9 @@ def _differences_table(pairs: Sequence[Difference]) -> Table:
             f"From and to bound 95 % of {RESAMPLES:,} paired bootstrap "
             "resamples of the dev sentences, over all seeds: they say how sure the difference "
             "between these runs is, not how other seeds would end. Better: the dev loss is lower "
-            "with every seed, and the interval leaves zero out; or only the other one diverged "
-            f"(then there is no difference to give). {UNCORRECTED}",
+            "with every seed, and the interval leaves zero out; a run that diverged counts as "
+            "higher than any that did not, and the interval is that of the seeds with which "
+            f"neither did (the difference is then not given). {UNCORRECTED}",
         ),
     )
 
@@ -192,9 +193,10 @@ def _failures_table(results: Results) -> Table:
             "Not finite: the loss or a gradient was no number, which ends the run before the step "
             "is applied. Diverged: the mean of the last tenth of the reported training losses is "
             "above the loss before the first step; the step is that from which no reported loss "
-            "was below it any more. At word frequencies: the dev loss is not below that of a model "
-            "that knows how frequent each word is in the first batches and nothing else; the run "
-            "may have failed, or may need more steps." + ("" if rows else " No cell is of these."),
+            "was below it any more, or the last that was above it. At word frequencies: the dev "
+            "loss is not below that of a model that knows how frequent each word is in the first "
+            "batches and nothing else; the run may have failed, or may need more steps."
+            + ("" if rows else " No cell is of these."),
         ),
     )
 

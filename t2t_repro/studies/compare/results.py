@@ -2,21 +2,22 @@
 
 In a setting (depth and warm-up) one variant is *better* than another if its dev loss is lower
 with every seed, and the 95 % interval of the difference, from 1,000 paired bootstrap resamples of
-the dev sentences over all seeds, leaves zero out; or if only the other one diverged. The report
-repeats this rule, and those of cell_result.py.
+the dev sentences over all seeds, leaves zero out. A run that diverged counts as higher than any
+that did not; the interval is that of the seeds with which neither did. The report repeats this
+rule, and those of cell_result.py.
 """
 
 import dataclasses
 import functools
 import itertools
 import pathlib
-import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.scoring.significance import paired_bootstrap
 from t2t_repro.studies.compare import cell_result
 from t2t_repro.studies.compare.cell_result import ABOVE, FREQUENCIES, NOT_FINITE, CellResult
 from t2t_repro.studies.compare.grid import CELLS, RESULT_FILE, Cell, Grid, run_of
@@ -29,7 +30,7 @@ Setting = tuple[int | None, int | None]  # depth and warm-up; None: each set's o
 class Difference:
     """The dev loss of one variant less that of another, in one setting, over all their seeds.
 
-    `low` and `high` bound 95 % of the resamples. All three are None where one has no end.
+    `low` and `high` bound 95 % of the resamples. All three are None where one diverged.
     """
 
     depth: int | None
@@ -45,7 +46,7 @@ class Difference:
 @dataclasses.dataclass(frozen=True)
 class Bleu:
     """sacrebleu's paired bootstrap: the score, half of its 95 % interval, and p against the first
-    variant of the same setting and seed (None of that itself)."""
+    variant of the same setting and seed (None of that itself, and where it has no translations)."""
 
     score: float
     interval: float
@@ -104,7 +105,7 @@ class Results:
         scores: dict[Cell, Bleu] = {}
         for depth, warmup in self.grid.settings():
             for seed in range(self.grid.seeds):
-                scores |= bleu(self.of(depth=depth, warmup=warmup, seed=seed))
+                scores |= bleu(self.of(depth=depth, warmup=warmup, seed=seed), self.grid.names[0])
         return scores
 
     def summary(self) -> list[str]:
@@ -210,16 +211,24 @@ def _check_one(seen: Mapping[Any, Cell], what: str, output_dir: pathlib.Path) ->
 def _difference(first: Sequence[CellResult], second: Sequence[CellResult]) -> Difference:
     """Compares two variants' cells of one setting, which are of the same seeds."""
     cell, names = first[0].cell, (first[0].cell.variant, second[0].cell.variant)
-    failed = [any(r.diverged_at is not None for r in side) for side in (first, second)]
-    loss = low = high = better = None
-    if any(failed):
-        better = None if all(failed) else names[failed.index(False)]
-    else:
-        each = [a.dev_loss - b.dev_loss for a, b in zip(first, second, strict=True)]  # type: ignore
-        loss, (low, high) = float(np.mean(each)), bootstrap(first, second)
-        found = lower(each, (low, high))
-        better = None if found is None else names[found]
-    return Difference(cell.depth, cell.warmup, *names, loss, low, high, better)
+    pairs = list(zip(first, second, strict=True))
+    each = [_less(*pair) for pair in pairs]
+    ended = [pair for pair in pairs if all(r.diverged_at is None for r in pair)]
+    bounds = bootstrap(*zip(*ended, strict=True)) if ended else (min(each), max(each))
+    found = lower(each, bounds)
+    better = None if found is None else names[found]
+    if len(ended) < len(pairs):
+        return Difference(cell.depth, cell.warmup, *names, None, None, None, better)
+    return Difference(cell.depth, cell.warmup, *names, float(np.mean(each)), *bounds, better)
+
+
+def _less(first: CellResult, second: CellResult) -> float:
+    """Returns one's dev loss less the other's; without end where one alone diverged."""
+    if first.diverged_at is not None or second.diverged_at is not None:
+        if first.diverged_at is not None and second.diverged_at is not None:
+            return 0.0
+        return np.inf if first.diverged_at is not None else -np.inf
+    return first.dev_loss - second.dev_loss  # type: ignore[operator]
 
 
 def bootstrap(first: Sequence[CellResult], second: Sequence[CellResult]) -> tuple[float, float]:
@@ -234,24 +243,22 @@ def bootstrap(first: Sequence[CellResult], second: Sequence[CellResult]) -> tupl
     return interval((of_each[0] - of_each[1])[draws].sum(axis=1) / tokens[draws].sum(axis=1))
 
 
-def bleu(results: Sequence[CellResult]) -> dict[Cell, Bleu]:
-    """Returns the BLEU of translations of the same sentences, tested against the first of them."""
+def bleu(results: Sequence[CellResult], first: str) -> dict[Cell, Bleu]:
+    """Returns the BLEU of translations of the same sentences, tested against the first variant's.
+
+    Args:
+        results: of one setting and seed, in the order of the variants.
+        first: the first variant; where it has no translations nothing is tested.
+    """
     with_text = [r for r in results if r.hypotheses]
     if not with_text:
         return {}
-    from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import PairedTest
-
-    systems: list[tuple[str, Sequence[str]]] = [
-        (str(r.cell), r.hypotheses or []) for r in with_text
-    ]
-    references = [with_text[0].references or []]
-    signatures, scores = PairedTest(systems, {"BLEU": BLEU()}, references, "bs")()
-    signature, of_each = str(signatures["BLEU"]), typing.cast(list[Any], scores["BLEU"])
-    return {
-        r.cell: Bleu(s.score, float(s.ci), s.p_value, signature)
-        for r, s in zip(with_text, of_each, strict=True)
-    }
+    tested, signature = paired_bootstrap(
+        [r.hypotheses or [] for r in with_text], with_text[0].references or []
+    )
+    if with_text[0].cell.variant != first:
+        tested = [each._replace(p_value=None) for each in tested]
+    return {r.cell: Bleu(*found, signature) for r, found in zip(with_text, tested, strict=True)}
 
 
 def _settings(settings: Sequence[Setting]) -> str:

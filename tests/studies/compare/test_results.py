@@ -93,6 +93,10 @@ def test_a_run_diverges_when_it_is_not_finite_or_ends_above_its_beginning():
     assert never.diverged_at == 1
     spike = result_of(cell, train=[(1, 6.0), (2, 99.0), (3, 5.0)])
     assert spike.status == "learned"
+    late = [(step, 2.7) for step in range(1, 21)]
+    late[18] = (19, 30.0)
+    spike = result_of(cell, train=late)
+    assert spike.ending() == "diverged at step 19"
     assert result_of(cell, 5.0).status == "at word frequencies"
     assert result_of(cell, 4.99).status == "learned"
 
@@ -157,13 +161,19 @@ def test_who_diverged_loses_to_who_did_not():
     results = grid(plan, {POST: 3.0, PRE: 3.3})
     bad = Cell(6, 0, POST, 1)
     results[bad] = result_of(bad, stopped_at=9, sentences=None)
-    by_setting = {(d.depth, d.warmup): d for d in differences_of(plan, results)}
-    assert by_setting[6, 0].better == PRE and by_setting[6, 0].loss is None
-    assert by_setting[2, 0].better == POST
-    other = Cell(6, 0, PRE, 0)
-    results[other] = result_of(other, stopped_at=9, sentences=None)
-    by_setting = {(d.depth, d.warmup): d for d in differences_of(plan, results)}
-    assert by_setting[6, 0].better is None
+
+    def better():
+        by_setting = {(d.depth, d.warmup): d for d in differences_of(plan, results)}
+        assert by_setting[2, 0].better == POST and by_setting[6, 0].loss is None
+        return by_setting[6, 0].better
+
+    assert better() is None  # with seed 0 its loss is the lower one
+    results[Cell(6, 0, PRE, 0)] = result_of(Cell(6, 0, PRE, 0), 2.9)
+    assert better() == PRE
+    results[Cell(6, 0, POST, 0)] = result_of(Cell(6, 0, POST, 0), stopped_at=9, sentences=None)
+    assert better() == PRE
+    results[Cell(6, 0, PRE, 1)] = result_of(Cell(6, 0, PRE, 1), stopped_at=9, sentences=None)
+    assert better() is None  # with seed 1 neither ends
 
 
 def test_the_summary_says_what_the_numbers_support():
@@ -219,12 +229,16 @@ def test_bleu_is_sacrebleus_paired_bootstrap():
         result_of(Cell(2, 0, name, 0), hypotheses=hypotheses, references=references)
         for name, hypotheses in ((POST, worse), (PRE, references))
     ]
-    found = comparison_results.bleu(results)
+    found = comparison_results.bleu(results, POST)
     first, second = (found[r.cell] for r in results)
     assert first.p_value is None and second.p_value < 0.05
     assert second.score == pytest.approx(100) and 20 < first.score < 70
     assert "bs:1000" in first.signature and "tok:13a" in first.signature
-    assert comparison_results.bleu([result_of(Cell(2, 0, PRE, 0))]) == {}
+    assert comparison_results.bleu([result_of(Cell(2, 0, PRE, 0))], PRE) == {}
+    ours = {r.cell: r for r in results}
+    assert Results(plan_of(), ours).bleus()[results[1].cell] == second
+    without_first = comparison_results.bleu(results[1:], POST)
+    assert [each.p_value for each in without_first.values()] == [None]
 
 
 def write(output_dir, cell, **changes):
