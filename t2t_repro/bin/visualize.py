@@ -5,6 +5,7 @@
   t2t-visualize --output_dir=RUN --positions
   t2t-visualize --hparams_set=transformer_base --positions
   t2t-visualize --schedules=transformer_base_v1,transformer_base,transformer_big
+  t2t-visualize --schedules=transformer_base --hparams=learning_rate_warmup_steps=4000
 
 The first draws what every head of every layer looks at while the model writes its own translation,
 or that of --target: attention.html is a page to explore in a browser (pick layer and head, point at
@@ -31,7 +32,11 @@ _NEEDS = {
     "decode_hparams": "source",
     "length": "positions",
     "last_step": "schedules",
+    **dict.fromkeys(
+        ("checkpoint_path", "data_dir", "hparams_set", "problem"), ("source", "positions")
+    ),
 }
+_OF_A_RUN = dict.fromkeys(("checkpoint_path", "data_dir", "problem"), "output_dir")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +126,7 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
     cli.check_needs(args, _NEEDS)
+    cli.check_needs(args, _OF_A_RUN)
     request = cli.request(args, Request)
     written: list[Path] = []
     if request.source is not None:
@@ -199,7 +205,8 @@ def positions(request: Request) -> list[Path]:
 
 def schedules(request: Request, names: str) -> list[Path]:
     """Draws the learning rates of hparam sets, with commas between; returns the files."""
-    sets = {name: registry.get_hparams(name) for part in names.split(",") if (name := part.strip())}
+    stripped = filter(None, map(str.strip, names.split(",")))
+    sets = {name: registry.get_hparams(name, request.hparams) for name in stripped}
     if not sets:
         raise UserError(
             f'Expected --schedules="set,set". Received: {names!r}. t2t-trainer --registry_help '

@@ -54,8 +54,13 @@ class StopOnNonFinite(keras.callbacks.Callback):
             )
 
     def _made(self) -> int:
-        """Returns how many updates the optimizer has made."""
-        return int(np.asarray(self.model.optimizer.iterations))
+        """Returns how many batches the optimizer has taken, which may gather several to an update.
+
+        `iterations` counts the updates.
+        """
+        optimizer = self.model.optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+        return int(np.asarray(optimizer._iterations))
 
     def _fault(self, logs: dict, batches: int, made: int) -> int:
         """Returns how many of so many batches were left out, of which so many updates were made."""

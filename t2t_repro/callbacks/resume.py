@@ -143,8 +143,11 @@ class ExactResume(FitCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._start, self._batch = self._start + self._batch, 0
-        # At its end `fit` puts the moving averages in their place, if the optimizer keeps some.
+        # At its end `fit` puts the moving averages in their place, if the optimizer keeps some, and
+        # a callback in front of this one the best weights.
         self._trained = moving_average.trained(self.model)
+        if self._restoring():
+            self._trained = [(weight, np.array(weight)) for weight in self.model.weights]
 
     # Between two steps all callbacks have said of the first what they have to say.
     def on_train_batch_begin(self, batch, logs=None):
@@ -168,11 +171,19 @@ class ExactResume(FitCallback):
         if self._resuming:  # there was nothing to train
             self._resuming = False
             self._restore_callbacks()
+            for callback in self._restoring():
+                if callback.best_weights is not None:
+                    model.set_weights(callback.best_weights)
         else:
             ended = model.stop_training
             with moving_average.having(self._trained):
                 self._save(_Place(epoch=self._epoch + 1, ended=ended))
         self._saver.wait()
+
+    def _restoring(self) -> list[Any]:
+        """Returns the callbacks that end a training by the best weights, as EarlyStopping may."""
+        others = self._others.values()
+        return [each for each in others if getattr(each, "restore_best_weights", False)]
 
     def _stand(self, place: _Place, batches: int) -> None:
         """Counts from a place on, behind so many batches."""

@@ -96,6 +96,7 @@ class EventWriter:
         for writer in self._writers.values():
             with system_errors(self._folder):
                 writer.close()
+        self._writers.clear()  # what is written later begins files of its own
 
     def _add(self, kind: str, step: int, values: list, wall_time: float | None = None) -> None:
         from tensorboard.compat.proto.event_pb2 import Event

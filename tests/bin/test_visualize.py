@@ -123,6 +123,15 @@ def test_sinusoids_and_schedules_need_no_run(tmp_path, golden_path, capsys):
     assert (out / "schedules.png").stat().st_size < pictures.LIMIT
 
 
+def test_schedules_are_those_of_the_changed_sets(tmp_path, capsys):
+    said = []
+    for rate in (2.0, 10.0):
+        hparams = f"--hparams=learning_rate_constant={rate}"
+        run("--schedules=transformer_base", hparams, f"--visualization_dir={tmp_path}")
+        said.append(float(capsys.readouterr().out.split()[1]))
+    assert said[1] == pytest.approx(5 * said[0], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     "argv, message",
     [
@@ -135,6 +144,16 @@ def test_sinusoids_and_schedules_need_no_run(tmp_path, golden_path, capsys):
             ["--source=1", "--target=1", "--decode_hparams=beam_size=2"],
             "Expected --target or --decode_hparams. Received: both",
         ),
+        *(
+            (["--schedules=transformer_base", flag], f"{name} has no effect without --source or")
+            for flag in ("--checkpoint_path=a", "--hparams_set=b", "--data_dir=c", "--problem=d")
+            for name in [flag.partition("=")[0]]
+        ),
+        (
+            ["--positions", "--hparams_set=transformer_base", "--checkpoint_path=a"],
+            "--checkpoint_path has no effect without --output_dir",
+        ),
+        (["--schedules=transformer_base", "--hparams=nothing=1"], "nknown hparam"),
         (["--positions"], "Expected --output_dir of a run, or --hparams_set"),
         (["--source=1"], "Expected --output_dir, the directory of a trained run"),
         (["--source=1", "--output_dir=/nothing"], "Expected a run directory"),

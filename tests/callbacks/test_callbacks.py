@@ -132,6 +132,20 @@ def test_the_guard_ends_the_training():
     fit(build(), callbacks.StopOnNonFinite())
 
 
+@pytest.mark.slow
+def test_the_guard_knows_batches_that_an_optimizer_gathers():
+    def gathering():
+        return build(optimizer=keras.optimizers.Adam(1e-3, gradient_accumulation_steps=2))
+
+    model = gathering()
+    fit(model, callbacks.StopOnNonFinite(), epochs=3)
+    assert int(model.optimizer.iterations) == 3
+    model = gathering()
+    spoil(model, 1)  # the third and fourth batch
+    with pytest.raises(UserError, match="Received: others at step 3, batch 1 of epoch 2;"):
+        fit(model, callbacks.StopOnNonFinite(), epochs=3)
+
+
 def test_bleu_and_the_best_by_it(tmp_path, monkeypatch, capsys):
     scores = iter((3.0, 9.0, 5.0))
     monkeypatch.setattr("t2t_repro.callbacks.evaluation.DevBleu.score", lambda self: next(scores))

@@ -35,6 +35,14 @@ def gradients(model, batch):
     return [np.asarray(tf.convert_to_tensor(g)) for g in tape.gradient(loss, weights)]
 
 
+def test_a_closed_writer_begins_files_of_its_own(tmp_path):
+    writer = EventWriter(tmp_path)
+    for step in (3, 5):
+        writer.scalars("train", step, {"loss": 1.5 * step})
+        writer.close()
+    assert events(tmp_path)["loss"] == [(3, 4.5), (5, 7.5)]
+
+
 def squares(arrays):
     return [float(np.sum(np.square(array))) for array in arrays]
 

@@ -19,6 +19,7 @@ from t2t_repro.processes import run_program
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import run_records, run_scores
 from t2t_repro.studies.paper.recipes import Recipe
+from t2t_repro.translation import check_text
 
 Say = Callable[[str], None]
 Program = Callable[[Sequence[str], str], None]
@@ -67,9 +68,11 @@ def carry_out(
         program: runs a command; as `processes.run_program`.
 
     Raises:
-        UserError: if a program fails; it has said why.
+        UserError: if a program fails; it has said why. Or if the problem has no text to score.
         Interrupted: on a signal.
     """
+    problem = registry.get_problem(recipe.problem)
+    check_problem(problem)
     run = RunDirectory(folder_of(recipe, place))
     averaged, decoded = run.path / run_records.AVERAGED, run.path / DECODED
     _begin(recipe, place, run)
@@ -86,7 +89,6 @@ def carry_out(
         do(["t2t-avg-all", *flags, "--last_only"], f"the mean of {recipe.averaged} checkpoints")
     if run_records.evaluation_of(run) is None:
         do(["t2t-eval", f"--output_dir={averaged}"], "perplexity of dev")
-    problem = registry.get_problem(recipe.problem)
     for split in recipe.splits:
         if (run.path / _SCORES[split]).is_file():
             continue
@@ -98,6 +100,20 @@ def carry_out(
         score = run.path / _SCORES[split]
         do(["t2t-bleu", *flags, f"--json_file={score}"], f"scoring {split}")
     return run
+
+
+def check_problem(problem: Problem) -> None:
+    """Refuses a problem whose splits have no text of their own.
+
+    Raises:
+        UserError: naming it.
+    """
+    check_text(problem, "t2t-reproduce")
+    if not problem.is_generate_per_split:
+        raise UserError(
+            "Expected a problem that has a text for each split, of which dev is translated. Received: "
+            f"{problem.name}, which deals one text to all of them. Take another --problem."
+        )
 
 
 def folder_of(recipe: Recipe, place: Place) -> pathlib.Path:

@@ -65,19 +65,44 @@ def run(
 ) -> list[pathlib.Path]:
     """Makes the runs that are not there yet, a seed of all rows before the next; returns the page.
 
+    One that fails after it has trained, as by a loss that is not finite, does not stop the others.
+
     Raises:
-        UserError: if a program fails, or what is there was begun with other settings.
+        UserError: if a run failed, or what is there was begun with other settings.
         Interrupted: on a signal.
     """
-    written = write(study) if kept(study) else []
+
+    def noted(command: Sequence[str], doing: str) -> None:
+        try:
+            program(command, doing)
+        except UserError as error:
+            raise _ProgramFailed(str(error)) from error
+
+    written, failed = write(study) if kept(study) else [], []
     for seed in range(study.seeds):
         for row in study.rows:
             if seed in kept(study).get(row, {}):
                 continue
             recipe = recipes.table3(row, study.problem, study.scale, seed)
-            reproduce.carry_out(recipe, study.place, say, program)
+            try:
+                reproduce.carry_out(recipe, study.place, say, noted)
+            except _ProgramFailed:
+                if not RunDirectory(reproduce.folder_of(recipe, study.place)).read_metrics():
+                    raise  # it never began, which the others would not either
+                say(f"{recipe.name} failed. Going on with the others.")
+                failed.append(recipe.name)
+                continue
             written = write(study)
+    if failed:
+        raise UserError(
+            f"Expected all runs to end. Received: {', '.join(failed)} failed, as said above; the "
+            f"others are in {study.runs_file.parent / PAGE}.md. The same command tries again."
+        )
     return written
+
+
+class _ProgramFailed(UserError):
+    """A program ended with an error."""
 
 
 def kept(study: Study) -> Results:
@@ -121,8 +146,8 @@ def results(study: Study) -> Results:
 def tables(study: Study, found: Results) -> list[Table]:
     """Returns table 3 made smaller, and the paper's conclusions beside ours."""
     scale = study.scale
-    rows = []
-    for row in (row for row in published.TABLE3 if recipes.row_name(row.hparams_set) in study.rows):
+    rows, shown = [], [name for name in ROWS if name in study.rows or name in found]
+    for row in (row for row in published.TABLE3 if recipes.row_name(row.hparams_set) in shown):
         name = recipes.row_name(row.hparams_set)
         of = list(found.get(name, {}).values())
         recipe = recipes.table3(name, study.problem, scale, 0)
@@ -137,7 +162,10 @@ def tables(study: Study, found: Results) -> list[Table]:
                 *(row.perplexity, row.bleu),
             )
         )
-    width = scale.width
+    width, seeds = (
+        scale.width,
+        max([study.seeds, *(1 + seed for of in found.values() for seed in of)]),
+    )
     steps = scale.train_steps
     notes = (
         f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
@@ -148,16 +176,18 @@ def tables(study: Study, found: Results) -> list[Table]:
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
         "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
         "its own widths, on newstest2013.",
-        f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={study.seeds} "
-        f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps} makes it"
-        + (f", with --hparams={study.place.hparams}." if study.place.hparams else "."),
+        f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={seeds} "
+        f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps}"
+        + (f" --rows={','.join(shown)}" if len(shown) < len(ROWS) else "")
+        + (f" --hparams={study.place.hparams}" if study.place.hparams else "")
+        + " makes it.",
     )
     heads = columns(
         "row | N | d_model | d_ff | h | d_k | P_drop | e_ls | updates :, | parameters :.2f | seeds "
         "| hours :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f | BLEU then"
     )
     made = Table("3-scaled", f"Table 3 at 1/{width} of the widths", heads, rows, notes)
-    return [made, _conclusions(study, found)]
+    return [made, _conclusions(shown, found)]
 
 
 def _shape(hparams: HParams) -> tuple[float, ...]:
@@ -169,11 +199,11 @@ def _shape(hparams: HParams) -> tuple[float, ...]:
     )
 
 
-def _conclusions(study: Study, found: Results) -> Table:
+def _conclusions(shown: Sequence[str], found: Results) -> Table:
     then = {recipes.row_name(row.hparams_set): row for row in published.TABLE3}
     rows = []
     for each in conclusions.CONCLUSIONS:
-        if not {each.better, each.worse} <= set(study.rows):
+        if not {each.better, each.worse} <= set(shown):
             continue
         sign = -1 if each.by == "perplexity" else 1
         better, worse = (getattr(then[row], each.by) for row in (each.better, each.worse))

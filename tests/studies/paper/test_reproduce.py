@@ -88,8 +88,11 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     }
     assert "| big | 6 | 128 | 512 | 16 | 8 |" in paths[1].read_text()
     assert "divided by 8" in paths[1].read_text()
-    command = "--scale=8 --seeds=2 --train_steps=60 --batch=500 --warmup_steps=7 makes it.\n"
-    assert command in paths[1].read_text()
+    command = "--scale=8 --seeds=2 --train_steps=60 --batch=500 --warmup_steps=7 --rows=base,a_h1,"
+    assert f"{command}e_learned_positions,big makes it.\n" in paths[1].read_text()
+    part = dataclasses.replace(study, rows=["a_h1"], seeds=1)
+    assert scaled.run(part, lambda line: None, programs) == paths
+    assert json.loads(paths[0].read_text()) == values  # what else is there stays in the page
     for seed in (0, 1):  # 60 steps at 2 and at 4 seconds
         run = RunDirectory(tmp_path / "output_dir" / f"base-{seed}")
         run.append_metrics({"kind": "train", "step": 60, "tokens_per_second": 100.0 / (1 + seed)})
@@ -111,6 +114,57 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     with pytest.raises(UserError, match="a_h1-0 was begun with. Received: another hparams"):
         scaled.run(other, print, programs)
     assert scaled.kept(other).keys() == {"base"}
+
+
+def test_a_run_that_fails_does_not_stop_the_others(place):
+    study = scaled.Study(
+        rows=["base", "a_h1", "big"],
+        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        problem="translate_ende_multi30k",
+        seeds=1,
+        place=place,
+    )
+    works, said = Programs(place), []
+
+    def program(command, doing):
+        works(command, doing)
+        if "/a_h1-0" in str(command):
+            RunDirectory(reproduce.folder_of(recipe, place)).append_metrics({"step": 7})
+            raise UserError("not finite")
+
+    recipe = recipes.table3("a_h1", study.problem, study.scale, 0)
+    with pytest.raises(
+        UserError, match="Received: a_h1-0 failed, as said above; the others are in "
+    ):
+        scaled.run(study, said.append, program)
+    assert scaled.kept(study).keys() == {"base", "big"}
+    assert "a_h1-0 failed. Going on with the others." in said
+
+    def broken(command, doing):
+        raise UserError("no data")
+
+    other = dataclasses.replace(study, rows=["b_dk16", "b_dk32"])
+    with pytest.raises(UserError, match="no data"):  # which all would say
+        scaled.run(other, said.append, broken)
+
+
+@pytest.mark.parametrize(
+    "name, per_split, message",
+    [
+        ("algorithmic_reverse_quickstart", True, "scores text, which algorithmic_reverse_quick"),
+        ("translate_ende_multi30k", False, "deals one text to all of them. Take another"),
+    ],
+)
+def test_a_problem_without_text_of_dev_is_refused_before_anything(
+    place, monkeypatch, name, per_split, message
+):
+    kind = type(registry.get_problem(name))
+    monkeypatch.setattr(kind, "is_generate_per_split", per_split)
+    recipe = recipes.table3(
+        "base", name, recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500), 0
+    )
+    with pytest.raises(UserError, match=message):
+        reproduce.carry_out(recipe, place, program=lambda *of: pytest.fail("it began"))
 
 
 def test_an_average_that_was_stopped_between_its_files_is_made_again(place):
