@@ -111,8 +111,8 @@ def check_problem(problem: Problem) -> None:
     check_text(problem, "t2t-reproduce")
     if not problem.is_generate_per_split:
         raise UserError(
-            "Expected a problem that has a text for each split, of which dev is translated. Received: "
-            f"{problem.name}, which deals one text to all of them. Take another --problem."
+            "Expected a problem that has a text for each split, of which dev is translated. "
+            f"Received: {problem.name}, which deals one text to all. Take another --problem."
         )
 
 
