@@ -2,12 +2,14 @@
 
 import keras
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.training import alternatives, estimate, machine, trial
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.request import TrainRequest
 
+_TRIED_OUT = 100  # steps: a training of fewer only tries out whether it works
 MEASURED_FROM = 1.0  # hours: what is shorter shows its own rate sooner than a trial would
 
 
@@ -39,6 +41,8 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
+    if said := _of_both_directions(config.hparams):
+        print(said, flush=True)
     if not plan.obstacles:
         return plan
     why = "; ".join(map(str, plan.obstacles))
@@ -52,6 +56,18 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     raise UserError(
         f"Expected a machine that can do this. Received: {why}. --yes goes on "
         f"all the same.\n{instead}"
+    )
+
+
+def _of_both_directions(hparams: HParams) -> str:
+    """Returns what to do where most of a training is in both directions; "": it is not."""
+    steps, turned = hparams.train_steps, hparams.bidirectional_steps
+    if 2 * turned <= steps or steps < _TRIED_OUT:
+        return ""
+    return (
+        f"{min(turned, steps):,} of the {steps:,} steps train in both directions, which is for the "
+        "first third of them. Make more steps, or give "
+        f"--hparams=bidirectional_steps={steps // 3}."
     )
 
 
