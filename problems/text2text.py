@@ -144,5 +144,6 @@ class Text2textTmpdirTokens(Text2textTmpdir):
                     f"Expected each token once in vocab.txt in {os.fspath(tmp_dir)!r}. Received: "
                     f"{token!r} on lines {first[token]} and {number}. Delete one of them."
                 )
-        encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *tokens])
+        first.pop(self.oov_token, None)  # added, as tensor2tensor does, and may be listed too
+        encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *first])
         encoder.store_to_file(path)

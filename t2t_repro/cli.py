@@ -217,7 +217,9 @@ def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]
     """
     for flag, others in needs.items():
         others = (others,) if isinstance(others, str) else others
-        if args[flag].present and all(args[name].value in (None, False, "") for name in others):
+        values = [args[name].value for name in others]
+        # 0 is a value, though it equals False.
+        if args[flag].present and all(v is None or v is False or v == "" for v in values):
             raise UserError(
                 f"--{flag} has no effect without {' or '.join(f'--{name}' for name in others)}. "
                 "Received: it alone. Leave it out."

@@ -289,6 +289,7 @@ class HParams:
         if self.effective_batch_size:
             reads_steps = self.reads_train_steps or self.bidirectional_steps > 0
             hparam_rules.check_updates(self.optimizer, reads_steps)
+        hparam_rules.check_directions(self)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
             hparam_rules.check_transformer(self, _normalizes(self))

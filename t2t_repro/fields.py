@@ -149,6 +149,8 @@ def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
         if kind is str:
             return text.strip("\"'")
+        if kind is int and "e" in text and not float(text).is_integer():
+            raise ValueError
         return kind(float(text) if "e" in text else text)
     except (KeyError, ValueError, OverflowError) as error:
         raise UserError(

@@ -63,6 +63,17 @@ def check_updates(optimizer: str, reads_steps: bool) -> None:
         )
 
 
+def check_directions(hp: Any) -> None:
+    """Refuses limits of an `HParams` by which a pair turned round would have another length."""
+    limits = hp.max_input_seq_length, hp.max_target_seq_length
+    if hp.bidirectional_steps and limits[0] != limits[1]:
+        raise UserError(
+            "Expected max_input_seq_length and max_target_seq_length to be equal with "
+            "bidirectional_steps, which turns pairs round. Received: "
+            f"{limits[0]} and {limits[1]}. Set bidirectional_steps=0, or one limit for both."
+        )
+
+
 def check_model(model: str, freeze: str, initializer: str) -> None:
     """Refuses what a model cannot follow."""
     if freeze and model in OPPONENTS:

@@ -18,6 +18,7 @@ def define_flags(f):
     cli.define_run_flags(f)
     flags.DEFINE_bool("fast", False, "Go fast.", flag_values=f)
     flags.DEFINE_integer("steps", 3, "How many.", lower_bound=1, flag_values=f)
+    flags.DEFINE_float("most", None, "At most.", flag_values=f)
 
 
 def run(*argv, main=lambda args: None):
@@ -177,7 +178,8 @@ def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
 
 def test_a_flag_that_nothing_reads_is_refused(capsys):
     def check(args):
-        cli.check_needs(args, {"steps": "fast", "data_dir": ("fast", "output_dir")})
+        needs = {"steps": "fast", "data_dir": ("fast", "output_dir"), "problem": "most"}
+        cli.check_needs(args, needs)
 
     for flags_given, message in [
         (["--steps=3"], "--steps has no effect without --fast. Received: it alone. Leave it out."),
@@ -188,6 +190,8 @@ def test_a_flag_that_nothing_reads_is_refused(capsys):
         assert message in capsys.readouterr().err
     assert run("--steps=3", "--fast", "--data_dir=a", main=check) == 0
     assert run("--data_dir=a", "--output_dir=b", main=check) == 0
+    assert run("--problem=a", "--most=0", main=check) == 0  # which is a value
+    assert run("--problem=a", main=check) == 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,14 @@ def test_override_reads_each_type():
     assert BASE.override("") == BASE
 
 
+def test_a_whole_number_by_an_exponent_is_whole():
+    assert BASE.override("batch_size=1.25e2").batch_size == 125
+    with pytest.raises(
+        UserError, match="Expected hparam batch_size to be int. Received: '1.9999e3"
+    ):
+        BASE.override("batch_size=1.9999e3")
+
+
 def test_json_round_trip():
     hp = dataclasses.replace(BASE, pos=None, num_heads=4, learning_rate_minimum=0.25)
     assert HParams.from_json(hp.to_json()) == hp

@@ -158,6 +158,8 @@ def translate_all(
     module = engines.module_of(request.engine)
     of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
     of_file.check(settings, problem, module.KIND.abilities)
+    scored = dataclasses.replace(of_file, decode_reference=request.reference)
+    DecodeJob(scored, settings, run).check_reference()
 
     translations = functools.partial(best_translations, settings=settings)
 

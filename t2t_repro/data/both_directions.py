@@ -12,6 +12,7 @@ from t2t_repro.config import HParams
 from t2t_repro.data import example, records
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+from t2t_repro.text.encoders import TextEncoder
 
 _STREAM = 3  # which random stream; buckets.py and subword_dropout.py have the first three
 
@@ -35,13 +36,13 @@ class BothDirections:
     """
 
     def __init__(self, problem: Problem, hparams: HParams, data_dir: str | os.PathLike, seed: int):
-        where = os.fspath(data_dir)
-        sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
+        encoders = problem.feature_encoders(os.fspath(data_dir))
+        inputs, targets = (encoders[name] for name in records.FEATURES)
         received = ""
         if problem.packed_length:
             received = "which is packed"
-        elif sizes[0] != sizes[1] or problem.are_vocabularies_separate(where):
-            received = f"which has two, of {sizes[0]} and {sizes[1]} symbols"
+        elif not _are_one(inputs, targets):
+            received = f"which has two, of {inputs.vocab_size} and {targets.vocab_size} symbols"
         if received:
             raise UserError(
                 "bidirectional_steps turns single pairs of sentences round, which need one "
@@ -66,6 +67,16 @@ class BothDirections:
         result = batch.copy()
         result[turned] = [_turned(record) for record in batch[turned]]
         return result
+
+
+def _are_one(inputs: TextEncoder, targets: TextEncoder) -> bool:
+    """Whether every id means the same to both."""
+    if inputs is targets:
+        return True
+    if type(inputs) is not type(targets) or inputs.vocab_size != targets.vocab_size:
+        return False
+    ids = range(inputs.vocab_size)
+    return inputs.decode_list(ids) == targets.decode_list(ids)
 
 
 def _turned(record: bytes) -> bytes:

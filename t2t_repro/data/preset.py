@@ -1,5 +1,6 @@
 """Which hparam set suits a text of so many pairs, on this device."""
 
+import inspect
 import os
 import pathlib
 from collections.abc import Mapping
@@ -79,9 +80,15 @@ def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
 
 
 def has_one_vocabulary(problem: Problem, data_dir: str | os.PathLike) -> bool:
-    """Returns whether a problem's pairs can be turned round, as `bidirectional_steps` does."""
+    """Returns whether a problem's pairs can be turned round, as `bidirectional_steps` does.
+
+    What encoders a subclass makes itself is not known before there is a vocabulary: two.
+    """
     problem = problem.forward()
-    return not problem.packed_length and len(problem.vocab_files(data_dir)) < 2
+    usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
+    if problem.packed_length or inspect.getattr_static(problem, "feature_encoders") is not usual:
+        return False
+    return len(problem.vocab_files(data_dir)) < 2
 
 
 def is_for(problem: Problem) -> bool:

@@ -61,7 +61,7 @@ class DecodeJob:
         inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
         job._check_plain()
         check_outputs(job._outputs(), inputs)
-        job._check_reference()
+        job.check_reference()
         return job
 
     def _check_plain(self) -> None:
@@ -73,8 +73,8 @@ class DecodeJob:
                     "and pack the file by gzip when it is there."
                 )
 
-    def _check_reference(self) -> None:
-        """Refuses a reference of more or fewer lines than there will be translations."""
+    def check_reference(self) -> None:
+        """Raises a UserError on a reference of other than as many lines as translations."""
         source, reference = self.request.decode_from_file, self.request.decode_reference
         if not source or not reference:
             return

@@ -8,6 +8,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.data import preset
 from t2t_repro.errors import UserError
+from t2t_repro.fields import parse_overrides
 from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
@@ -52,7 +53,12 @@ def chosen_set(
 
 
 def make(
-    request: OwnTextRequest, text: Text, chosen: preset.Preset, trial: RunDirectory, free: int
+    request: OwnTextRequest,
+    text: Text,
+    chosen: preset.Preset,
+    trial: RunDirectory,
+    free: int,
+    before: Plan | None = None,
 ) -> Plan:
     """Returns the plan.
 
@@ -63,6 +69,7 @@ def make(
         trial: a run of `TRIAL_STEPS` steps, reported and evaluated in halves: the first of a
             process compiles.
         free: bytes on the disk.
+        before: the plan that was made for another time; its training may go on.
 
     Raises:
         UserError: if the disk is too small.
@@ -82,6 +89,12 @@ def make(
     most = request.train_steps or wanted
     steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
     evaluations = -(-steps // frequency)
+    turned = None
+    if hparams.bidirectional_steps and "bidirectional_steps" not in parse_overrides(
+        request.hparams
+    ):
+        third = min(hparams.bidirectional_steps, steps // 3)
+        turned = third if before is None else before.bidirectional_steps
     saved = view(trial)
     checkpoint = max(each.megabytes for each in saved.checkpoints)
     # Adam's checkpoint is the weights three times; behind it come averages and exports.
@@ -108,6 +121,7 @@ def make(
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
         minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
         disk_mb=round(disk, 1),
+        bidirectional_steps=turned,
     )
 
 

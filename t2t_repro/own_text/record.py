@@ -23,6 +23,7 @@ class Plan:
         bleu_sentences: so many dev sentences are decoded at each.
         minutes: of training, at most.
         disk_mb: what all will take at most.
+        bidirectional_steps: those in both directions; None: as the hparams say.
     """
 
     pairs: int
@@ -39,6 +40,7 @@ class Plan:
     bleu_sentences: int
     minutes: float
     disk_mb: float
+    bidirectional_steps: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

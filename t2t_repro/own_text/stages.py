@@ -145,7 +145,7 @@ def _plan(
     def work() -> None:
         run_program(task.command, task.says)
         trial, free = RunDirectory(folder.trial), plan.free_space(folder.path)
-        made = plan.make(request, text, chosen, trial, free)
+        made = plan.make(request, text, chosen, trial, free, runner.record.plan)
         shutil.rmtree(folder.trial)
         runner.keep(dataclasses.replace(runner.record, plan=made))
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
@@ -159,9 +159,14 @@ def _plan(
 
 
 def _trainer(
-    request: OwnTextRequest, output_dir: pathlib.Path, folder: Folder, hparams_set: str
+    request: OwnTextRequest,
+    output_dir: pathlib.Path,
+    folder: Folder,
+    hparams_set: str,
+    hparams: str = "",
 ) -> list[str]:
-    changes = [f"--hparams={request.hparams}"] if request.hparams else []
+    changed = ",".join(filter(None, [request.hparams, hparams]))
+    changes = [f"--hparams={changed}"] if changed else []
     return [
         "t2t-trainer",
         f"--problem={PROBLEM}",
@@ -174,11 +179,13 @@ def _trainer(
 
 
 def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
+    turned = decided.bidirectional_steps
+    hparams = "" if turned is None else f"bidirectional_steps={turned}"
     return Task(
         name="training",
         says="Training, the best by BLEU kept",
         command=[
-            *_trainer(request, folder.run, folder, decided.hparams_set),
+            *_trainer(request, folder.run, folder, decided.hparams_set, hparams),
             f"--train_steps={decided.train_steps}",
             f"--local_eval_frequency={decided.local_eval_frequency}",
             f"--eval_bleu_sentences={decided.bleu_sentences}",

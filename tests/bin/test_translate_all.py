@@ -52,6 +52,15 @@ def program(run, *flags):
     cli.run("t2t-translate-all", doc, translate_all.define_flags, translate_all.main, flags)
 
 
+def test_a_reference_of_another_length_is_refused_before_the_work(run, tmp_path, capsys):
+    (tmp_path / "right").write_text("3 4 5\n")
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as stopped:
+        program(run, f"--translations_dir={out}", f"--reference={tmp_path / 'right'}")
+    assert stopped.value.code == 2 and not out.exists()
+    assert "Received: 1 lines for 2. Cut the longer one" in capsys.readouterr().err
+
+
 def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     out = tmp_path / "out"
     flags = [f"--translations_dir={out}", f"--reference={tmp_path / 'right'}", "--beam_size=1"]

@@ -7,12 +7,13 @@ import pytest
 from t2t_repro.data.both_directions import BothDirections
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
-from t2t_repro.text import ByteTextEncoder
+from t2t_repro.text import ByteTextEncoder, SubwordTextEncoder
 from tests.data.record_files import write_examples
 from tests.data.test_pipeline import HPARAMS, batches, rows, same
 from tests.data.test_subword_dropout import ENCODER, Packed
 
 TURNING = dataclasses.replace(HPARAMS, bidirectional_steps=37)
+OTHERS = ["<pad>_", "<EOS>_", *ENCODER.all_subtoken_strings[:1:-1]]
 SOURCE, TARGET = 10, 30  # the least id of either side
 
 
@@ -26,10 +27,12 @@ class Pairs(Problem):
 
 
 class Separate(Pairs):
+    """Two vocabularies of one size."""
+
     name = "separate"
 
-    def are_vocabularies_separate(self, data_dir):
-        return True
+    def feature_encoders(self, data_dir):
+        return {"inputs": ENCODER, "targets": SubwordTextEncoder.from_subtokens(OTHERS)}
 
 
 class TwoSizes(Pairs):
@@ -114,12 +117,23 @@ def test_evaluation_has_its_own_direction_and_so_has_a_reversed_problem_afterwar
     assert min(row[0] for row in rows(found[:37])) < least
 
 
+def test_limits_that_differ_are_refused():
+    """A pair that is turned round would be longer than its bucket."""
+    with pytest.raises(UserError, match="to be equal with bidirectional_steps.*Received: 0 and 9"):
+        dataclasses.replace(TURNING, max_target_seq_length=9)
+    dataclasses.replace(TURNING, max_input_seq_length=9, max_target_seq_length=9)
+    dataclasses.replace(HPARAMS, max_target_seq_length=9)
+
+
 @pytest.mark.parametrize(
     "problem, message",
     [
         (Packed(), "Received: words, which is packed. Leave it out: --hparams=bidirectional_steps"),
         (TwoSizes(), "Received: two_sizes, which has two, of 25 and 258 symbols"),
-        (Separate(), "one vocabulary for both sides. Received: separate, which has two, of 258"),
+        (
+            Separate(),
+            "one vocabulary for both sides. Received: separate, which has two, of 25 and 25",
+        ),
     ],
 )
 def test_what_cannot_be_turned_is_refused(problem, message):

@@ -46,6 +46,13 @@ def test_words_are_cut_where_a_side_has_subwords(names, cut, one, tmp_path):
     assert not preset.has_subwords(registry.get_problem("text2text_tmpdir_tokens"), tmp_path)
 
 
+def test_a_subclass_with_encoders_of_its_own_may_have_two_vocabularies(tmp_path):
+    kind = type(registry.get_problem("text2text_tmpdir"))
+    encoders = {"feature_encoders": lambda self, data_dir: {}, "name": kind.name}
+    own = type("Own", (kind,), encoders)()
+    assert preset.has_subwords(own, tmp_path) and not preset.has_one_vocabulary(own, tmp_path)
+
+
 def test_a_packed_text_is_neither_cut_nor_turned_round(tmp_path):
     problem = registry.get_problem("text2text_tmpdir")
     kind = type(problem)

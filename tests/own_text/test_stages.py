@@ -130,6 +130,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
     assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
     assert training["hparams_set"] == "transformer_own_text_bidirectional"
+    assert training["hparams"] == "bidirectional_steps=1566"  # a third of the steps
     assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():
@@ -189,7 +190,23 @@ def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
     del programs.called[:]
     found, _ = run(request_of(train_steps=90))
     assert programs.names == PROGRAMS[1:]
-    assert programs.called[1][1]["train_steps"] == "90" and list(found.stages) == STAGES
+    training = programs.called[1][1]
+    assert training["train_steps"] == "90" and list(found.stages) == STAGES
+    assert training["hparams"] == "bidirectional_steps=10"  # as it was begun
+
+
+@pytest.mark.parametrize(
+    "size, hparams, more",
+    [
+        ("bidirectional", "num_heads=2,bidirectional_steps=7", ""),
+        ("bidirectional", "num_heads=2", ",bidirectional_steps=30"),
+        ("small", "num_heads=2", ""),
+    ],
+)
+def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, size, hparams, more):
+    name = f"transformer_own_text_{size}"
+    run(request_of(train_steps=90, hparams_set=name, hparams=hparams))
+    assert programs.called[2][1]["hparams"] == hparams + more
 
 
 def test_what_is_lost_is_made_again(programs, request_of, tmp_path):

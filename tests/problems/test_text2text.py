@@ -62,6 +62,14 @@ def test_tokens_come_from_the_users_list(raw_dir, tmp_path_factory):
     ]
 
 
+def test_the_unknown_token_may_be_listed(raw_dir):
+    (raw_dir / "vocab.txt").write_text("red\n<UNK>\ngreen\n", encoding="utf-8")
+    problem = registry.get_problem("text2text_tmpdir_tokens")
+    problem.prepare_vocabulary(str(raw_dir), str(raw_dir))
+    encoder = problem.feature_encoders(str(raw_dir))["inputs"]
+    assert encoder.encode("red green blue") == [3, 4, 2]
+
+
 def test_an_empty_token_is_an_error(raw_dir):
     (raw_dir / "vocab.txt").write_text("red\n\ngreen\n", encoding="utf-8")
     problem = registry.get_problem("text2text_tmpdir_tokens")
