@@ -91,6 +91,7 @@ _NAMED = "learning_rate_schedule={hp.learning_rate_schedule} does not read it"
 _LEGACY = _by_schedule("learning_rate", f"{_NAMED}; set learning_rate_constant.")
 _LEGACY_DECAY = _LEGACY._replace(otherwise=f"{_NAMED}; name the decay in learning_rate_schedule.")
 _CONSTANT = _by_schedule("learning_rate_constant", f"{_NAMED}; set learning_rate.")
+_WARMUP = _by_schedule("learning_rate_warmup_steps", f"{_NAMED}.")
 _BY_STEPS = _by_schedule("learning_rate_decay_steps", f"{_NAMED}.")
 _EXPONENTIAL = _by_schedule("learning_rate_decay_rate", f"{_NAMED}.")
 _COSINE = _by_schedule(
@@ -101,6 +102,14 @@ _ADAFACTOR = _by_optimizer("optimizer_adafactor_", "is not adafactor")
 _RELATIVE = ReadIf(
     lambda hp: hp.self_attention_type == "dot_product_relative",
     "only self_attention_type=dot_product_relative reads it.",
+)
+_OF_ONE_STACK = ReadIf(
+    lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
+    "num_encoder_layers and num_decoder_layers say it of both.",
+)
+_RELATIVE_V2 = ReadIf(
+    lambda hp: False,
+    "only tensor2tensor's self_attention_type=dot_product_relative_v2 reads it, which is not here.",
 )
 _RESTRICTED = ReadIf(
     lambda hp: hp.self_attention_type in LOCAL, "only self_attention_type=local_... reads it."
@@ -135,7 +144,8 @@ class HParams:
     # --- the model ---------------------------------------------------------------------------
     model: str = hparam_rules.TRANSFORMER  # its name in the registry
     hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
-    num_hidden_layers: Annotated[_Layers, least(0)] = 4  # of the encoder and of the decoder
+    # of the encoder and of the decoder
+    num_hidden_layers: Annotated[_Layers, least(0), _OF_ONE_STACK] = 4
     num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_decoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_heads: Annotated[int, most(2**16), least(1)] = 8  # N
@@ -166,8 +176,8 @@ class HParams:
     ] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
     max_relative_position: Annotated[_FewTokens, least(0), _RELATIVE] = 0
-    heads_share_relative_embedding: Annotated[bool, _RELATIVE] = False
-    add_relative_to_values: Annotated[bool, _RELATIVE] = False
+    heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2] = False
+    add_relative_to_values: Annotated[bool, _RELATIVE_V2] = False
     unidirectional_encoder: bool = False  # the encoder too looks only back
     use_target_space_embedding: bool = True  # add an embedding of the target's kind to the inputs
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
@@ -240,7 +250,7 @@ class HParams:
     learning_rate_constant: Annotated[float, least(0), _CONSTANT] = 1.0  # the factor "constant"
     learning_rate: Annotated[float, least(0), _LEGACY] = 0.1
     learning_rate_decay_scheme: Annotated[str | None, _LEGACY_DECAY] = "none"  # such as "noam"
-    learning_rate_warmup_steps: Annotated[_Steps, least(0)] = 100
+    learning_rate_warmup_steps: Annotated[_Steps, least(0), _WARMUP] = 100
     learning_rate_decay_steps: Annotated[_Steps, least(0), _BY_STEPS] = 5000
     learning_rate_decay_rate: Annotated[float, _EXPONENTIAL] = 1.0
     learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False

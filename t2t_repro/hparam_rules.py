@@ -5,7 +5,6 @@ from typing import Any
 
 from t2t_repro import fields
 from t2t_repro.errors import UserError
-from t2t_repro.names import snake_case
 
 SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
@@ -49,7 +48,8 @@ def check_updates(optimizer: str, reads_steps: bool) -> None:
 
     `reads_steps` says whether something begins or ends at a step of a given number.
     """
-    if snake_case(optimizer) not in ("adam", "multistep_adam"):
+    # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
+    if optimizer not in ("adam", "multistep_adam"):
         raise UserError(
             "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
             f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."

@@ -116,6 +116,24 @@ def test_a_wrong_type_in_python_is_refused():
         ("optimizer=adafactor,optimizer_adam_beta1=0.5", "optimizer_adam_beta1", "does not read"),
         ("optimizer_adafactor_beta1=0.5", "optimizer_adafactor_beta1", "is not adafactor"),
         ("max_relative_position=20", "max_relative_position", "dot_product_relative reads it"),
+        *(
+            (
+                f"self_attention_type=dot_product_relative,max_relative_position=4,{name}=True",
+                name,
+                "dot_product_relative_v2 reads it, which is not here.",
+            )
+            for name in ("heads_share_relative_embedding", "add_relative_to_values")
+        ),
+        (
+            "learning_rate_schedule=constant,learning_rate_warmup_steps=7",
+            "learning_rate_warmup_steps",
+            "does not read it",
+        ),
+        (
+            "num_encoder_layers=2,num_decoder_layers=3,num_hidden_layers=9",
+            "num_hidden_layers",
+            "say it of both",
+        ),
         (
             "shared_embedding_and_softmax_weights=True,shared_embedding=True",
             "shared_embedding",

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.data import buckets, pipeline
+from t2t_repro.data import buckets, padding, pipeline
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
@@ -65,6 +65,8 @@ def text_dataset(
 ) -> Any:
     """Returns the batches of pairs of sentences, each pair once: as `dataset`, but never endless.
 
+    The pairs stay as they are: subword_dropout and bidirectional_steps are of `dataset` alone.
+
     Args:
         inputs: the sentences.
         targets: their translations, as many.
@@ -85,17 +87,22 @@ def text_dataset(
         )
     hparams = _hparams(hparams)
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
+    longest = padding.cuts(hparams)
     sides = {
-        name: [np.array([*encoders[name].encode(text), EOS_ID], "int32") for text in texts]
+        name: [
+            np.array([*encoders[name].encode(text), EOS_ID][: longest[name]], "int32")
+            for text in texts
+        ]
         for name, texts in {"inputs": inputs, "targets": targets}.items()
     }
     length = np.max([list(map(len, side)) for side in sides.values()], axis=0, initial=0)
-    most = (hparams.max_length or hparams.batch_size) if training else NO_LIMIT
-    kept = np.flatnonzero(length <= most)
+    drop = training or hparams.eval_drop_long_sequences
+    most = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
+    kept = np.flatnonzero((length >= hparams.min_length) & (length <= most))
     if not len(kept):
         raise UserError(
-            f"Expected pairs of at most max_length={most} tokens. Received: none of {len(inputs):,}"
-            ". Change the hparam, or give other text."
+            f"Expected pairs of min_length={hparams.min_length} to max_length={most} tokens. "
+            f"Received: none of {len(inputs):,}. Change these hparams, or give other text."
         )
     scheme = hparams_to_batching_scheme(hparams)
     places, sizes = buckets.bucket_of(length, scheme["boundaries"]), scheme["batch_sizes"]

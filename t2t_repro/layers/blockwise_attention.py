@@ -119,10 +119,15 @@ class _Pairs:
 
 
 def _outputs(pairs: _Pairs, values):
-    """Returns the outputs (B, N, T, H'), and each query's log of its sum of powers (B, N, T, 1)."""
+    """Returns the outputs (B, N, T, H'), and of each query its largest logit and the sum of the
+    powers, e to what is less than that (B, N, T, 2).
+
+    The two stay apart: where nothing may be looked at, the first is too large to hold the other's
+    logarithm in float32.
+    """
     blocks = pairs.blocks
     batch, heads, width = ops.shape(values)[0], values.shape[1], values.shape[3]
-    sums = (batch, heads, blocks.query_block)
+    rows = (batch, heads, blocks.query_block)
 
     def of_queries(query_number, done):
         def of_keys(key_number, state):
@@ -137,22 +142,22 @@ def _outputs(pairs: _Pairs, values):
             return now, total, mixed * shrink + ops.matmul(powers, of_values)
 
         state = (
-            ops.full((*sums, 1), MASKED, dtype="float32"),
-            ops.zeros((*sums, 1), dtype="float32"),
-            ops.zeros((*sums, width), dtype="float32"),
+            ops.full((*rows, 1), MASKED, dtype="float32"),
+            ops.zeros((*rows, 1), dtype="float32"),
+            ops.zeros((*rows, width), dtype="float32"),
         )
         largest, total, mixed = ops.fori_loop(0, blocks.of_keys, of_keys, state)
         at = (0, 0, blocks.queries(query_number)[0], 0)
-        outputs, logs = done
+        outputs, sums = done
         outputs = ops.slice_update(outputs, at, ops.cast(mixed / total, values.dtype))
-        return outputs, ops.slice_update(logs, at, largest + ops.log(total))
+        return outputs, ops.slice_update(sums, at, ops.concatenate([largest, total], axis=-1))
 
     outputs = ops.zeros((batch, heads, blocks.length, width), dtype=values.dtype)
-    logs = ops.zeros((batch, heads, blocks.length, 1), dtype="float32")
-    return ops.fori_loop(0, blocks.of_queries, of_queries, (outputs, logs))
+    sums = ops.zeros((batch, heads, blocks.length, 2), dtype="float32")
+    return ops.fori_loop(0, blocks.of_queries, of_queries, (outputs, sums))
 
 
-def _gradients(pairs: _Pairs, values, outputs, logs, upstream):
+def _gradients(pairs: _Pairs, values, outputs, powers, upstream):
     """Returns the gradients of queries, keys, values and the score's variables."""
     blocks, inputs = pairs.blocks, (pairs.queries, pairs.keys, values, *pairs.variables)
 
@@ -164,14 +169,14 @@ def _gradients(pairs: _Pairs, values, outputs, logs, upstream):
         of_outputs = ops.cast(_cut(upstream, start, size), "float32") * new
         own = ops.cast(_cut(outputs, start, size), "float32")
         shared = ops.sum(of_outputs * own, axis=-1, keepdims=True)
-        log = _cut(logs, start, size)
+        largest, total = ops.split(_cut(powers, start, size), 2, axis=-1)
 
         def of_keys(key_number, sums):
             of_some, of_all_keys, of_all_values, *of_variables = sums
             start, _, new = blocks.keys(key_number)
             size = blocks.key_block
             logits, seen = pairs.masked(query_number, key_number)
-            weights = ops.exp(logits - log) * new[:, 0]
+            weights = ops.exp(logits - largest) / total * new[:, 0]
             block = ops.cast(_cut(values, start, size), "float32")
             of_weights = ops.matmul(of_outputs, ops.transpose(block, (0, 1, 3, 2)))
             of_logits = ops.where(seen, weights * (of_weights - shared), 0.0)

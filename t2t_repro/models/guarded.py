@@ -78,8 +78,15 @@ class GuardedModel(keras.Model):
                 batch anew.
 
         Raises:
-            UserError: if a loss or metric takes the logits for probabilities.
+            UserError: if a loss or metric takes the logits for probabilities, or the weights are
+                not float32, in which they are trained.
         """
+        if self.dtype_policy.variable_dtype != "float32":
+            raise UserError(
+                "Expected weights of float32 to train, as with the policies float32, "
+                "mixed_bfloat16 and mixed_float16. Received: the policy "
+                f"{self.dtype_policy.name}, which serves to decode. Give another dtype."
+            )
         keras_compile.check_loss(loss, loss_weights)
         keras_compile.check_metrics(metrics=metrics, weighted_metrics=weighted_metrics)
         self.supports_jit = keras.backend.backend() != "tensorflow" or jit_compile is True

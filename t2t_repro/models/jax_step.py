@@ -4,6 +4,8 @@ import jax
 import keras
 from jax import numpy as jnp
 
+from t2t_repro.models import clipping
+
 
 def variables(model) -> tuple[list, list, list]:
     """Returns the model's variables whose values are the state of `step`."""
@@ -62,7 +64,13 @@ def _differentiated(model, state, batch, sample_weight=None):
         has_aux=True,
     )(trainable)
     scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-    checked = [loss] if scales_loss else [loss, *gradients]
+    if scales_loss:
+        checked = [loss]
+    elif clipping.by_global_norm(model.optimizer):
+        # The norm may have no end where no gradient is without.
+        checked = [loss, sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)]
+    else:
+        checked = [loss, *gradients]
     finite = jnp.isfinite(jnp.stack([jnp.sum(part) for part in checked])).all()
     return (trainable, other, slots), gradients, loss, finite, logits
 

@@ -22,6 +22,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.layer import Replacing
+from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 
@@ -98,7 +99,8 @@ class SequenceModel(Replacing, GuardedModel):
             training: whether in training.
         """
         if self._compile_loss is not None:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
+            loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+            return loss * _share_of_this_replica(x)
         labels = x["targets"] if y is None else y
         smoothing = self.hparams.label_smoothing if training else 0.0
         sums = padded_cross_entropy(y_pred, labels, smoothing, sample_weight)
@@ -194,3 +196,14 @@ class SequenceModel(Replacing, GuardedModel):
             "Received: it. Save the model and quantize where it is exported: t2t-exporter "
             "--quantize=float16, or --format=ctranslate2 --quantize=int8."
         )
+
+
+def _share_of_this_replica(batch):
+    """Returns what a compiled loss of a replica counts, 1 where each has as many real targets.
+
+    Keras takes the mean of the replicas' means.
+    """
+    if replicas() == 1:
+        return 1.0
+    own = ops.sum(ops.cast(batch["targets"] != 0, "float32"))
+    return replicas() * own / ops.maximum(sum_over_replicas(own), 1.0)

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from t2t_repro.models import clipping
+
 
 def gradients_of(model, batch):
     """Returns the loss, the gradients and whether all is finite (int32), for one device's batch."""
@@ -17,6 +19,10 @@ def _differentiated(model, batch, sample_weight=None):
     loss, logits, gradients = differentiate(model, batch, sample_weight)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made
+    elif clipping.by_global_norm(optimizer):
+        # The norm by which is clipped may have no end where no gradient is without.
+        parts = [getattr(gradient, "values", gradient) for gradient in gradients]
+        checked = [loss, tf.add_n([tf.nn.l2_loss(part) for part in parts])]
     else:
         checked = [loss, *(getattr(gradient, "values", gradient) for gradient in gradients)]
     # A sum is finite only if every part is, and needs one pass without a copy.

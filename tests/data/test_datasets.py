@@ -42,6 +42,23 @@ def test_training_leaves_out_what_is_too_long_and_an_evaluation_does_not():
     assert len(list(pairs(whole))) == len(inputs)
 
 
+def test_lengths_are_cut_and_left_out_as_in_dataset():
+    def longest(**changes):
+        hparams = dataclasses.replace(HPARAMS, **changes)
+        batches = list(text_dataset(INPUTS, TARGETS, ENCODER, hparams, training=False))
+        found = [max(batch[side].shape[1] for batch in batches) for side in ("inputs", "targets")]
+        return *found, sum(len(batch["inputs"]) for batch in batches)
+
+    source, target, count = longest()
+    assert longest(max_input_seq_length=3) == (3, target, count)
+    assert longest(max_target_seq_length=2) == (source, 2, count)
+    both = zip(INPUTS, TARGETS, strict=True)
+    lengths = [max(len(ENCODER.encode(text)) + 1 for text in pair) for pair in both]
+    assert longest(min_length=5)[2] == sum(each >= 5 for each in lengths) < count
+    most = {"max_length": 5, "eval_drop_long_sequences": True}
+    assert longest(**most)[2] == sum(each <= 5 for each in lengths) < count
+
+
 @pytest.mark.parametrize("count, after", [(3, [0, 1, 2]), (None, [2, 0, 1])])
 def test_batches_of_numpy_are_what_keras_takes(count, after):
     batches = NumpyBatches(lambda: iter(range(3)), lambda number: {"inputs": number}, count)
@@ -57,7 +74,7 @@ def test_batches_of_numpy_are_what_keras_takes(count, after):
     [
         (["a"], ["b", "c"], "as many sentences. Received: inputs '1', targets '2'"),
         ("a dog", "ein Hund", "Received: inputs 'a dog'"),
-        (["x" * 40], ["y"], "at most max_length=12 tokens. Received: none of 1"),
+        (["x" * 40], ["y"], "of min_length=0 to max_length=12 tokens. Received: none of 1"),
     ],
 )
 def test_what_is_refused(inputs, targets, message):

@@ -32,12 +32,16 @@ def test_blocks_of_any_size_equal_plain_attention(query_block, key_block):
     np.testing.assert_allclose(got, plain(q, k, v), atol=1e-5)
 
 
+@pytest.mark.parametrize("real", [6, 0])
 @pytest.mark.parametrize("query_block, key_block", [(4, 5), (11, 13), (100, 3)])
-def test_gradients_through_blocks_of_any_size_are_those_of_plain_attention(query_block, key_block):
-    """Of blocks that overlap, too: 4 does not divide T, nor 5 and 3 S."""
+def test_gradients_through_blocks_of_any_size_are_those_of_plain_attention(
+    query_block, key_block, real
+):
+    """Of blocks that overlap, too: 4 does not divide T, nor 5 and 3 S. And of nothing but padding,
+    which is weighed alike."""
     inputs = [tf.constant(x) for x in (heads(B, N, T, H), heads(B, N, S, H), heads(B, N, S, V))]
     upstream = tf.constant(heads(B, N, T, V))
-    mask = np.arange(S) < np.array([[S], [6]])
+    mask = np.arange(S) < np.array([[S], [real]])
 
     def gradients(attend):
         with tf.GradientTape() as tape:

@@ -91,12 +91,30 @@ def seeds(devices) -> list:
     return [[value.numpy().tolist() for value in variable.values] for variable in variables]
 
 
+def compiled(devices) -> list[float]:
+    """Returns a loss of Keras's, and how far a step by it goes; one replica has fewer targets."""
+    import tensorflow as tf
+
+    model = build(devices)
+    with devices.scope():
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(1.0), loss=loss)
+    batch = next(batches())
+    dataset = tf.data.Dataset.from_tensors(batch).unbatch().batch(6)
+    before = model.get_weights()
+    evaluated = model.evaluate(dataset, verbose=0)
+    model.fit(dataset, verbose=0)
+    went = [np.sum(np.square(a - b)) for a, b in zip(before, model.get_weights(), strict=True)]
+    return [evaluated, float(sum(went))]
+
+
 def mirrored() -> None:
     """The program of one process with two devices."""
     from t2t_repro.training import devices
 
     two = devices.choose(2)
     results = {"one": train(ONE), "two": train(two)}
+    results["compiled"] = [compiled(devices) for devices in (ONE, two)]
     print(json.dumps({"str": str(two), "seeds": seeds(two), **results}))
 
 
@@ -197,6 +215,12 @@ def assert_same(one: dict, two: dict) -> None:
 def test_two_replicas_train_as_one(trained):
     assert_same(trained["one"], trained["two"])
     assert trained["str"] == "2 CPUs"
+
+
+@pytest.mark.slow
+def test_a_loss_of_kerass_is_the_mean_over_all_real_targets(trained):
+    one, two = trained["compiled"]
+    assert two == pytest.approx(one, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -116,6 +116,8 @@ def test_what_contradicts_it_is_refused(tmp_path):
         effective_batch.choose(request, 1)
     with pytest.raises(UserError, match="Expected optimizer=adam with effective_batch_size"):
         HParams(effective_batch_size=9, optimizer="adafactor")
+    with pytest.raises(UserError, match="Received: optimizer=Adam. Set effective_batch_size=0"):
+        HParams(effective_batch_size=9, optimizer="Adam")
     for reading in (
         {"learning_rate_schedule": "constant*linear_decay"},
         {"subword_dropout": 0.1, "subword_dropout_final_steps": 7},

@@ -1,0 +1,8 @@
+"""Which optimizers clip: a step is left out where they would divide by a norm without end."""
+
+import keras
+
+
+def by_global_norm(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether an optimizer, ours or Keras's, scales all gradients by the norm of them together."""
+    return bool(getattr(optimizer, "clip_norm", None) or optimizer.global_clipnorm)
