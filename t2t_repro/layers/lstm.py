@@ -51,11 +51,13 @@ class LSTM(Layer):
 
     def of_inputs(self, x):
         """Returns the inputs' part of the gates: (..., D) to (..., 4 H)."""
-        return ops.matmul(x, self.kernel[: -self.units]) + self.bias
+        kernel, bias = (ops.cast(each, x.dtype) for each in (self.kernel, self.bias))
+        return ops.matmul(x, kernel[: -self.units]) + bias
 
     def step(self, gates, state: State) -> State:
         """Returns the next state, given the inputs' part of the gates (B, K, 4 H)."""
-        gates = gates + ops.matmul(state["h"], self.kernel[-self.units :])
+        kernel = ops.cast(self.kernel, state["h"].dtype)  # a search calls it from outside of `call`
+        gates = gates + ops.matmul(state["h"], kernel[-self.units :])
         opened, new, kept, said = ops.split(gates, 4, axis=-1)
         c = state["c"] * ops.sigmoid(kept + 1.0) + ops.sigmoid(opened) * ops.tanh(new)
         return {"c": c, "h": ops.sigmoid(said) * ops.tanh(c)}
@@ -178,7 +180,7 @@ class LuongScore(Layer):
 
     def keys(self, memory):
         """Maps (B, S, M) to (B, S, units)."""
-        return ops.matmul(memory, self.memory_kernel)
+        return ops.matmul(memory, ops.cast(self.memory_kernel, memory.dtype))
 
     def call(self, query, keys):
         """Maps queries (B, K, units) and keys to scores (B, K, N, S)."""
@@ -272,12 +274,13 @@ class AttentionLSTM(Layer):
         weights = ops.softmax(self.score(query, keys), axis=-1)
         seen = ops.einsum("bkns,bsm->bknm", weights, memory)
         # (M, N A) -> (M, N, A)
+        kernel = ops.cast(self.kernel, seen.dtype)
         of_seen = ops.reshape(
-            self.kernel[self.score.units :], (-1, self.score.num_heads, self.attention_size)
+            kernel[self.score.units :], (-1, self.score.num_heads, self.attention_size)
         )
         attention = ops.einsum("bknm,mna->bkna", seen, of_seen)
         attention = ops.reshape(attention, ops.shape(state["attention"]))
-        attention = attention + ops.matmul(query, self.kernel[: self.score.units])
+        attention = attention + ops.matmul(query, kernel[: self.score.units])
         return {"cells": cells, "attention": attention}
 
     def output(self, state: State):

@@ -125,6 +125,20 @@ def test_a_model_is_made_again_from_its_configuration(models):
         np.testing.assert_array_equal(again(batch), model(batch))
 
 
+@pytest.mark.parametrize("name", ["lstm_seq2seq", "lstm_seq2seq_attention", "byte_net"])
+def test_in_half_precision_a_search_computes_as_the_model(name):
+    sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_heads": 1, "dropout": 0.0}
+    hparams = HParams(model=name, initializer="uniform_unit_scaling", **sizes)
+    model = registry.get_model(name)(hparams, 7, 5, dtype="mixed_bfloat16")
+    model.build()
+    batch = {"inputs": np.array([[3, 4, 1], [5, 1, 0]]), "targets": np.array([[2, 3, 1]] * 2)}
+    state = model.initial_state(2, 3, 4)
+    none, parents = np.zeros((2, 3), "int32"), np.tile(np.arange(3, dtype="int32"), (2, 1))
+    found, _ = model.decode_step(none, parents, 0, state, model.start_decoding(batch["inputs"]))
+    for beam in range(3):
+        np.testing.assert_allclose(found[:, beam], model(batch)[:, 0], atol=1e-2)
+
+
 def test_every_layer_is_built_with_the_model(models):
     for model in models:
         assert [layer.name for layer in model._flatten_layers() if not layer.built] == []
