@@ -103,10 +103,6 @@ _RELATIVE = ReadIf(
     lambda hp: hp.self_attention_type == "dot_product_relative",
     "only self_attention_type=dot_product_relative reads it.",
 )
-_OF_ONE_STACK = ReadIf(
-    lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
-    "num_encoder_layers and num_decoder_layers say it of both.",
-)
 _RELATIVE_V2 = ReadIf(
     lambda hp: False,
     "only tensor2tensor's self_attention_type=dot_product_relative_v2 reads it, which is not here.",
@@ -144,8 +140,7 @@ class HParams:
     # --- the model ---------------------------------------------------------------------------
     model: str = hparam_rules.TRANSFORMER  # its name in the registry
     hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
-    # of the encoder and of the decoder
-    num_hidden_layers: Annotated[_Layers, least(0), _OF_ONE_STACK] = 4
+    num_hidden_layers: Annotated[_Layers, least(0)] = 4  # of the encoder and of the decoder
     num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_decoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_heads: Annotated[int, most(2**16), least(1)] = 8  # N

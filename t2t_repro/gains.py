@@ -170,8 +170,8 @@ def paired(
     signature, by sacreBLEU's paired bootstrap."""
     (parent, child), signature = paired_bootstrap([old, new], references)
     assert child.p_value is not None  # of the first alone there is none
-    scored = (Scored(each.score, each.interval) for each in (parent, child))
-    return *scored, child.p_value, signature
+    old_score, new_score = (Scored(each.score, each.interval) for each in (parent, child))
+    return old_score, new_score, child.p_value, signature
 
 
 def _domain(name: str, sample: Any, data_dir: str, old: list[str], new: list[str]) -> Domain:

@@ -130,11 +130,6 @@ def test_a_wrong_type_in_python_is_refused():
             "does not read it",
         ),
         (
-            "num_encoder_layers=2,num_decoder_layers=3,num_hidden_layers=9",
-            "num_hidden_layers",
-            "say it of both",
-        ),
-        (
             "shared_embedding_and_softmax_weights=True,shared_embedding=True",
             "shared_embedding",
             "shares all tables already",

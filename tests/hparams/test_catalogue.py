@@ -29,7 +29,7 @@ OURS = {
     "transformer_base_paper",
     "transformer_multi30k",
     *(f"transformer_own_text_{size}" for size in ("small", "medium", "large")),
-    *(f"transformer_own_text_{how}" for how in ("regularized", "annealed")),
+    *(f"transformer_own_text_{how}" for how in ("regularized", "bidirectional", "annealed")),
     *(f"transformer_parsing_{which}" for which in ("small", "regularized")),
     "transformer_quickstart",
     "paper_parsing_wsj",

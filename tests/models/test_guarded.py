@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import t2t_repro
+from t2t_repro.errors import UserError
 from t2t_repro.training import devices, distribution, optimizers
 
 FAST = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # to compile
@@ -183,3 +184,24 @@ def test_the_losses_of_fifty_steps_are_those_of_the_trainer(backend):
 
 if __name__ == "__main__":
     main()
+
+
+def test_a_step_whose_norm_has_no_end_is_left_out():
+    """Clipping would divide by it, though the loss and each gradient have an end."""
+    usual = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    ours = optimizers.from_hparams(t2t_repro.get_hparams("transformer_test", "clip_grad_norm=1"))
+    for optimizer in (ours, keras.optimizers.SGD(1.0, global_clipnorm=1)):
+        model = build()
+        loss = {"loss": lambda labels, logits: 1e24 * usual(labels, logits)}
+        model.compile(optimizer, **loss, run_eagerly=True)
+        before = model.get_weights()
+        assert np.isfinite(fit(model, batches(1))).all()
+        for old, now in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, now)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_weights_are_trained_in_float32(dtype):
+    model = t2t_repro.Transformer(t2t_repro.get_hparams("transformer_test"), 11, 11, dtype=dtype)
+    with pytest.raises(UserError, match=f"float32 to train.*Received: the policy {dtype}, which"):
+        model.compile("sgd")
