@@ -162,10 +162,7 @@ def tables(study: Study, found: Results) -> list[Table]:
                 *(row.perplexity, row.bleu),
             )
         )
-    width, seeds = (
-        scale.width,
-        max([study.seeds, *(1 + seed for of in found.values() for seed in of)]),
-    )
+    width, seeds = scale.width, [study.seeds, *(1 + seed for of in found.values() for seed in of)]
     steps = scale.train_steps
     notes = (
         f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
@@ -176,7 +173,7 @@ def tables(study: Study, found: Results) -> list[Table]:
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
         "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
         "its own widths, on newstest2013.",
-        f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={seeds} "
+        f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={max(seeds)} "
         f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps}"
         + (f" --rows={','.join(shown)}" if len(shown) < len(ROWS) else "")
         + (f" --hparams={study.place.hparams}" if study.place.hparams else "")
