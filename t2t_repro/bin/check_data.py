@@ -1,7 +1,6 @@
 """t2t-check-data: what is wrong with a parallel corpus, line by line.
 
-  t2t-check-data --source=train.en --target=train.de --dev_source=dev.en --dev_target=dev.de \
-      --output_dir=checked
+  t2t-check-data --source=train.en --target=train.de --output_dir=checked
 
 checks files of one sentence a line, or one of both sides, as t2t-datagen --train_source takes
 them: plain or .gz, .tsv, .csv, .jsonl, .tmx, .xliff;

@@ -164,7 +164,7 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     elif preset.is_for(job.problem):
         of_train = summary["splits"].get(Split.TRAIN, {})
         proposed = preset.proposed(job.problem, job.data_dir, of_train.get("examples", 0))
-        print(f"  proposed: --hparams_set={proposed.hparams_set} ({proposed.reason})")
+        print(f"  proposed: {proposed.flags()} ({proposed.reason})")
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:
@@ -205,7 +205,8 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
 
 def print_summary(summary: dict) -> None:
     """Prints what was generated as a table."""
-    print(f"{summary['problem']}: vocabulary of {summary['vocab_size']['targets']}")
+    sizes = dict.fromkeys(summary["vocab_size"].values())
+    print(f"{summary['problem']}: vocabulary of {' and '.join(map(str, sizes))}")
     for split, made in summary["splits"].items():
         tokens, longest, empty = made["tokens"], made["longest"], made["empty"]
         print(

@@ -215,8 +215,9 @@ class _Work:
         if len(drawn.dev) + len(drawn.test) < dev + test:
             raise UserError(
                 f"Expected {dev + test:,} pairs for dev and test that do not nearly repeat in "
-                f"training. Received: {len(drawn.dev) + len(drawn.test):,} such pairs among those "
-                "drawn. Lower --dev_size and --test_size, or name files by --dev_source."
+                "training, which keeps half of the pairs at least. Received: "
+                f"{len(drawn.dev) + len(drawn.test):,} such pairs of {count:,}. Lower --dev_size "
+                "and --test_size, or name files by --dev_source and --test_source."
             )
         return drawn
 

@@ -69,6 +69,8 @@ def choose(
 ) -> Drawn:
     """Returns the splits; they may be smaller than asked for, where the corpus repeats itself.
 
+    What they take, and what is left out for them, is never more than `most_drawn`.
+
     Args:
         corpus: all pairs, in order.
         candidates: (number, pair) of those that were drawn.
@@ -78,10 +80,12 @@ def choose(
     sources = Index(pair[0] for _, pair in candidates)
     targets = Index(pair[1] for _, pair in candidates)
     repeats: list[list[int]] = [[] for _ in candidates]
+    number = -1
     for number, (source, target) in enumerate(corpus):
         for place in {*sources.near(source), *targets.same(target)}:
             if candidates[place][0] != number and len(repeats[place]) <= _MANY:
                 repeats[place].append(number)
+    most = most_drawn(number + 1)
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()
     for place in sorted(range(len(candidates)), key=lambda place: len(repeats[place])):
@@ -89,8 +93,11 @@ def choose(
         if len(chosen) == dev + test or len(repeats[place]) > _MANY:
             break
         if number not in left_out and chosen.keys().isdisjoint(repeats[place]):
+            more = set(repeats[place]) - left_out
+            if len(chosen) + 1 + len(left_out) + len(more) > most:
+                break
             chosen[number] = pair
-            left_out.update(repeats[place])
+            left_out |= more
     order = list(chosen)
     random.Random(len(order)).shuffle(order)  # pairs that stand alone come first
     tests = min(test, len(order) * test // max(dev + test, 1))

@@ -166,3 +166,9 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys):
         assert message in " ".join(capsys.readouterr().err.split())
     run(*flags, "--test_size=3", "--overwrite")
     assert "train: 22 examples in 1 files" in capsys.readouterr().out
+
+
+def test_two_vocabularies_are_both_named(capsys):
+    sizes = {"inputs": 4181, "targets": 100}
+    datagen.print_summary({"problem": "x", "vocab_size": sizes, "splits": {}, "warnings": []})
+    assert capsys.readouterr().out == "x: vocabulary of 4181 and 100\n"

@@ -56,6 +56,16 @@ def test_where_too_few_stand_alone_their_duplicates_are_left_out():
     assert not any(held.near(source) for source, _ in rest)
 
 
+def test_half_of_a_corpus_of_groups_stays_for_training():
+    """Each sentence in ten variants, as texts of a program are: ten go with each that is drawn."""
+    rng = random.Random(2)
+    groups = [(sentence(rng), sentence(rng)) for _ in range(30)]
+    pairs = [(f"{source} {n}", f"{target} {n} ok") for source, target in groups for n in range(10)]
+    drawn = draw(pairs, 20, 20)
+    assert len(drawn.dev) + len(drawn.test) == 15 and len(drawn.left_out) == 135
+    assert len(draw(pairs, 3, 2).left_out) == 45
+
+
 def test_a_corpus_of_one_sentence_gives_little():
     drawn = draw([("the same thing", "dasselbe")] * 50, 3, 2)
     assert not drawn.dev and not drawn.test and not drawn.left_out

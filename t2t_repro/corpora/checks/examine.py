@@ -55,7 +55,7 @@ def examine(
         for number, check in enumerate(CHECKS)
     ]
     notes = [
-        f"More than {each.share:.0%} of the pairs: {each.check.text}. That is how this corpus is; "
+        f"{each.share:.0%} of the pairs: {each.check.text}. That is how this corpus is; "
         "none is left out for it."
         for each in findings
         if each.usual and each.check.name not in keep
