@@ -21,7 +21,7 @@ DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
 TEXT = "text2text_tmpdir"  # the problem of the user's own files
 _HINTS = {
     "problem": "--registry_help lists the problems.",
-    "hparams_set": "--registry_help lists the sets; transformer_base is the paper's, by T2T.",
+    "hparams_set": "--registry_help lists the sets; transformer_base_v1 is the paper's, by T2T.",
     "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
     "output_dir": "It is the folder of the run.",
 }
@@ -130,11 +130,13 @@ def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[
     pairs = preset.training_pairs(problem, folders[0], raw, cli.raw_file_options(args))
     if pairs is None:
         return {}
-    if raw and (files := cli.vocabulary_options(args)["vocabularies"]):
+    files = cli.vocabulary_options(args)["vocabularies"] if raw else {}
+    if files:
         problem.ask_vocabularies(files)
-    chosen = preset.proposed(problem, folders[0], pairs)
+    chosen = preset.proposed(problem, folders[0], pairs, files).beside(args.hparams)
+    hparams = ",".join(filter(None, [args.hparams, chosen.hparams]))
     print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
-    return {"hparams_set": chosen.hparams_set}
+    return {"hparams_set": chosen.hparams_set, "hparams": hparams}
 
 
 def _run_in(output_dir: str | None) -> RunConfig | None:

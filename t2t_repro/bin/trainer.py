@@ -180,7 +180,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     check_needs(args)
     known, before = defaults.known(args), defaults.run_before(args)
     values: dict[str, Any] = {name: args[name].value for name in args}
-    values |= {name: value for name, value in known.items() if not args[name].present}
+    # What fits the user's text changes beside what --hparams does.
+    values |= {n: value for n, value in known.items() if n == "hparams" or not args[n].present}
     defaults.check_complete(values, before)
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
         hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
@@ -205,6 +206,11 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
     cli.check_needs(args, {"warm_start_partial": "warm_start_from"})
+    if args.find_batch_size and args.finish:
+        raise UserError(
+            "--finish has no effect with --find_batch_size, which leaves no run. Received: both. "
+            "Leave one of them out."
+        )
     if args.xla_compile and values["schedule"] == "evaluate":
         raise UserError(
             "--xla_compile has no effect with --schedule=evaluate. Received: both. Leave one of "

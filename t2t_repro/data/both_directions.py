@@ -32,7 +32,7 @@ class BothDirections:
         seed: of the run.
 
     Raises:
-        UserError: if the problem is packed, or its sides have different vocabularies.
+        UserError: if the problem is packed, learns what a teacher wrote, or has two vocabularies.
     """
 
     def __init__(self, problem: Problem, hparams: HParams, data_dir: str | os.PathLike, seed: int):
@@ -41,6 +41,8 @@ class BothDirections:
         received = ""
         if problem.packed_length:
             received = "which is packed"
+        elif not learns_its_targets(problem):
+            received = "which learns what a teacher wrote, in one direction"
         elif not _are_one(inputs, targets):
             received = f"which has two, of {inputs.vocab_size} and {targets.vocab_size} symbols"
         if received:
@@ -67,6 +69,11 @@ class BothDirections:
         result = batch.copy()
         result[turned] = [_turned(record) for record in batch[turned]]
         return result
+
+
+def learns_its_targets(problem: Problem) -> bool:
+    """Whether a problem's sides are the inputs and targets of its records, either way round."""
+    return {problem.stored_feature(name) for name in records.FEATURES} == set(records.FEATURES)
 
 
 def _are_one(inputs: TextEncoder, targets: TextEncoder) -> bool:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from t2t_repro import progress, schema
 from t2t_repro.corpora import splits
 from t2t_repro.corpora.request import RawText
-from t2t_repro.data import records
+from t2t_repro.data import both_directions, records
 from t2t_repro.data.vocabularies import summary_path
+from t2t_repro.fields import parse_overrides
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
+from t2t_repro.text import own_vocabulary
 
 SMALL, REGULARIZED, BIDIRECTIONAL, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
@@ -23,10 +25,25 @@ _OF_REGULARIZED, _OF_SMALL, _OF_MEDIUM = 10_000, 100_000, 1_000_000
 
 
 class Preset(NamedTuple):
-    """A set, and why it is proposed."""
+    """A set, why it is proposed, and changes to it as --hparams has them."""
 
     hparams_set: str
     reason: str
+    hparams: str = ""
+
+    def beside(self, asked: str) -> "Preset":
+        """Returns it without changes of its own where the user's name the same hparam.
+
+        Raises:
+            UserError: if `asked` is not of the form "name=value,name=value".
+        """
+        named = self.hparams.partition("=")[0] in parse_overrides(asked)
+        return self._replace(hparams="") if named else self
+
+    def flags(self) -> str:
+        """Returns what names it to t2t-trainer."""
+        changes = f" --hparams={self.hparams}" if self.hparams else ""
+        return f"--hparams_set={self.hparams_set}{changes}"
 
 
 def has_gpu() -> bool:
@@ -58,16 +75,39 @@ def preset(pairs: int, gpu: bool, subwords: bool, shared: bool) -> Preset:
     return Preset(LARGE, f"{what}: they support the paper's base model")
 
 
-def proposed(problem: Problem, data_dir: str | os.PathLike, pairs: int) -> Preset:
+def proposed(
+    problem: Problem,
+    data_dir: str | os.PathLike,
+    pairs: int,
+    vocabularies: Mapping[str, str] | None = None,
+) -> Preset:
     """Returns the set for a problem's text on this machine.
 
     Args:
         problem: for which `is_for` holds.
         data_dir: the folder of its files, or that they will be made in.
         pairs: of training.
+        vocabularies: {side: file} of the user's that will be taken; None: those in `data_dir`.
     """
     subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
-    return preset(pairs, has_gpu(), subwords, shared)
+    chosen = preset(pairs, has_gpu(), subwords, shared)
+    return chosen._replace(hparams=of_separate_tables(problem, data_dir, vocabularies))
+
+
+def of_separate_tables(
+    problem: Problem, data_dir: str | os.PathLike, vocabularies: Mapping[str, str] | None = None
+) -> str:
+    """Returns the change that two vocabularies of one size need, which a table would share.
+
+    Arguments as in `proposed`; "" where there is one vocabulary, or two of different sizes.
+    """
+    where = os.fspath(data_dir)
+    if vocabularies:
+        apart = own_vocabulary.are_of_one_size(vocabularies)
+    else:
+        sizes = problem.inputs_vocab_size, problem.targets_vocab_size
+        apart = problem.are_vocabularies_separate(where) and sizes[0](where) == sizes[1](where)
+    return "shared_embedding_and_softmax_weights=False" if apart else ""
 
 
 def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
@@ -87,6 +127,8 @@ def has_one_vocabulary(problem: Problem, data_dir: str | os.PathLike) -> bool:
     problem = problem.forward()
     usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
     if problem.packed_length or inspect.getattr_static(problem, "feature_encoders") is not usual:
+        return False
+    if not both_directions.learns_its_targets(problem):
         return False
     return len(problem.vocab_files(data_dir)) < 2
 

@@ -6,6 +6,7 @@ import shutil
 from typing import Any
 
 from t2t_repro import registry, schema
+from t2t_repro.config import HParams
 from t2t_repro.data import preset
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
@@ -14,6 +15,7 @@ from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import updates
 from t2t_repro.views.run_view import view
 
 CPU_MINUTES = 40  # of training, where nothing else is said
@@ -48,8 +50,29 @@ def chosen_set(
     """Returns the set that is asked for, or the one for so many pairs in such a vocabulary."""
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
-        return preset.Preset(request.hparams_set, "named by --hparams_set")
+        apart = preset.of_separate_tables(problem, data_dir)
+        named = preset.Preset(request.hparams_set, "named by --hparams_set", apart)
+        return named.beside(request.hparams)
     return preset.proposed(problem, data_dir, text.pairs)
+
+
+def hparams_of(request: OwnTextRequest, chosen: preset.Preset) -> HParams:
+    """Returns the set with the changes that are asked for, and those that the text needs."""
+    return registry.get_hparams(chosen.hparams_set, request.hparams).override(chosen.hparams)
+
+
+def check_length(begun: Plan, hparams: HParams) -> None:
+    """Refuses another length for a training that is under way and cannot be made longer.
+
+    Raises:
+        UserError: naming the one that it was begun with.
+    """
+    if hparams.reads_train_steps:
+        raise UserError(
+            "Expected --train_steps and --train_minutes as it was begun with: the steps of "
+            f"{begun.hparams_set} depend on where they end, at {begun.train_steps:,}. Received: "
+            "others. Put them back, or give another --output_dir."
+        )
 
 
 def make(
@@ -79,9 +102,10 @@ def make(
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data: Any = schema.read(trial.path / "training-data.json", dict[str, Any])
     tokens = data["targets_tokens"] / data["batches"]
-    a_step = tokens / float(train[-1]["tokens_per_second"])
+    a_batch = tokens / float(train[-1]["tokens_per_second"])
+    a_step = a_batch * updates.batches_of_an_update(trial.config().hparams)
     an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
-    hparams = registry.get_hparams(chosen.hparams_set, request.hparams)
+    hparams = hparams_of(request, chosen)
     wanted = hparams.train_steps
     minutes = request.train_minutes
     if minutes is None:
@@ -109,12 +133,13 @@ def make(
         pairs=text.pairs,
         subwords=text.subwords,
         hparams_set=chosen.hparams_set,
+        hparams=chosen.hparams,
         reason=chosen.reason,
         parameters=sum(saved.parameters.values()),
         seconds_per_step=round(a_step, 4),
         evaluation_seconds=round(an_evaluation, 1),
         train_steps=steps,
-        wanted_steps=wanted,
+        wanted_steps=steps if hparams.reads_train_steps else wanted,
         local_eval_frequency=frequency,
         # Before the rate is warm there may be no BLEU at all.
         patience=max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps),

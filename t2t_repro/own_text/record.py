@@ -14,10 +14,11 @@ class Plan:
         pairs: of training.
         subwords: in the vocabulary.
         hparams_set, reason: the set, and why it is that.
+        hparams: the changes to it that its vocabularies need.
         parameters: of the model.
         seconds_per_step, evaluation_seconds: measured by a few steps and one evaluation.
         train_steps: how many to make at most.
-        wanted_steps: how many the set would make.
+        wanted_steps: how many the set would make, where a run can be made longer.
         local_eval_frequency: an evaluation each so many.
         patience: it stops when BLEU has not risen for so many steps.
         bleu_sentences: so many dev sentences are decoded at each.
@@ -41,6 +42,7 @@ class Plan:
     minutes: float
     disk_mb: float
     bidirectional_steps: int | None = None
+    hparams: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

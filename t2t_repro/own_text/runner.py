@@ -63,13 +63,13 @@ class Runner(Generic[Record]):
             UserError: if the program fails; it has said why.
             Interrupted: on a signal; the program has ended in order.
         """
-        command = shlex.join(task.command)
-        self._key = hashlib.sha256(f"{self._key}\n{command}\n{task.limits}".encode()).hexdigest()
-        done = self.record.stages.get(task.name)
-        there = all(path.exists() for path in task.makes)
-        if done and done.key == self._key and there:
-            self._say(f"\n{task.says}: done before, in {took(done.seconds)}.")
+        done = self.is_done(task)
+        self._key = self._key_of(task)
+        if done:
+            seconds = self.record.stages[task.name].seconds
+            self._say(f"\n{task.says}: done before, in {took(seconds)}.")
             return False
+        command = shlex.join(task.command)
         self._say(f"\n{task.says}:" + f"\n  {command}" * bool(command))
         for path in task.before:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -91,6 +91,16 @@ class Runner(Generic[Record]):
         stages = {name: self.record.stages[name] for name in kept} | {task.name: stage}
         self.keep(dataclasses.replace(self.record, stages=stages))
         return True
+
+    def is_done(self, task: Task) -> bool:
+        """Whether the next task was done before, by the same command after the same others."""
+        done = self.record.stages.get(task.name)
+        there = all(path.exists() for path in task.makes)
+        return bool(done and done.key == self._key_of(task) and there)
+
+    def _key_of(self, task: Task) -> str:
+        text = f"{self._key}\n{shlex.join(task.command)}\n{task.limits}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def keep(self, record: Record) -> None:
         """Makes a record the one that counts."""

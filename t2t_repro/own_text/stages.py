@@ -130,7 +130,7 @@ def _plan(
         name="plan",
         says="Plan: a few steps of trial",
         command=[
-            *_trainer(request, folder.trial, folder, chosen.hparams_set),
+            *_trainer(request, folder.trial, folder, chosen.hparams_set, chosen.hparams),
             f"--train_steps={steps}",
             f"--log_step_count_steps={steps // 2}",
             f"--local_eval_frequency={steps // 2}",
@@ -151,6 +151,9 @@ def _plan(
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
         files.write_text_atomic(folder.plan, text_of)
 
+    begun = runner.record.plan
+    if begun and RunDirectory(folder.run).exists() and not runner.is_done(task):
+        plan.check_length(begun, plan.hparams_of(request, chosen))
     runner.run(task, work)
     decided = runner.record.plan
     assert decided is not None  # `work` has made it, or an earlier process
@@ -163,9 +166,9 @@ def _trainer(
     output_dir: pathlib.Path,
     folder: Folder,
     hparams_set: str,
-    hparams: str = "",
+    *hparams: str,
 ) -> list[str]:
-    changed = ",".join(filter(None, [request.hparams, hparams]))
+    changed = ",".join(filter(None, [request.hparams, *hparams]))
     changes = [f"--hparams={changed}"] if changed else []
     return [
         "t2t-trainer",
@@ -180,12 +183,12 @@ def _trainer(
 
 def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
     turned = decided.bidirectional_steps
-    hparams = "" if turned is None else f"bidirectional_steps={turned}"
+    hparams = decided.hparams, "" if turned is None else f"bidirectional_steps={turned}"
     return Task(
         name="training",
         says="Training, the best by BLEU kept",
         command=[
-            *_trainer(request, folder.run, folder, decided.hparams_set, hparams),
+            *_trainer(request, folder.run, folder, decided.hparams_set, *hparams),
             f"--train_steps={decided.train_steps}",
             f"--local_eval_frequency={decided.local_eval_frequency}",
             f"--eval_bleu_sentences={decided.bleu_sentences}",

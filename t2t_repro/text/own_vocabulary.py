@@ -62,6 +62,18 @@ def find(folder: str | os.PathLike, problem: str) -> dict[str, str]:
     return there if len(there) == len(SIDES) else {}
 
 
+def are_of_one_size(files: Mapping[str, str]) -> bool:
+    """Whether the user's files {side: path} are two vocabularies with as many symbols."""
+    contents = {_content(path): path for path in files.values()}
+    sizes = {
+        SentencePieceEncoder(path, content).vocab_size
+        if _kind(path) == "model"
+        else SubwordTextEncoder(path).vocab_size
+        for content, path in contents.items()
+    }
+    return len(contents) > len(sizes)
+
+
 def install(
     files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
 ) -> None:

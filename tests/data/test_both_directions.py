@@ -42,6 +42,15 @@ class TwoSizes(Pairs):
         return {"inputs": ENCODER, "targets": ByteTextEncoder()}
 
 
+class Taught(Pairs):
+    """What is learned lies beside the targets, as TranslateDistillProblem has it."""
+
+    name = "taught"
+
+    def stored_feature(self, name):
+        return {"targets": "dist_targets"}.get(name, name)
+
+
 @pytest.fixture
 def data_dir(tmp_path):
     for shard, path in enumerate(Pairs().filepaths("train", tmp_path, 2)):
@@ -134,6 +143,7 @@ def test_limits_that_differ_are_refused():
             Separate(),
             "one vocabulary for both sides. Received: separate, which has two, of 25 and 25",
         ),
+        (Taught(), "Received: taught, which learns what a teacher wrote, in one direction. Leave"),
     ],
 )
 def test_what_cannot_be_turned_is_refused(problem, message):

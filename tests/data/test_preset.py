@@ -4,6 +4,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data import preset
+from t2t_repro.text import SubwordTextEncoder
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,40 @@ def test_a_subclass_with_encoders_of_its_own_may_have_two_vocabularies(tmp_path)
     encoders = {"feature_encoders": lambda self, data_dir: {}, "name": kind.name}
     own = type("Own", (kind,), encoders)()
     assert preset.has_subwords(own, tmp_path) and not preset.has_one_vocabulary(own, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["text2text_tmpdir_distill", "text2text_tmpdir_distill_rev"])
+def test_what_a_teacher_wrote_is_not_turned_round(name, tmp_path):
+    assert not preset.has_one_vocabulary(registry.get_problem(name), tmp_path)
+
+
+def two_vocabularies(folder, *sizes):
+    paths = {}
+    for side, size in zip(("inputs", "targets"), sizes, strict=True):
+        pieces = [f"{side}{number}_" for number in range(size)] + list("0123456789;\\_u")
+        encoder = SubwordTextEncoder.from_subtokens(["<pad>_", "<EOS>_", *pieces])
+        paths[side] = str(folder / f"vocab.text2text_tmpdir.{side}.subwords")
+        encoder.store_to_file(paths[side])
+    return paths
+
+
+@pytest.mark.parametrize("sizes, apart", [((5, 5), True), ((5, 6), False)])
+def test_two_vocabularies_of_one_size_get_a_table_each(sizes, apart, tmp_path):
+    problem, change = (
+        registry.get_problem("text2text_tmpdir"),
+        "shared_embedding_and_softmax_weights",
+    )
+    paths = two_vocabularies(tmp_path, *sizes)
+    for files in (None, paths):
+        found = preset.proposed(problem, tmp_path, 300, files)
+        assert found.hparams == f"{change}=False" * apart
+        assert found.flags() == f"--hparams_set={found.hparams_set}" + (
+            f" --hparams={change}=False" * apart
+        )
+        registry.get_hparams(found.hparams_set, found.hparams)
+        assert found.beside(f"{change}=True").hparams == ""
+        assert found.beside("num_heads=2") == found
+    assert not preset.of_separate_tables(problem, tmp_path, dict.fromkeys(paths, paths["inputs"]))
 
 
 def test_a_packed_text_is_neither_cut_nor_turned_round(tmp_path):

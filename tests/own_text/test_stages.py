@@ -46,9 +46,13 @@ class Stages(Programs):
 
     def trainer(self, flags):
         run = RunDirectory(flags["output_dir"])
+        hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
+        if hparams.effective_batch_size:
+            chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+            hparams = dataclasses.replace(hparams, **chosen)
         config = RunConfig(
             hparams_set=flags["hparams_set"],
-            hparams=registry.get_hparams(flags["hparams_set"]),
+            hparams=hparams,
             problem="text2text_tmpdir",
             data_dir=flags["data_dir"],
             version="0",
@@ -193,6 +197,27 @@ def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
     training = programs.called[1][1]
     assert training["train_steps"] == "90" and list(found.stages) == STAGES
     assert training["hparams"] == "bidirectional_steps=10"  # as it was begun
+
+
+def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
+    name = "transformer_own_text_small"
+    more = {"hparams_set": name, "hparams": "effective_batch_size=9000", "train_minutes": 30}
+    found, _ = run(request_of(**more))
+    assert found.plan.seconds_per_step == 8 * SECONDS
+    assert found.plan.minutes <= 30 and found.plan.train_steps == 440
+
+
+def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, request_of):
+    name = "transformer_own_text_annealed"
+    _, said = run(request_of(train_steps=300, hparams_set=name))
+    assert "goes on to them" not in said
+    del programs.called[:]
+    longer = request_of(train_steps=600, hparams_set=name)
+    with pytest.raises(UserError, match="_annealed depend on where they end, at 300"):
+        run(longer)
+    assert not programs.called
+    run(request_of(train_steps=300, hparams_set=name))
+    assert not programs.called
 
 
 @pytest.mark.parametrize(
