@@ -81,10 +81,13 @@ class ExactResume(FitCallback):
 
     def __init__(self, folder: str | os.PathLike, save_freq: int | str = "epoch", keep: int = 2):
         super().__init__()
-        whole = isinstance(save_freq, int) and save_freq >= 1
-        if not whole and save_freq != "epoch":
+        if not _is_count(save_freq, least=1) and save_freq != "epoch":
             raise UserError(
                 f'Expected save_freq to be "epoch" or a number of batches. Received: {save_freq!r}.'
+            )
+        if not _is_count(keep, least=0):
+            raise UserError(
+                f"Expected keep to be a number of checkpoints, 0 for all. Received: {keep!r}."
             )
         self._folder = RunDirectory(folder).checkpoints_dir
         self._save_freq = save_freq
@@ -106,6 +109,11 @@ class ExactResume(FitCallback):
                 but none is whole, or of a `fit`.
         """
         self._others = _named(arguments.get("callbacks"))
+        if sum(isinstance(each, ExactResume) for each in self._others.values()) > 1:
+            raise UserError(
+                "Expected one ExactResume among the callbacks: each passes over what was trained "
+                "on. Received: several. Leave all but one out."
+            )
         self._found = self._newest()
         self._stand(*(_place_of(self._found) if self._found else (_Place(), 0)))
         self._prepared = True
@@ -265,6 +273,10 @@ class ExactResume(FitCallback):
 def _saver_of(folder: pathlib.Path, keep: int) -> Saver:
     """Returns the one of this process: a fit that was broken off may be writing there yet."""
     return Saver(folder, keep)
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:

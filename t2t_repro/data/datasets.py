@@ -16,6 +16,8 @@ from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import EOS_ID, TextEncoder
 
+_OF_RECORDS = ("subword_dropout", "bidirectional_steps")  # what `text_dataset` does not do
+
 
 def dataset(
     problem: Problem | str,
@@ -65,7 +67,8 @@ def text_dataset(
 ) -> Any:
     """Returns the batches of pairs of sentences, each pair once: as `dataset`, but never endless.
 
-    The pairs stay as they are: subword_dropout and bidirectional_steps are of `dataset` alone.
+    The pairs stay as they are: hparams with subword_dropout or bidirectional_steps, which are of
+    `dataset` alone, are refused.
 
     Args:
         inputs: the sentences.
@@ -77,7 +80,7 @@ def text_dataset(
         seed: of the orders.
 
     Raises:
-        UserError: if the lists do not fit, or no pair is left.
+        UserError: if the lists do not fit, no pair is left, or the hparams ask for more than this.
     """
     if isinstance(inputs, str) or isinstance(targets, str) or len(inputs) != len(targets):
         found = [x[:40] if isinstance(x, str) else f"{len(x):,}" for x in (inputs, targets)]
@@ -86,6 +89,22 @@ def text_dataset(
             f"{found[0]!r}, targets {found[1]!r}. Pair them line by line."
         )
     hparams = _hparams(hparams)
+    if alone := [name for name in _OF_RECORDS if training and getattr(hparams, name)]:
+        raise UserError(
+            "Expected hparams without subword_dropout and bidirectional_steps for text_dataset, "
+            f"which takes pairs as they are. Received: {' and '.join(alone)}. Set "
+            f"{' and '.join(f'{name}=0' for name in alone)}, or write the pairs by t2t-datagen and "
+            "take t2t_repro.data.dataset."
+        )
+    for name, texts in (("inputs", inputs), ("targets", targets)):
+        others = [text for text in texts if not isinstance(text, str)]
+        if others:
+            raise UserError(
+                f"Expected {name} to be sentences, as str. Received: {others[0]!r}. Decode bytes "
+                "by .decode()."
+            )
+    if seed < 0:
+        raise UserError(f"Expected a seed of at least 0. Received: {seed}.")
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
     longest = padding.cuts(hparams)
     sides = {

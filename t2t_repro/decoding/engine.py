@@ -11,6 +11,7 @@ Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 import abc
 import dataclasses
 import enum
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -73,6 +74,10 @@ class Search:
                 "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
                 f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
             )
+        if not math.isfinite(self.alpha):
+            raise UserError(
+                f"decode expects a finite alpha. Received: {self.alpha}. 0.6 is the paper's."
+            )
         for name, given, does in (
             ("force_length", self.force_length, "forces the length"),
             ("sampling", self.steering.sampling, "draws samples"),
@@ -125,13 +130,18 @@ def checked_inputs(inputs: Any) -> np.ndarray:
     """Returns ids as int32 (B, S).
 
     Raises:
-        UserError: if they are no batch of whole numbers.
+        UserError: if they are no batch of whole numbers, or some are less than 0.
     """
     inputs = np.asarray(inputs)
     if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
         raise UserError(
             "decode expects inputs of shape (batch, length) and an integer type. "
             f"Received: shape {inputs.shape}, {inputs.dtype}. Pad the sentences with 0 and stack."
+        )
+    if inputs.min(initial=0) < 0:
+        raise UserError(
+            "decode expects ids of at least 0, which is padding. Received: "
+            f"{inputs.min()}. Pad the sentences with 0."
         )
     return inputs.astype("int32")
 

@@ -96,7 +96,11 @@ class Layer(Replacing, keras.layers.Layer):
 def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
     """Builds each of `layers` that is not built: a layer read from a config may be already."""
     for layer in layers:
-        if not layer.built:
+        if layer.built:
+            continue
+        if type(layer).build is keras.layers.Layer.build and held_layers(vars(layer)):
+            layer(keras.KerasTensor(input_shape))  # Keras's own build leaves them as they are
+        else:
             layer.build(input_shape)
 
 

@@ -1,5 +1,6 @@
 """Encoder and decoder: the same three lines for every sublayer, post-norm and pre-norm alike."""
 
+import inspect
 from collections.abc import Sequence
 
 import keras
@@ -61,7 +62,9 @@ class EncoderSublayers(Layer):
     def call(self, x, real=None, attention_mask: Mask = EVERYWHERE, training=False):
         """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
         x, weights = self.self_attention(x, attention_mask=attention_mask, training=training)
-        x, _ = self.ffn(x, real=real, training=training)
+        # A layer of the user's own need not know of padding, which nothing attends to.
+        takes = inspect.signature(self.ffn.layer.call).parameters
+        x, _ = self.ffn(x, training=training, **({"real": real} if "real" in takes else {}))
         return x, {"self_attention": weights}
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -112,7 +113,22 @@ def _alone(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def _described(layer: keras.layers.Layer) -> str:
-    return json.dumps(_alone(layer), default=str)
+    """Returns a layer's configuration as text, without the numbers that Keras counts names by."""
+    return json.dumps(_uncounted(_alone(layer)), default=str)
+
+
+def _uncounted(config: Any) -> Any:
+    if isinstance(config, list | tuple):
+        return [_uncounted(each) for each in config]
+    if isinstance(config, dict):
+        return {
+            key: _uncounted(_name(each) if key == "name" else each) for key, each in config.items()
+        }
+    return config
+
+
+def _name(of_a_layer: Any) -> Any:
+    return re.sub(r"_\d+$", "", of_a_layer) if isinstance(of_a_layer, str) else of_a_layer
 
 
 def _without(config: Any, *keys: str) -> Any:

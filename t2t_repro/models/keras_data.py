@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t_repro.errors import UserError
@@ -58,13 +59,15 @@ def as_batch(x: Any, y: Any = None) -> dict:
     return batch
 
 
-def check_arrays(x: Any, y: Any = None) -> None:
-    """Refuses what `as_batch` would in a step: one that fails under JAX takes the weights with it.
+def check_arrays(x: Any, y: Any = None, sample_weight: Any = None) -> None:
+    """Refuses what a step would: one that fails under JAX takes the weights with it.
 
     Data that are no arrays, such as a dataset, are as yet unknown, and pass.
     """
     if isinstance(x, dict) or hasattr(x, "shape"):
-        as_batch(x, y)
+        batch = as_batch(x, y)
+        if hasattr(sample_weight, "shape"):
+            _check_weights(sample_weight, batch["targets"])
 
 
 def _check_ids(name: str, ids: Any) -> None:
@@ -78,6 +81,11 @@ def _check_ids(name: str, ids: Any) -> None:
         raise UserError(
             f"Expected {name} to be int32 (B, length). Received: {dtype} {tuple(ids.shape)}. An "
             'encoder makes ids of text; a keras.Input of them has dtype="int32".'
+        )
+    if isinstance(ids, np.ndarray) and ids.min(initial=0) < 0:
+        raise UserError(
+            f"Expected {name} to be ids of at least 0, which is padding. Received: {ids.min()}. "
+            "Pad with 0."
         )
 
 
@@ -94,12 +102,17 @@ def token_weights(sample_weight: Any, labels: Any) -> Any:
     if sample_weight is None:
         return None
     weights = ops.cast(sample_weight, "float32")
-    shape = tuple(weights.shape)
-    weights = weights[:, None] if len(shape) == 1 else weights
-    length = labels.shape[1]
-    if len(weights.shape) != 2 or weights.shape[1] not in (1, None, length or weights.shape[1]):
+    if getattr(weights.shape, "rank", 0) is None:  # TensorFlow has traced both shapes by now
+        weights = ops.reshape(weights, (ops.shape(labels)[0], -1))
+    _check_weights(weights, labels)
+    weights = weights[:, None] if len(weights.shape) == 1 else weights
+    return ops.broadcast_to(weights, ops.shape(labels))
+
+
+def _check_weights(weights: Any, labels: Any) -> None:
+    shape, length = tuple(weights.shape), labels.shape[1]
+    if len(shape) != 1 and (len(shape) != 2 or shape[1] not in (1, None, length or shape[1])):
         raise UserError(
             "Expected sample_weight to be (B,), a weight of each sentence, or (B, T), of each "
             f"target. Received: {shape} for targets {tuple(labels.shape)}."
         )
-    return ops.broadcast_to(weights, ops.shape(labels))

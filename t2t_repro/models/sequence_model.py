@@ -16,6 +16,7 @@ import functools
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t_repro.config import HParams
@@ -27,6 +28,20 @@ from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+def _check(hparams: Any, *vocab_sizes: Any) -> None:
+    if not isinstance(hparams, HParams):
+        raise UserError(
+            f"Expected hparams of t2t_repro.get_hparams. Received: {hparams!r}. A set's name makes "
+            "them: t2t_repro.get_hparams(NAME)."
+        )
+    for size in vocab_sizes:
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
+            raise UserError(
+                "Expected inputs_vocab_size and targets_vocab_size, whole numbers of at least 2: 0 "
+                f"is padding, 1 the end. Received: {size!r}. An encoder has its vocab_size."
+            )
 
 
 class SequenceModel(Replacing, GuardedModel):
@@ -53,6 +68,7 @@ class SequenceModel(Replacing, GuardedModel):
         name: str | None = None,
         **kwargs,
     ):
+        _check(hparams, inputs_vocab_size, targets_vocab_size)
         kwargs.setdefault("dtype", _POLICIES.get(hparams.activation_dtype))
         super().__init__(name=name, **kwargs)
         self.supports_jit = keras.backend.backend() != "tensorflow"  # see `compile`

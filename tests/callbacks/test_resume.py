@@ -329,3 +329,10 @@ def test_a_transformer_that_is_killed_twice(tmp_path, backend):
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]))
+
+
+@pytest.mark.parametrize("more", [{"keep": -1}, {"keep": True}, {"save_freq": True}])
+def test_numbers_of_another_kind_are_refused(tmp_path, more):
+    (name,) = more
+    with pytest.raises(UserError, match=f"Expected {name} to be .* Received: {more[name]}"):
+        ExactResume(tmp_path, **more)

@@ -75,11 +75,25 @@ def test_batches_of_numpy_are_what_keras_takes(count, after):
         (["a"], ["b", "c"], "as many sentences. Received: inputs '1', targets '2'"),
         ("a dog", "ein Hund", "Received: inputs 'a dog'"),
         (["x" * 40], ["y"], "of min_length=0 to max_length=12 tokens. Received: none of 1"),
+        ([b"a"], ["b"], "Expected inputs to be sentences, as str. Received: b'a'. Decode bytes"),
+        (["a"], [None], "Expected targets to be sentences, as str. Received: None."),
     ],
 )
 def test_what_is_refused(inputs, targets, message):
     with pytest.raises(UserError, match=message):
         text_dataset(inputs, targets, ENCODER, HPARAMS)
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(UserError, match="Expected a seed of at least 0. Received: -1"):
+        text_dataset(["a"], ["b"], ENCODER, HPARAMS, seed=-1)
+
+
+def test_hparams_that_need_records_are_refused_for_training():
+    hparams = dataclasses.replace(HPARAMS, subword_dropout=0.1, bidirectional_steps=3)
+    with pytest.raises(UserError, match="Received: subword_dropout and bidirectional_steps. Set"):
+        text_dataset(["a"], ["b"], ENCODER, hparams)
+    assert len(list(text_dataset(["a"], ["b"], ENCODER, hparams, training=False))) == 1
 
 
 def test_a_problem_is_named(tmp_path):

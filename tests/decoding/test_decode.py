@@ -236,6 +236,8 @@ def test_an_empty_batch_has_no_translations(base):
         ({"inputs": [3, 1]}, r"shape (batch, length) and an integer type. Received: shape (2,)"),
         ({"inputs": [[0.5]]}, "an integer type. Received: shape (1, 1), float64"),
         ({"beam_size": 2, "top_beams": 3}, "Received: beam_size=2, top_beams=3"),
+        ({"inputs": [[5, -1]]}, "ids of at least 0, which is padding. Received: -1"),
+        ({"alpha": float("nan")}, "a finite alpha. Received: nan"),
         ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
         ({"decode_length": -2}, "a positive number of tokens as the limit of each sentence"),
     ],

@@ -23,6 +23,21 @@ class Noted(keras.layers.Layer):
         return x + 1.0
 
 
+class Bottleneck(keras.layers.Layer):
+    """Keras names what it makes: dense, dense_1, and dense_2 where it is made again."""
+
+    def __init__(self, width, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.narrow, self.wide = keras.layers.Dense(width), keras.layers.Dense(12)
+
+    def call(self, x, training=False):
+        return self.wide(self.narrow(x))
+
+    def get_config(self):
+        return {**super().get_config(), "width": self.width}
+
+
 def new(vocab_size=17):
     return t2t_repro.Transformer(HPARAMS, inputs_vocab_size=vocab_size, targets_vocab_size=17)
 
@@ -64,6 +79,17 @@ def test_layers_that_were_assigned_are_saved(change, tmp_path):
     again = saved_and_loaded(model, tmp_path, Noted=Noted)
     assert is_there(again)
     assert again.softmax is again.inputs_embedding is again.targets_embedding
+
+
+def test_a_layer_of_ones_own_may_have_layers_that_keras_names(tmp_path):
+    model = new()
+    model.encoder.layers[1].ffn.layer = Bottleneck(7)
+    model.build()
+    model.save(tmp_path / "model.keras")
+    custom = {"Bottleneck": Bottleneck}
+    again = keras.saving.load_model(tmp_path / "model.keras", custom_objects=custom)
+    np.testing.assert_array_equal(model(BATCH), again(BATCH))
+    assert again.encoder.layers[1].ffn.layer.width == 7
 
 
 def test_what_was_not_changed_is_what_the_constructor_takes(tmp_path):

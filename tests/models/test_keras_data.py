@@ -1,0 +1,47 @@
+"""What Keras hands over: ids and weights of the right kind, or one line that says what is wrong."""
+
+import numpy as np
+import pytest
+
+import t2t_repro
+from t2t_repro.errors import UserError
+from t2t_repro.models.keras_data import as_batch, check_arrays
+
+X = np.array([[5, 6, 1], [7, 1, 0]], "int32")
+Y = np.array([[5, 6, 1, 0], [7, 8, 9, 1]], "int32")
+
+
+@pytest.mark.parametrize("name, x, y", [("inputs", X - 1, Y), ("targets", X, Y - 100)])
+def test_ids_are_not_negative(name, x, y):
+    least = min(x.min(), y.min())
+    with pytest.raises(UserError, match=f"Expected {name} to be ids of at least 0.*: {least}. Pad"):
+        as_batch(x, y)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 4, 1), ()])
+def test_weights_of_another_shape_are_named(shape):
+    with pytest.raises(UserError, match=r"sample_weight to be \(B,\).* for targets \(2, 4\)"):
+        check_arrays(X, Y, np.ones(shape))
+
+
+@pytest.mark.parametrize("size", [0, 1, 10.5, "10", True])
+def test_the_size_of_a_vocabulary_is_a_whole_number(size):
+    hparams = t2t_repro.get_hparams("transformer_test")
+    with pytest.raises(UserError, match=f"whole numbers of at least 2.* Received: {size!r}"):
+        t2t_repro.Transformer(hparams, inputs_vocab_size=9, targets_vocab_size=size)
+
+
+def test_a_sets_name_is_no_configuration():
+    with pytest.raises(UserError, match="Received: 'transformer_test'. A set's name makes them"):
+        t2t_repro.Transformer("transformer_test", inputs_vocab_size=9, targets_vocab_size=9)
+
+
+def test_weights_of_sentences_and_of_targets_take_turns():
+    hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
+    model = t2t_repro.Transformer(hparams, inputs_vocab_size=23, targets_vocab_size=23)
+    model.compile()
+    found = [
+        model.evaluate(X, Y, sample_weight=weights, verbose=0)
+        for weights in (np.ones(2), np.ones(Y.shape), np.ones((2, 1)))
+    ]
+    assert found == pytest.approx(found[:1] * 3)
