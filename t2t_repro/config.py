@@ -292,8 +292,7 @@ class HParams:
                 f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
             )
         if self.effective_batch_size:
-            reads_steps = self.reads_train_steps or self.bidirectional_steps > 0
-            hparam_rules.check_updates(self.optimizer, reads_steps)
+            hparam_rules.check_updates(self.optimizer, self.counts_batches)
         hparam_rules.check_directions(self)
         hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
@@ -327,6 +326,11 @@ class HParams:
     def reads_train_steps(self) -> bool:
         """Whether a longer training would have had other steps from some step on."""
         return "train_steps" in self.read_by_schedule or self.subword_dropout_final_steps > 0
+
+    @property
+    def counts_batches(self) -> bool:
+        """Whether something changes at a step that is counted in batches, not in updates."""
+        return self.reads_train_steps or self.bidirectional_steps > 0
 
     def override(self, text: str) -> "HParams":
         """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.

@@ -120,7 +120,10 @@ class RunDirectory:
         if self.exists():
             before = self.config()
             commands, usr_dir = before.commands, config.t2t_usr_dir or before.t2t_usr_dir
-            config = dataclasses.replace(config, t2t_usr_dir=usr_dir)
+            hparams = config.hparams
+            if hparams.train_steps < self.newest_step():  # nothing will be trained
+                hparams = dataclasses.replace(hparams, train_steps=before.hparams.train_steps)
+            config = dataclasses.replace(config, t2t_usr_dir=usr_dir, hparams=hparams)
         self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
@@ -134,6 +137,11 @@ class RunDirectory:
             del run["t2t_usr_dir"]
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    def newest_step(self) -> int:
+        """Returns the step of the newest checkpoint by its name; 0: there is none."""
+        names = (path.name.removeprefix("ckpt-") for path in self.checkpoints_dir.glob("ckpt-*"))
+        return max((int(name) for name in names if name.isdigit()), default=0)
 
     def is_continued_by(self, other: "RunDirectory") -> bool:
         """Returns whether another run is of the same model and data, as an average of this one."""

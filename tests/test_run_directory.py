@@ -83,6 +83,17 @@ def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path)
         run.begin(decaying(longer), ["x"], [])
 
 
+def test_an_end_that_lies_behind_the_run_does_not_become_its_own(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, ["t2t-trainer"], [])
+    (run.checkpoints_dir / "ckpt-30").mkdir(parents=True)
+    before = CONFIG.hparams.train_steps
+    for steps, kept in ((10, before), (70, 70), (30, 30)):
+        hparams = dataclasses.replace(CONFIG.hparams, train_steps=steps)
+        run.begin(dataclasses.replace(CONFIG, hparams=hparams), ["t2t-trainer"], [])
+        assert run.config().hparams.train_steps == kept
+
+
 def test_no_run_here(tmp_path):
     with pytest.raises(UserError, match="Expected a run directory.*without run.json"):
         RunDirectory(tmp_path).config()

@@ -25,6 +25,7 @@ from absl import flags
 from t2t_repro import cli, progress, runs
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.scoring import files
+from t2t_repro.text import raw
 from t2t_repro.views import scores
 
 
@@ -36,8 +37,11 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
-    request.settings(run)  # a wrong one is answered before what is slow to load
+    settings = request.settings(run)  # a wrong one is answered before what is slow to load
     run.check_checkpoint(request.checkpoint_path)
+    if request.decode_from_file:
+        most = settings.num_samples
+        raw.check_lines(request.decode_from_file, most if most >= 0 else None)
     from t2t_repro.interop import engines
 
     job = engines.carry_out(request, run, progress.on_stderr)

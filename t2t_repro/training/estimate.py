@@ -22,7 +22,6 @@ from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem, Split, Text2TextProblem
-from t2t_repro.run_directory import RunDirectory
 from t2t_repro.text import vocabulary_size
 from t2t_repro.training import updates
 from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span
@@ -63,7 +62,7 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
     flop = machine.replicas * train_step_flop(hparams, shape, vocabulary[1])
     share = _GPU_SHARE if machine.kind == "GPU" else share_of(hparams.hidden_size)
     seconds = flop / machine.replicas / (machine.rate_of_a_replica * share)
-    steps = max(0, plan.train_steps - newest_step(request.run))
+    steps = max(0, plan.train_steps - request.run.newest_step())
     checkpoint = _FLOAT * count * parameters.copies(hparams)
     forecast = Forecast(
         hparams_set=config.hparams_set,
@@ -146,7 +145,7 @@ def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batc
         accumulated=gathered,
         source_tokens=source,
         target_tokens=target,
-        can_be_set=bool(hparams.effective_batch_size) or (plain and not hparams.reads_train_steps),
+        can_be_set=bool(hparams.effective_batch_size) or (plain and not hparams.counts_batches),
     )
 
 
@@ -165,12 +164,6 @@ def measured(forecast: Forecast, trial: Trial) -> Forecast:
         is_measured=True,
     )
     return dataclasses.replace(changed, obstacles=_obstacles(changed))
-
-
-def newest_step(run: RunDirectory) -> int:
-    """Returns the step of the newest checkpoint by its name; 0: there is none."""
-    names = (path.name.removeprefix("ckpt-") for path in run.checkpoints_dir.glob("ckpt-*"))
-    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
 def share_of(width: int) -> float:

@@ -29,7 +29,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     """
     wishes = request.foresight
     assert wishes is not None
-    resumed = estimate.newest_step(request.run) > 0
+    resumed = request.run.newest_step() > 0
     if not where.cluster.is_chief:
         return None
     if resumed and not wishes.plan:
@@ -41,8 +41,9 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
-    if said := _of_both_directions(config.hparams):
-        print(said, flush=True)
+    for said in (_of_both_directions(config.hparams), _of_subword_dropout(config.hparams)):
+        if said:
+            print(said, flush=True)
     if not plan.obstacles:
         return plan
     why = "; ".join(map(str, plan.obstacles))
@@ -68,6 +69,17 @@ def _of_both_directions(hparams: HParams) -> str:
         f"{min(turned, steps):,} of the {steps:,} steps train in both directions, which is for the "
         "first third of them. Make more steps, or give "
         f"--hparams=bidirectional_steps={steps // 3}."
+    )
+
+
+def _of_subword_dropout(hparams: HParams) -> str:
+    """Returns what to do where none of the steps cuts words anew; "": some do."""
+    steps, last = hparams.train_steps, hparams.subword_dropout_final_steps
+    if not hparams.subword_dropout or last < steps or steps < _TRIED_OUT:
+        return ""
+    return (
+        f"None of the {steps:,} steps has subword dropout: the last {last:,} are without. Make "
+        f"more steps, or give --hparams=subword_dropout_final_steps={steps // 6}."
     )
 
 

@@ -36,3 +36,16 @@ def test_each_part_of_a_batch_has_gradients_of_its_own(tmp_path):
     assert parted.memory - whole.memory == pytest.approx(4 * (three - one), abs=1)
     assert three > 2 * one
     assert unparted.memory == shared.memory  # devices that share a batch cut it themselves
+
+
+@pytest.mark.parametrize(
+    "hparams_set, can",
+    [
+        ("transformer_base", True),
+        ("transformer_own_text_bidirectional", False),  # which counts batches
+        ("transformer_own_text_annealed", False),
+    ],
+)
+def test_the_papers_batch_is_proposed_where_it_can_be(hparams_set, can):
+    batch = estimate.batch_of(registry.get_hparams(hparams_set), (30.0, 50.0), replicas=2)
+    assert batch.can_be_set == can and (batch.source_tokens, batch.target_tokens) == (60, 100)

@@ -5,6 +5,9 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.bin import trainer
 
+FINAL = "subword_dropout_final_steps"
+DROPOUT = f"subword_dropout=0.1,{FINAL}"
+
 
 @pytest.mark.parametrize(
     "hparams, said",
@@ -13,9 +16,12 @@ from t2t_repro.bin import trainer
         ("bidirectional_steps=999,train_steps=300", "300 of the 300 steps train in both "),
         ("bidirectional_steps=150,train_steps=300", ""),
         ("bidirectional_steps=99,train_steps=99", ""),  # which only tries out whether it works
+        (f"{DROPOUT}=300,train_steps=300", "None of the 300 steps has subword dropout: the last "),
+        (f"{DROPOUT}=299,train_steps=300", ""),
+        (f"{DROPOUT}=99,train_steps=99", ""),
     ],
 )
-def test_a_training_that_is_mostly_in_both_directions(tmp_path, monkeypatch, capsys, hparams, said):
+def test_a_training_that_has_none_of_what_it_asks_for(tmp_path, monkeypatch, capsys, hparams, said):
     monkeypatch.chdir(tmp_path)
     argv = ["--problem=algorithmic_reverse_binary40_test", "--hparams_set=transformer_test"]
     argv += [
@@ -27,6 +33,7 @@ def test_a_training_that_is_mostly_in_both_directions(tmp_path, monkeypatch, cap
     ]
     cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
     out = capsys.readouterr().out
-    assert ("train in both directions" in out) == bool(said) and said in out
+    assert ("Make more steps" in out) == bool(said) and said in out
     if said:
-        assert "Make more steps, or give --hparams=bidirectional_steps=100.\n" in out
+        name, steps = ("bidirectional_steps", 100) if "both" in said else (FINAL, 50)
+        assert f"Make more steps, or give --hparams={name}={steps}.\n" in out
