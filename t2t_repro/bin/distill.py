@@ -10,6 +10,8 @@ it, lets it decode greedily, and compares both by BLEU and speed (DIR/distill.js
   --monolingual=more.en        the teacher translates these, too
   --back_translate=more.de     a student of the other direction learns to write these sentences,
                                from what the teacher makes of them
+  --reverse_teacher=BACK       a run of the other direction writes sources for the targets of the
+                               training data, beside all that: a student as large as the teacher
 
 Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
 goes on; what is done is not done again. With other --train_steps it trains on.

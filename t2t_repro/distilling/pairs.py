@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from t2t_repro import progress
 from t2t_repro.data import example, packing, records, tfrecord
@@ -19,6 +20,16 @@ from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.translation import TranslateDistillProblem
 
 FILES = TranslateDistillProblem.FILES
+
+
+class Taught(NamedTuple):
+    """Two files: what a teacher read, a sentence a line, and what it wrote of each line.
+
+    The second is text, or JSON lines where more than the best translation is taken.
+    """
+
+    read: pathlib.Path
+    wrote: pathlib.Path
 
 
 def training_pairs(teacher: TrainedRun, split: str) -> Iterator[tuple[str, str]]:
@@ -60,16 +71,21 @@ def write_sources(teacher: TrainedRun, request: DistillRequest, path: pathlib.Pa
         for line, _ in progress.track(references, "Sources", unit="sentences"):
             file.write(line + "\n")
         if not file.tell():
-            raise UserError(
-                f"Expected sentences in {', '.join(request.texts)}. Received: none. Name others."
-            )
+            raise UserError(f"Expected sentences in {teacher.data_dir}. Received: none.")
+
+
+def write_targets(teacher: TrainedRun, path: pathlib.Path) -> None:
+    """Writes what the reverse teacher is to translate, a sentence a line."""
+    with writing(path) as file:
+        for line, _ in progress.track(_targets(teacher), "Targets", unit="sentences"):
+            file.write(line + "\n")
 
 
 def write_pairs(
     teacher: TrainedRun,
     request: DistillRequest,
-    sources: pathlib.Path,
-    translations: pathlib.Path,
+    taught: Taught,
+    taught_back: Taught,
     folder: pathlib.Path,
 ) -> dict[str, int]:
     """Writes the files of the student's training and dev splits.
@@ -77,16 +93,15 @@ def write_pairs(
     Args:
         teacher: the run.
         request: what is asked for.
-        sources: what `write_sources` has written.
-        translations: what the teacher wrote of each line of it: text, or JSON lines where more than
-            the best is taken.
+        taught: what the teacher read, as `write_sources` has written it, and what it made of that.
+        taught_back: the same of the reverse teacher, where there is one, and `write_targets`.
         folder: gets train/inputs, train/gold, train/prediction, and the same in dev.
 
     Returns:
         {what: how many pairs}.
 
     Raises:
-        UserError: if the text is not that of `sources`.
+        UserError: if the text is not that of `taught`.
     """
     gold, made, none = "pairs of the teacher's data", "translated", "without a translation"
     counts = dict.fromkeys((gold, made, none), 0)
@@ -95,29 +110,44 @@ def write_pairs(
             for source, target in _gold(teacher, request, Split.TRAIN):
                 add(source, target, target)
                 counts[gold] += 1
-        three = itertools.zip_longest(
-            _references(teacher, request),
-            raw.lines(sources),
-            _translations(translations, request.n_best),
-        )
-        for now, line, found in progress.track(three, "Pairs", unit="sentences"):
-            if now is None or line != now[0] or found is None:
-                raise UserError(
-                    f"Expected the text that {sources} was made of. Received: another, in "
-                    f"{teacher.data_dir} or the files that were named. Give another --output_dir."
-                )
-            reference = now[1]
+        for line, reference, found in _lessons(teacher, request, taught):
             for text in found:
                 if request.back_translate:
                     add(request.tag + text, line, line)
                 else:
                     add(line, reference or text, text)
-                counts[made] += 1
+            counts[made] += len(found)
             counts[none] += not found
+        if request.reverse_teacher:
+            back = "translated by the reverse teacher"
+            counts[back] = 0
+            for line, _, found in _lessons(teacher, request, taught_back, back=True):
+                for text in found:
+                    add(text, line, line)
+                counts[back] += len(found)
+                counts[none] += not found
     with _split(folder / Split.EVAL) as add:
         for source, target in _gold(teacher, request, Split.EVAL):
             add(source, target, target)
     return counts
+
+
+def _lessons(
+    teacher: TrainedRun, request: DistillRequest, taught: Taught, back: bool = False
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields lines that were translated, what is known to be right or "", and what was written."""
+    three = itertools.zip_longest(
+        _targets(teacher) if back else _references(teacher, request),
+        raw.lines(taught.read),
+        _translations(taught.wrote, request.n_best),
+    )
+    for now, line, found in progress.track(three, "Pairs", unit="sentences"):
+        if now is None or line != now[0] or found is None:
+            raise UserError(
+                f"Expected the text that {taught.read} was made of. Received: another, in "
+                f"{teacher.data_dir} or the files that were named. Give another --output_dir."
+            )
+        yield line, now[1], found
 
 
 @contextlib.contextmanager
@@ -145,9 +175,19 @@ def _references(teacher: TrainedRun, request: DistillRequest) -> Iterator[tuple[
     if request.training_sources and not request.back_translate:
         yield from training_pairs(teacher, Split.TRAIN)
     for path in request.texts:
-        for number, line in enumerate(raw.lines(path), start=1):
-            if text := raw.one_line(line, path, number):
-                yield text, ""
+        lines = enumerate(raw.lines(path), start=1)
+        texts = filter(None, (raw.one_line(line, path, number) for number, line in lines))
+        first = next(texts, None)
+        if first is None:
+            raise UserError(f"Expected sentences in {path}. Received: none. Name another file.")
+        yield from ((text, "") for text in itertools.chain([first], texts))
+
+
+def _targets(teacher: TrainedRun) -> Iterator[tuple[str, str]]:
+    """Yields what the reverse teacher translates, with what is known to be right."""
+    for source, target in training_pairs(teacher, Split.TRAIN):
+        if target:
+            yield target, source
 
 
 def _translations(path: pathlib.Path, n_best: int) -> Iterator[list[str]]:

@@ -33,6 +33,12 @@ class DistillRequest:
         "The same for a student of the other direction: it learns to write these sentences, from "
         "what the teacher makes of them.",
     )
+    reverse_teacher: str = flag(
+        "",
+        "A run of the other direction: it writes sources for the targets of the teacher's training "
+        "data, which the student learns beside the teacher's translations and the pairs as they "
+        "are (data diversification).",
+    )
     source_tag: str | None = flag(
         None,
         "With --back_translate: what stands before each source that the teacher wrote; default: "
@@ -41,7 +47,7 @@ class DistillRequest:
     repeat_gold: int | None = flag(
         None,
         "How often the pairs of the teacher's training data are taken as they are; default: 0, "
-        "with --back_translate 1.",
+        "with --back_translate or --reverse_teacher 1.",
         least=0,
         most=1000,
     )
@@ -54,9 +60,10 @@ class DistillRequest:
     hparams: str = flag(
         "",
         'Changes to it: "name=value,name=value". Without --hparams_set a student has 6 encoder '
-        "layers and 2 decoder layers where these do not say otherwise; with --back_translate as "
-        "many as the teacher.",
+        "layers and 2 decoder layers where these do not say otherwise; with --back_translate or "
+        "--reverse_teacher as many as the teacher.",
     )
+    warm_start: bool = flag(False, "The student begins with the teacher's weights.")
     train_steps: int = flag(
         0, "Train so many steps; 0: as many as the set or the teacher.", least=0
     )
@@ -88,6 +95,16 @@ class DistillRequest:
                 "--notraining_sources has no effect with --back_translate, where the teacher "
                 "translates nothing else. Received: both. Leave it out; --repeat_gold=0 leaves out "
                 "its own pairs."
+            )
+        if self.reverse_teacher and self.back_translate:
+            raise UserError(
+                "Expected --reverse_teacher or --back_translate. Received: both. The first is for "
+                "a student of the teacher's direction, the second for one of the other."
+            )
+        if self.warm_start and self.back_translate:
+            raise UserError(
+                "Expected --warm_start with a student of the teacher's direction. Received: "
+                "--back_translate, whose student learns the other. Leave one out."
             )
         if not (self.training_sources or self.monolingual):
             raise UserError(
@@ -124,7 +141,12 @@ class DistillRequest:
     @property
     def gold(self) -> int:
         """How often the pairs of the teacher's training data are taken."""
-        return int(bool(self.back_translate)) if self.repeat_gold is None else self.repeat_gold
+        return int(self.is_peer) if self.repeat_gold is None else self.repeat_gold
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether the student is to be as good as can be, not small and quick."""
+        return bool(self.back_translate or self.reverse_teacher)
 
     def begun_with(self) -> dict[str, str]:
         """Returns what stays in a folder, {flag: value}."""

@@ -23,6 +23,8 @@ from t2t_repro.translation import TranslateDistillProblem
 from t2t_repro.views.run_view import view
 
 PROBLEM = "text2text_tmpdir_distill"
+# A student of fewer layers begins with those that it has.
+_FITS = "--warm_start_partial"
 
 
 class Folder:
@@ -31,8 +33,10 @@ class Folder:
     def __init__(self, path: pathlib.Path, n_best: int):
         self.path, self.text, self.data = path, path / "text", path / "data"
         self.run, self.model = path / "run", path / "model"
-        self.sources = path / "teacher" / "sources.txt"
-        self.translations = path / "teacher" / f"translations.{'jsonl' if n_best > 1 else 'txt'}"
+        teacher, wrote = path / "teacher", "jsonl" if n_best > 1 else "txt"
+        self.taught = pairs.Taught(teacher / "sources.txt", teacher / f"translations.{wrote}")
+        back = teacher / f"reverse_translations.{wrote}"
+        self.taught_back = pairs.Taught(teacher / "targets.txt", back)
         self.summary = self.data / f"datagen.{PROBLEM}.json"
 
     @property
@@ -59,6 +63,8 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     vocabulary = check(request, teacher)
     folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
     teachers = [teacher, *teaching.others(request)]
+    if request.reverse_teacher:
+        teachers.append(trained_run(request.reverse_teacher))
     weights = [path for each in teachers for path in _weights(each.directory)]
     inputs = [*weights, *map(pathlib.Path, request.texts)]
     digests = {str(path.absolute()): files.sha256(path) for path in inputs}
@@ -101,6 +107,8 @@ def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
     for split in (Split.TRAIN, Split.EVAL):
         records.find_shards(learned, split, teacher.data_dir)
     inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}
+    if request.reverse_teacher:
+        inputs["--reverse_teacher"] = request.reverse_teacher
     inputs |= {f"the text {path}": path for path in request.texts}
     check_outputs({"--output_dir": request.output_dir}, inputs)
     vocabularies = teacher.vocabularies
@@ -136,16 +144,23 @@ def _text(
     say: Callable[[str], None],
 ) -> None:
     """Has the teacher translate, and makes the student's pairs."""
-    said = "What the teacher is to translate"
+    taught, taught_back = folder.taught, folder.taught_back
     runner.run(
-        Task(name="sources", says=said, makes=[folder.sources]),
-        lambda: pairs.write_sources(teacher, request, folder.sources),
+        Task(name="sources", says="What the teacher is to translate", makes=[taught.read]),
+        lambda: pairs.write_sources(teacher, request, taught.read),
     )
-    runner.run(teaching.task(request, folder.sources, folder.translations))
+    runner.run(teaching.task(request, *taught))
+    if request.reverse_teacher:
+        said = "What the reverse teacher is to translate"
+        runner.run(
+            Task(name="targets", says=said, makes=[taught_back.read]),
+            lambda: pairs.write_targets(teacher, taught_back.read),
+        )
+        runner.run(teaching.reverse_task(request, *taught_back))
 
     def write() -> None:
-        made = (request, folder.sources, folder.translations, folder.text)
-        runner.keep(dataclasses.replace(runner.record, pairs=pairs.write_pairs(teacher, *made)))
+        counts = pairs.write_pairs(teacher, request, taught, taught_back, folder.text)
+        runner.keep(dataclasses.replace(runner.record, pairs=counts))
 
     runner.run(Task(name="pairs", says="The student's pairs", makes=folder.texts), write)
     for what, count in runner.record.pairs.items():
@@ -192,6 +207,7 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
             f"--keep_best={plan.BEST}",
             "--best_metric=bleu",
             f"--random_seed={request.random_seed}",
+            *([f"--warm_start_from={request.teacher}", _FITS] if request.warm_start else []),
             *_usr_dir(request),
         ],
         makes=[folder.run / "training-data.json"],
@@ -199,10 +215,10 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
 
 
 def _finishing(request: DistillRequest, folder: Folder) -> Task:
-    greedy = [] if request.back_translate else ["--beam_sizes=1", "--alphas=0.6"]
+    greedy = [] if request.is_peer else ["--beam_sizes=1", "--alphas=0.6"]
     return Task(
         name="finishing",
-        says="Averaging" + (", beams and alpha by dev" if request.back_translate else ", by dev"),
+        says="Averaging" + (", beams and alpha by dev" if request.is_peer else ", by dev"),
         command=[
             "t2t-finish",
             f"--model_dir={folder.run}",

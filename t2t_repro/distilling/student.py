@@ -4,8 +4,9 @@ import dataclasses
 from typing import NamedTuple
 
 from t2t_repro import registry
-from t2t_repro.config import field_named
+from t2t_repro.config import HParams, field_named
 from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.run_directory import RunConfig
@@ -14,7 +15,8 @@ from t2t_repro.training import updates
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
 # of a search is the decoder's (Kasai et al. 2021).
 SHALLOW = {"num_encoder_layers": "6", "num_decoder_layers": "2"}
-_OF_TRAINING = ("train_steps", "freeze")  # what is said of a run, not of a model
+# What is said of a run, not of a model.
+_OF_TRAINING = ("train_steps", "freeze", "bidirectional_steps")
 
 
 class Student(NamedTuple):
@@ -29,17 +31,26 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
     """Returns the student that is asked for.
 
     Raises:
-        UserError: on an unknown set or hparam, or one that the student would not read.
+        UserError: on an unknown set or hparam, one that the student would not read, or a student
+            that cannot begin with the teacher's weights and shall.
     """
     name = request.hparams_set or teacher.hparams_set
-    changes: dict[str, str] = {}
+    # What a teacher wrote is to be learned, not to be read.
+    changes = {"bidirectional_steps": "0"} if registry.get_hparams(name).bidirectional_steps else {}
     if not request.hparams_set:
-        shallow = not request.back_translate and teacher.hparams.model == TRANSFORMER
-        changes = _changes(teacher) | (SHALLOW if shallow else {})
+        shallow = not request.is_peer and teacher.hparams.model == TRANSFORMER
+        changes |= _changes(teacher) | (SHALLOW if shallow else {})
     asked = parse_overrides(request.hparams)
     changes = _read(name, changes, asked)
     text = ",".join(f"{key}={value}" for key, value in (changes | asked).items())
     hparams = registry.get_hparams(name, text)
+    if hparams.bidirectional_steps:
+        raise UserError(
+            "Expected a student of one direction: what a teacher wrote is not to be read. "
+            f"Received: bidirectional_steps={hparams.bidirectional_steps}. Leave it out."
+        )
+    if request.warm_start:
+        _check_warm_start(hparams, teacher.hparams)
     if request.hparams_set or "train_steps" in asked:
         steps = hparams.train_steps
     else:
@@ -53,6 +64,16 @@ def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str
     values = {key: parse_value(field_named(key), value) for key, value in both}
     unread = dataclasses.replace(registry.get_hparams(name), **values).unread(changes)
     return {key: value for key, value in changes.items() if key not in unread}
+
+
+def _check_warm_start(student: HParams, teacher: HParams) -> None:
+    for name in ("model", "hidden_size"):
+        mine, theirs = getattr(student, name), getattr(teacher, name)
+        if mine != theirs:
+            raise UserError(
+                f"Expected a student of the teacher's {name}, {theirs}, with --warm_start. "
+                f"Received: {mine}. Leave --warm_start out, or change the student."
+            )
 
 
 def _changes(teacher: RunConfig) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
+from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints
@@ -32,6 +33,10 @@ def write_run(path, problem, data, hparams=SIZES, hparams_set="transformer_own_t
     run.begin(config, ["t2t-trainer"], [str(file) for file in files if file.exists()])
     arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros(7, "float32")}}
     checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
+
+
+def request_of(folder, teacher="teach", **more):
+    return DistillRequest(teacher=str(folder / teacher), output_dir=str(folder / "out"), **more)
 
 
 @pytest.fixture(scope="module")

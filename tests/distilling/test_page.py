@@ -31,7 +31,7 @@ def test_its_commands_name_flags_that_are_there(line):
 def test_its_table_names_flags_that_are_there():
     args = flags.FlagValues()
     importlib.import_module("t2t_repro.bin.distill").define_flags(args)
-    named = {name.removeprefix("no") for name in re.findall(r"`--([a-z_]+)", TEXT)}
+    named = {name.removeprefix("no") for name in re.findall(r"`--([a-z0-9_]+)", TEXT)}
     named -= {"beam_size"}
     assert named <= set(args) and len(named) > 12
 

@@ -12,13 +12,10 @@ from t2t_repro import cli, files, processes, registry
 from t2t_repro.bin import distill
 from t2t_repro.distilling import comparison, pairs, stages
 from t2t_repro.distilling.comparison import Comparison, Side
-from t2t_repro.distilling.request import DistillRequest
-from t2t_repro.distilling.student import student
 from t2t_repro.errors import UserError
 from t2t_repro.gains import Scored
-from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
-from tests.distilling.conftest import DEV, SIZES, TRAIN, write_run
+from tests.distilling.conftest import DEV, TRAIN, request_of, write_run
 from tests.programs import Programs
 
 STAGES = ["sources", "translations", "pairs", "data", "training", "finishing", "comparison"]
@@ -68,10 +65,6 @@ def programs(monkeypatch):
     monkeypatch.setattr(processes, "program", made)
     monkeypatch.setattr(comparison, "compare", lambda *args: FOUND)
     return made
-
-
-def request_of(folder, teacher="teach", **more):
-    return DistillRequest(teacher=str(folder / teacher), output_dir=str(folder / "out"), **more)
 
 
 def run(request):
@@ -201,6 +194,32 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     assert list(found.stages) == STAGES[:-1] and found.comparison is None
 
 
+def test_a_reverse_teacher_writes_sources_for_what_is_known(programs, folder):
+    """Data diversification: gold, then the teacher's translations, then the other's sources."""
+    back = str(folder / "back")
+    found, said = run(request_of(folder, "forth", reverse_teacher=back, warm_start=True))
+    rows = text_of(folder)
+    assert sorted(rows[:3]) == sorted((a, b, b) for a, b in TRAIN)
+    assert sorted(rows[3:5]) == [("ab ab cd", "cd", "dc ba ba"), ("ab cd", "cd ab", "dc ba")]
+    assert sorted(rows[5:]) == [("ba", "ab", "ab"), ("ba dc", "cd ab", "cd ab")]
+    assert text_of(folder, "dev") == [(a, b, b) for a, b in DEV]
+    assert "  2 translated by the reverse teacher" in said and "  2 without a translation" in said
+    assert found.pairs["pairs of the teacher's data"] == 3
+    after = STAGES.index("pairs")
+    assert list(found.stages) == [
+        *STAGES[:after],
+        "targets",
+        "reverse_translations",
+        *STAGES[after:],
+    ]
+    assert [called for called, _ in programs.called][:2] == ["decoder", "decoder"]
+    assert programs.called[1][1]["output_dir"] == back and back in str(found.inputs)
+    trainer = programs.of("trainer")
+    assert "num_encoder_layers" not in trainer["hparams"]
+    assert trainer["warm_start_from"] == str(folder / "forth") and "warm_start_partial" in trainer
+    assert "beam_sizes" not in programs.of("finish") and found.comparison == FOUND
+
+
 def test_a_reversed_teachers_student_has_its_sides(programs, folder):
     run(request_of(folder, "back", only_data=True))
     assert text_of(folder, "dev") == [(b, a, a) for a, b in DEV]
@@ -249,6 +268,12 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
             "Expected what --engine=ctranslate2 can do. Received: min_length_ratio with",
         ),
         ({"decode_hparams": "well_formed=True"}, "well_formed has no effect on text2text_tmpdir"),
+        ({"reverse_teacher": "none"}, "Expected a run directory"),
+        ({"reverse_teacher": "forth"}, "to translate the other way. Received: .*forth, of text2te"),
+        (
+            {"warm_start": True, "hparams": "hidden_size=32"},
+            "hidden_size, 16, with --warm_start. R",
+        ),
         ({"output_dir": "teach/student"}, "--output_dir to be another file than --teacher"),
         ({"output_dir": "."}, "a new or empty folder, or one of t2t-distill. Received"),
         ({"data_dir": "data"}, "Expected files text2text_tmpdir-train"),
@@ -260,7 +285,7 @@ def test_what_cannot_be_is_refused_before_the_work(programs, folder, made, more,
         shutil.copy(path, folder / "data")
     paths = {
         name: str(folder / more[name])
-        for name in ("teacher", "output_dir", "data_dir", "ensemble")
+        for name in ("teacher", "output_dir", "data_dir", "ensemble", "reverse_teacher")
         if name in more
     }
     request = dataclasses.replace(request_of(folder), **more | paths)
@@ -287,59 +312,12 @@ def test_a_run_that_cannot_teach_is_refused(folder, made, problem, hparams_set, 
 
 def test_a_text_without_sentences_is_named(programs, folder):
     (folder / "more").write_text("\n\n")
-    more = {"monolingual": str(folder / "more"), "training_sources": False}
-    with pytest.raises(UserError, match="Expected sentences in .*more. Received: none"):
-        run(request_of(folder, **more))
-    assert not (folder / "out" / "teacher" / "sources.txt").exists()
-
-
-def test_the_student_is_the_teacher_but_for_its_layers(folder):
-    config = trained_run(folder / "teach").config
-    request = request_of(folder)
-    deep = student(request, config)
-    assert deep.hparams.endswith("num_encoder_layers=6,num_decoder_layers=2")
-    assert deep.train_steps == config.hparams.train_steps
-    one = student(dataclasses.replace(request, hparams="num_decoder_layers=1"), config)
-    assert one.hparams.endswith("num_encoder_layers=6,num_decoder_layers=1")
-    named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
-    steps = registry.get_hparams("transformer_tiny").train_steps
-    assert student(named, config) == ("transformer_tiny", "num_heads=1", steps)
-    back = dataclasses.replace(request, back_translate=str(folder / "more"))
-    assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
-    asked = dataclasses.replace(request, hparams="train_steps=77")
-    assert student(asked, config).train_steps == 77
-    recurrent = dataclasses.replace(
-        config, hparams_set="lstm_attention", hparams=registry.get_hparams("lstm_attention")
-    )
-    assert student(request, recurrent).hparams == ""  # it has no layers of these names
-
-
-def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folder):
-    write_run(
-        folder / "steady",
-        "text2text_tmpdir",
-        folder / "data",
-        f"{SIZES},learning_rate_schedule=constant,learning_rate_constant=0.5",
-    )
-    config = trained_run(folder / "steady").config
-    request = request_of(folder, teacher="steady")
-    assert "learning_rate_constant=0.5" in student(request, config).hparams
-    legacy = dataclasses.replace(request, hparams="learning_rate_schedule=legacy")
-    assert "learning_rate_constant" not in student(legacy, config).hparams
-    both = dataclasses.replace(request, hparams=f"{legacy.hparams},learning_rate_constant=0.7")
-    with pytest.raises(UserError, match="hparam learning_rate_constant has no effect"):
-        student(both, config)
-
-
-def test_the_student_of_a_run_that_gathers_batches_counts_updates_as_well(folder):
-    config = trained_run(folder / "teach").config
-    paper = registry.get_hparams("paper_table3_base")
-    chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
-    ran = dataclasses.replace(paper, **chosen, batch_size=3000, train_steps=8 * 700)
-    config = dataclasses.replace(config, hparams_set="paper_table3_base", hparams=ran)
-    found = student(request_of(folder), config)
-    assert found.train_steps == 700 and "multistep" not in found.hparams
-    assert "batch_size" not in found.hparams
+    two = f"{folder / 'more.gz'},{folder / 'more'}"
+    for training_sources in (False, True):
+        more = {"monolingual": two, "training_sources": training_sources}
+        with pytest.raises(UserError, match="Expected sentences in .*more. Received: none"):
+            run(request_of(folder, **more))
+        shutil.rmtree(folder / "out")
 
 
 @pytest.mark.parametrize(
@@ -351,6 +329,8 @@ def test_the_student_of_a_run_that_gathers_batches_counts_updates_as_well(folder
         (["--source_tag=a"], "--source_tag has no effect without --back_translate."),
         (["--notraining_sources"], "Expected something for the teacher to translate."),
         (["--notraining_sources", "--back_translate=a"], "--notraining_sources has no effect with"),
+        (["--back_translate=a", "--reverse_teacher=b"], "Expected --reverse_teacher or --back_tra"),
+        (["--back_translate=a", "--warm_start"], "Expected --warm_start with a student of the tea"),
         (["--back_translate=/none"], "Expected --back_translate to be files of one sentence a l"),
         (["--monolingual=/none,"], "Expected --monolingual to be files of one sentence a line."),
         (["--back_translate=/none", "--source_tag=a\nb"], "Expected --source_tag on one line."),

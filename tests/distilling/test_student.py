@@ -1,0 +1,75 @@
+"""Which configuration a student has."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.distilling.student import student
+from t2t_repro.errors import UserError
+from t2t_repro.runs import trained_run
+from tests.distilling.conftest import SIZES, request_of, write_run
+
+
+def test_the_student_is_the_teacher_but_for_its_layers(folder):
+    config = trained_run(folder / "teach").config
+    request = request_of(folder)
+    deep = student(request, config)
+    assert deep.hparams.endswith("num_encoder_layers=6,num_decoder_layers=2")
+    assert deep.train_steps == config.hparams.train_steps
+    one = student(dataclasses.replace(request, hparams="num_decoder_layers=1"), config)
+    assert one.hparams.endswith("num_encoder_layers=6,num_decoder_layers=1")
+    named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
+    steps = registry.get_hparams("transformer_tiny").train_steps
+    assert student(named, config) == ("transformer_tiny", "num_heads=1", steps)
+    back = dataclasses.replace(request, back_translate=str(folder / "more"))
+    assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
+    asked = dataclasses.replace(request, hparams="train_steps=77")
+    assert student(asked, config).train_steps == 77
+    recurrent = dataclasses.replace(
+        config, hparams_set="lstm_attention", hparams=registry.get_hparams("lstm_attention")
+    )
+    assert student(request, recurrent).hparams == ""  # it has no layers of these names
+
+
+def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folder):
+    write_run(
+        folder / "steady",
+        "text2text_tmpdir",
+        folder / "data",
+        f"{SIZES},learning_rate_schedule=constant,learning_rate_constant=0.5",
+    )
+    config = trained_run(folder / "steady").config
+    request = request_of(folder, teacher="steady")
+    assert "learning_rate_constant=0.5" in student(request, config).hparams
+    legacy = dataclasses.replace(request, hparams="learning_rate_schedule=legacy")
+    assert "learning_rate_constant" not in student(legacy, config).hparams
+    both = dataclasses.replace(request, hparams=f"{legacy.hparams},learning_rate_constant=0.7")
+    with pytest.raises(UserError, match="hparam learning_rate_constant has no effect"):
+        student(both, config)
+
+
+def test_the_student_of_a_run_of_both_directions_learns_one(folder):
+    where = "text2text_tmpdir", folder / "data"
+    write_run(folder / "both", *where, SIZES, "transformer_own_text_bidirectional")
+    request = request_of(folder, teacher="both")
+    for asked in (
+        request,
+        dataclasses.replace(request, hparams_set="transformer_own_text_bidirectional"),
+    ):
+        found = student(asked, trained_run(folder / "both").config)
+        assert registry.get_hparams(*found[:2]).bidirectional_steps == 0
+    asked = dataclasses.replace(request, hparams="bidirectional_steps=7")
+    with pytest.raises(UserError, match="a student of one direction.*bidirectional_steps=7"):
+        student(asked, trained_run(folder / "both").config)
+
+
+def test_the_student_of_a_run_that_gathers_batches_counts_updates_as_well(folder):
+    config = trained_run(folder / "teach").config
+    paper = registry.get_hparams("paper_table3_base")
+    chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+    ran = dataclasses.replace(paper, **chosen, batch_size=3000, train_steps=8 * 700)
+    config = dataclasses.replace(config, hparams_set="paper_table3_base", hparams=ran)
+    found = student(request_of(folder), config)
+    assert found.train_steps == 700 and "multistep" not in found.hparams
+    assert "batch_size" not in found.hparams
