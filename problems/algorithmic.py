@@ -283,6 +283,9 @@ class AlgorithmicSortProblem(AlgorithmicProblem):
     train_length = 10
     dev_length = 20
 
+    def eval_metrics(self):
+        return super().eval_metrics() + ["edit_distance"]
+
     def generator(self, rng, nbr_symbols, max_length, nbr_cases):
         for _ in range(nbr_cases):
             length = rng.randint(max_length) + 1

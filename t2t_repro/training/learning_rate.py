@@ -71,7 +71,9 @@ def _constant(hp, step):
 
 
 def _linear_warmup(hp, step):
-    return ops.minimum(1.0, step / max(hp.learning_rate_warmup_steps, 1))
+    if not hp.learning_rate_warmup_steps:
+        return ops.ones_like(step)
+    return ops.minimum(1.0, step / hp.learning_rate_warmup_steps)
 
 
 def _linear_decay(hp, step):

@@ -25,8 +25,7 @@ from t2t_repro.training.updates import gathered
 def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     """Returns the optimizer that `hparams.optimizer` names, with its schedule, decay and clipping.
 
-    T2T's "adam" is LazyAdam. It differs from "true_adam" only in the rows of relative position
-    tables that a batch does not reach, whose momentum it lets rest; here both are Adam.
+    T2T's "adam" is LazyAdam, but its gradients are dense by then, so that it is "true_adam".
 
     T2T: `optimize` and the registered optimizers of utils/optimize.py.
 

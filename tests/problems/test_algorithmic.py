@@ -94,6 +94,7 @@ def test_nlplike_symbols_are_as_frequent_as_words():
 
 def test_seed_decides_the_samples():
     problem = registry.get_problem("algorithmic_sort_problem")
+    assert problem.eval_metrics()[-1] == "edit_distance"
     first = next(problem.generate_encoded_samples("", "", Split.TRAIN))
     problem.random_seed = 5
     assert next(problem.generate_encoded_samples("", "", Split.TRAIN)) != first

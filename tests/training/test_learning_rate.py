@@ -103,8 +103,15 @@ def test_schedules_without_a_table(hparams, step, expected):
 
 def test_no_warmup_is_finite_from_the_first_step():
     hparams = named("linear_warmup*rsqrt_decay", learning_rate_warmup_steps=0)
-    assert rate(hparams, 0) == 0.0
+    assert rate(hparams, 0) == 1.0
     assert rate(hparams, 4) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("step", [0, 1, 7])
+def test_no_warmup_is_whole_at_once_where_batches_are_gathered_too(step):
+    gathering = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+    for more in ({}, gathering):
+        assert rate(named("linear_warmup", learning_rate_warmup_steps=0, **more), step) == 1.0
 
 
 def test_accumulation_divides_the_step():
