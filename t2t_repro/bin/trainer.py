@@ -19,7 +19,6 @@ from its newest checkpoint, as if it had not stopped; --output_dir alone is enou
 SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one leaves at once.
 """
 
-import dataclasses
 import functools
 import os
 import sys
@@ -29,14 +28,14 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry
-from t2t_repro.bin import defaults, fine_tuning, quickstart
+from t2t_repro.bin import asked_hparams, defaults, quickstart
 from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import cluster, updates
+from t2t_repro.training import cluster
 from t2t_repro.training.request import (
     SCHEDULES,
     TRY_BATCH_SIZE,
@@ -183,25 +182,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     # What fits the user's text changes beside what --hparams does.
     values |= {n: value for n, value in known.items() if n == "hparams" or not args[n].present}
     defaults.check_complete(values, before)
-    if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
-        hparams_set, hparams = before.hparams_set, before.hparams.override(values["hparams"])
-        if "train_steps" in fields.parse_overrides(values["hparams"]):
-            steps = hparams.train_steps * updates.batches_of_an_update(hparams)
-            hparams = dataclasses.replace(hparams, train_steps=steps)
-    elif values["warm_start_from"] and not values["hparams_set"]:
-        hparams_set, hparams = fine_tuning.proposed(
-            values["warm_start_from"], values["hparams"], values["train_steps"]
-        )
-    else:
-        hparams_set = values["hparams_set"]
-        hparams = registry.get_hparams(hparams_set, values["hparams"], values["model"])
-        hparams = updates.as_begun(hparams, before.hparams) if before else hparams
-    end = values["train_steps"]
-    steps = end and end * updates.batches_of_an_update(hparams)
-    changes = {"train_steps": steps, "batch_size": values["try_batch_size"]}
-    changes |= {name: values[name] for name in ("freeze", "model")}
-    given = {name: value for name, value in changes.items() if value is not None}
-    hparams = dataclasses.replace(hparams, **given)
+    hparams_set, hparams = asked_hparams.of(values, before)
     problem = registry.get_problem(values["problem"])
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})

@@ -1,0 +1,34 @@
+"""Which hparams t2t-trainer's flags ask for; test_defaults.py and others have those of runs."""
+
+import pytest
+
+from t2t_repro.bin import asked_hparams
+
+NONE = dict.fromkeys(("train_steps", "freeze", "model", "try_batch_size", "warm_start_from"))
+
+
+@pytest.mark.parametrize(
+    "flags, hparams, said",
+    [
+        (
+            {"train_steps": 200},
+            "train_steps=100",
+            "--train_steps=200 goes before the train_steps=100",
+        ),
+        ({"train_steps": 200}, "train_steps=200", ""),
+        ({"train_steps": 200}, "num_heads=2", ""),
+        ({}, "train_steps=200", ""),
+        (
+            {"train_steps": 200, "freeze": "encoder"},
+            "freeze=decoder",
+            "--freeze=encoder goes before",
+        ),
+    ],
+)
+def test_a_flag_goes_before_the_hparam_of_its_name_and_says_so(flags, hparams, said, capsys):
+    values = NONE | {"hparams_set": "transformer_test", "hparams": hparams} | flags
+    hparams_set, found = asked_hparams.of(values, None)
+    assert hparams_set == "transformer_test" and found.train_steps == 200 or "freeze" in flags
+    assert found.freeze == flags.get("freeze", "")
+    out = capsys.readouterr().out
+    assert out.startswith(said) and bool(out) == bool(said)
