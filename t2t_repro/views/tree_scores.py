@@ -76,10 +76,14 @@ def print_worst(
 
 
 def _drawing(tree: trees.Tree, matched: dict[int, bool], colour: str, mark: str):
-    """Returns the tree as indented lines; a bracket that the other tree lacks has a mark."""
-    from rich import text
+    """Returns the tree as indented lines; a bracket that the other tree lacks has a mark.
 
-    drawing, depth, closed = text.Text(), 0, False
+    What does not fit on a line goes on below it, as far in.
+    """
+    from rich import console, table, text
+
+    lines: list[table.Table] = []
+    line, depth, closed = text.Text(), 0, False
     for node, opens in tree.walk():
         if node.word is None and not opens:
             depth -= 1
@@ -88,15 +92,19 @@ def _drawing(tree: trees.Tree, matched: dict[int, bool], colour: str, mark: str)
         counts = id(node) in matched
         wrong = counts and not matched[id(node)]
         if closed or node.word is None:
-            lead = "\n" if drawing else ""
-            drawing.append(f"{lead}{mark if wrong else ' '} {'  ' * depth}", style=colour)
+            lead, line = f"{mark if wrong else ' '} {'  ' * depth}", text.Text()
+            row = table.Table.grid()
+            row.add_column(width=len(lead), no_wrap=True)
+            row.add_column()
+            row.add_row(text.Text(lead, style=colour), line)
+            lines.append(row)
         if node.word is None:
-            drawing.append(
+            line.append(
                 node.label, style=f"bold {colour}" if wrong else "green" if counts else "dim"
             )
             depth += 1
         elif opens:
-            drawing.append(f" {node.label} " if not closed else f"{node.label} ", style="dim")
-            drawing.append(node.word)
+            line.append(f" {node.label} " if not closed else f"{node.label} ", style="dim")
+            line.append(node.word)
         closed = False
-    return drawing
+    return console.Group(*lines)
