@@ -80,6 +80,15 @@ class Table:
         from rich import box, markup, table
 
         shown = [i for i, column in enumerate(self.columns) if not column.in_files_only]
+        rows = [[column.write(value) for column, value in self._pairs(row)] for row in self.rows]
+        texts = [[self.columns[i].heading, *(row[i] for row in rows)] for i in shown]
+        gaps = len(shown) * (1 + int(console.width >= 100)) - 1
+        widths = _widths(texts, console.width - gaps)
+        high = any(  # three lines and more, which would run into those of the next row
+            len(text) > 2 * width
+            for (_, *cells), width in zip(texts, widths, strict=True)
+            for text in cells
+        )
         grid = table.Table(
             title=markup.escape(self.title),
             title_justify="left",
@@ -87,17 +96,15 @@ class Table:
             box=box.SIMPLE_HEAD,
             padding=(0, int(console.width >= 100), 0, 0),
             show_edge=False,
+            leading=int(high),
         )
-        rows = [[column.write(value) for column, value in self._pairs(row)] for row in self.rows]
-        texts = [[self.columns[i].heading, *(row[i] for row in rows)] for i in shown]
-        gaps = len(shown) * (1 + int(console.width >= 100)) - 1
-        for i, width in zip(shown, _widths(texts, console.width - gaps), strict=True):
+        for i, width in zip(shown, widths, strict=True):
             grid.add_column(
                 markup.escape(self.columns[i].heading),
                 justify="left" if self._is_text(i) else "right",
                 width=width,
                 overflow="fold",
-                vertical="bottom",
+                vertical="top",
             )
         for row in rows:
             grid.add_row(*(markup.escape(row[i]) for i in shown))

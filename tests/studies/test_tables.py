@@ -70,3 +70,22 @@ def test_text_that_folds_gives_way_to_the_columns_behind_it():
     assert ["layer", "kind", "ms", "GFLOP/s"] in [line.split() for line in lines]
     assert any(line.endswith("198.4 1234567") for line in lines)
     assert max(map(len, lines)) == 35
+
+
+def test_rows_of_many_lines_begin_at_the_top_and_stand_apart():
+    made = Table("t", "A title", (Column("a"), Column("b")), [("x", "one two three four")] * 2)
+    out = io.StringIO()
+    made.print(console.Console(file=out, width=8))
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    first = lines.index(["x", "one"])
+    assert lines[first : first + 6] == [
+        ["x", "one"],
+        ["two"],
+        ["three"],
+        ["four"],
+        [],
+        ["x", "one"],
+    ]
+    out = io.StringIO()
+    made.print(console.Console(file=out, width=40))
+    assert [] not in [line.split() for line in out.getvalue().splitlines()[:-1]]
