@@ -71,7 +71,10 @@ def write_sources(teacher: TrainedRun, request: DistillRequest, path: pathlib.Pa
         for line, _ in progress.track(references, "Sources", unit="sentences"):
             file.write(line + "\n")
         if not file.tell():
-            raise UserError(f"Expected sentences in {teacher.data_dir}. Received: none.")
+            raise UserError(
+                f"Expected sentences in {teacher.data_dir}. Received: none. Give the teacher's own "
+                "--data_dir."
+            )
 
 
 def write_targets(teacher: TrainedRun, path: pathlib.Path) -> None:

@@ -310,6 +310,12 @@ def test_a_run_that_cannot_teach_is_refused(folder, made, problem, hparams_set, 
     assert not (folder / "out").exists()
 
 
+def test_a_reverse_teacher_that_writes_no_text_is_refused(folder, made):
+    write_run(folder / "parser", "wsj_parsing", made / "data", "", "transformer_tiny")
+    with pytest.raises(UserError, match="a --reverse_teacher that writes text.*which writes tree"):
+        run(request_of(folder, reverse_teacher=str(folder / "parser")))
+
+
 def test_a_text_without_sentences_is_named(programs, folder):
     (folder / "more").write_text("\n\n")
     two = f"{folder / 'more.gz'},{folder / 'more'}"
