@@ -61,8 +61,6 @@ def _check_n_best(request: DistillRequest, settings: DecodeHParams) -> None:
 
 def _check_reverse(request: DistillRequest, teacher: TrainedRun) -> None:
     back = trained_run(request.reverse_teacher)
-    back.check_checkpoint()
-    _check_n_best(request, back.decode_settings(request.decode_hparams))
     if back.config.problem == teacher.config.problem:
         raise UserError(
             "Expected --reverse_teacher to translate the other way. Received: "
@@ -74,6 +72,8 @@ def _check_reverse(request: DistillRequest, teacher: TrainedRun) -> None:
             "Expected a --reverse_teacher that writes text. Received: "
             f"{request.reverse_teacher}, which writes {back.problem.output_type}. Name another run."
         )
+    back.check_checkpoint()
+    _check_n_best(request, back.decode_settings(request.decode_hparams))
 
 
 def task(request: DistillRequest, sources: pathlib.Path, translations: pathlib.Path) -> Task:
