@@ -388,3 +388,10 @@ def test_a_search_beyond_memory(run, capsys, monkeypatch):
     monkeypatch.setattr(memory, "total", lambda: 400_000)
     error = error_of(capsys, f"--output_dir={run}", "--decode_hparams=beam_size=9,extra_length=800")
     assert "Received: beam_size=9 of up to 801 tokens each" in error
+
+
+def test_an_empty_file_is_named_before_the_model_is_loaded(run, source, monkeypatch, capsys):
+    monkeypatch.setattr("t2t_repro.interop.engines.carry_out", None)
+    source.write_text("")
+    error = error_of(capsys, f"--output_dir={run}", f"--decode_from_file={source}")
+    assert "Received: an empty file" in error

@@ -282,6 +282,9 @@ def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
     with pytest.raises(SystemExit):
         run("--find_batch_size")
     assert "Expected --problem, --hparams_set, --data_dir and" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(*flags, "--find_batch_size", "--finish")
+    assert "--finish has no effect with --find_batch_size" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -336,3 +336,9 @@ def test_numbers_of_another_kind_are_refused(tmp_path, more):
     (name,) = more
     with pytest.raises(UserError, match=f"Expected {name} to be .* Received: {more[name]}"):
         ExactResume(tmp_path, **more)
+
+
+def test_two_of_them_would_pass_over_the_data_twice(tmp_path):
+    both = [ExactResume(tmp_path / "a"), ExactResume(tmp_path / "b")]
+    with pytest.raises(UserError, match="Expected one ExactResume among the callbacks"):
+        both[0].prepare(x=None, callbacks=both)
