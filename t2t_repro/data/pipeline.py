@@ -230,8 +230,8 @@ class SplitStatistics:
     inputs_tokens: int
     targets_tokens: int
     longest: int  # of all examples, before the filter, by their longer side
-    batches: int  # in one pass
-    padding: float  # share of padding in these batches
+    batches: float  # in one pass; of training those of an epoch in the mean, of which all are full
+    padding: float  # share of padding in one pass
 
     @property
     def kept(self) -> int:
@@ -252,7 +252,9 @@ def describe(
     hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training)
     scheme, places = source.batching(hparams, replicas)
-    planned = buckets.one_pass(source.kept, places, scheme["batch_sizes"])
+    sizes = scheme["batch_sizes"]
+    planned = buckets.one_pass(source.kept, places, sizes)
+    full = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
     real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
     return SplitStatistics(
@@ -262,7 +264,7 @@ def describe(
         inputs_tokens=real["inputs"],
         targets_tokens=real["targets"],
         longest=int(source.length.max()),
-        batches=len(planned),
+        batches=float(full.sum()) if training else len(planned),
         padding=1 - sum(real.values()) / max(room, 1),
     )
 
@@ -274,7 +276,8 @@ def describe_sample(
     hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training=False)
     scheme, places = source.batching(hparams, 1)
-    planned = buckets.one_pass(source.kept, places, scheme["batch_sizes"])
+    sizes = scheme["batch_sizes"]
+    planned = buckets.one_pass(source.kept, places, sizes)
     taken = buckets.spread(planned, places, most)
     examples = sum(map(len, taken))
     if len(taken) == len(planned):

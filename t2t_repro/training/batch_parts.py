@@ -41,6 +41,8 @@ def decided(request: TrainRequest, where: Devices) -> TrainRequest:
     recorded = request.run.config().batch_parts if request.run.exists() else 0
     parts = config.batch_parts or recorded or _chosen(request, where)
     threads = request.threads
+    if parts > 1 and not shared:
+        devices.keep_freed_memory()
     if parts > 1 and not shared and threads == (0, 0):
         threads = (parts, max(1, available_cores() // parts))
         with contextlib.suppress(RuntimeError):  # TensorFlow runs: it has the threads that it has

@@ -281,7 +281,7 @@ class Experiment:
         log.say(
             f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
             f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
-            f"{data.padding:.1%} padding, {data.batches:,} batches an epoch; a batch of "
+            f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
             f"{hparams.batch_size:,} {unit} x {replicas} "
             f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target "
             "tokens)"

@@ -24,8 +24,8 @@ _LIBRARIES = {
     "them, which nvidia-smi names.",
     "jax": "It needs CUDA's libraries: pip install 'jax[cuda12]'.",
 }
-_SECONDS = 0.2  # of products that are measured
-_SIZES = {"CPU": 1024, "GPU": 8192}  # of the matrices: work for some ten milliseconds
+_SECONDS = 1.0  # of products, measured after as many: in the first second threads may share a core
+_SIZES = {"CPU": 2048, "GPU": 8192}  # of the matrices: work for some 50 milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,11 +157,15 @@ def median_rate(dtype: str, size: int, beside: int = 1) -> float:
         def all_of_them() -> None:
             list(pool.map(lambda work: work(), works))
 
-        all_of_them()
-        seconds: list[float] = []
-        while len(seconds) < 3 or sum(seconds) < _SECONDS:
-            seconds.append(_seconds_of(all_of_them))
-    return beside * 2 * size**3 / statistics.median(seconds)
+        def for_a_while() -> list[float]:
+            seconds: list[float] = []
+            while len(seconds) < 3 or sum(seconds) < _SECONDS:
+                seconds.append(_seconds_of(all_of_them))
+            return seconds
+
+        for_a_while()
+        median = statistics.median(for_a_while())
+    return beside * 2 * size**3 / median
 
 
 def fastest(work: Callable[[], object], repetitions: int) -> float:

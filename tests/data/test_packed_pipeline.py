@@ -137,5 +137,5 @@ def test_packed_to_256_a_corpus_has_little_padding_and_one_shape(tmp_path):
     dataset = pipeline.make_dataset(
         problem, "train", hparams, tmp_path, training=True, fixed_shapes=True
     )
-    batches = itertools.islice(dataset.as_numpy_iterator(), found.batches)
+    batches = itertools.islice(dataset.as_numpy_iterator(), round(found.batches))
     assert {batch["targets"].shape for batch in batches} == {(10, 256)}

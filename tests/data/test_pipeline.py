@@ -180,6 +180,18 @@ def test_describe_counts_what_the_batches_hold(problem, write_split):
     assert told.padding == pytest.approx(1 - sum(real.values()) / room)
 
 
+def test_describe_knows_that_all_batches_of_training_are_full(problem, write_split):
+    """What an epoch leaves in a bucket joins the next: one pass of the same has more batches."""
+    data_dir = write_split(LENGTHS)
+    told = pipeline.describe(problem, "train", HPARAMS, data_dir, training=True)
+    epochs = 40
+    found = batches(problem, data_dir, round(epochs * told.batches), training=True)
+    real = sum((batch["targets"] != 0).sum() for batch in found)
+    assert real / epochs == pytest.approx(told.targets_tokens, rel=0.02)
+    one_pass = pipeline.describe(problem, "train", HPARAMS, data_dir, training=False)
+    assert told.batches < 0.95 * one_pass.batches
+
+
 def test_no_example_left_names_the_filter(problem, write_split):
     data_dir = write_split([(20, 5), (3, 25), (2, 2)])
     expected = (

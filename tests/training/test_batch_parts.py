@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import types
 
 import numpy as np
@@ -17,6 +18,7 @@ from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.request import TRY_BATCH_SIZE, Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
+ALLOCATOR = ("TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB")
 
 
 @pytest.fixture
@@ -61,6 +63,19 @@ def test_a_small_model_on_a_cpu_gets_two_parts(make, monkeypatch):
     monkeypatch.setattr(batch_parts, "available_cores", lambda: 1)
     assert found(make()) == (1, (0, 0))
     assert make.told == [(2, 3)]
+
+
+def test_parts_keep_the_memory_that_they_free(make, monkeypatch):
+    for name in ALLOCATOR:
+        monkeypatch.setenv(name, "")  # so that monkeypatch puts back what was there
+        monkeypatch.delenv(name)
+    found(make(parts=1))
+    assert not set(ALLOCATOR) & set(os.environ)
+    found(make(parts=2, threads=(5, 7)))
+    assert os.environ[ALLOCATOR[0]] == "true" and int(os.environ[ALLOCATOR[1]]) > 100
+    monkeypatch.setenv(ALLOCATOR[0], "false")
+    found(make())
+    assert os.environ[ALLOCATOR[0]] == "false"  # what the user's environment says counts
 
 
 def test_what_is_asked_for_counts_and_a_run_keeps_it(make):

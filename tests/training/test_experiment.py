@@ -101,7 +101,7 @@ def test_it_says_what_the_data_are(make, capsys):
     expected = (
         f"{data['kept']:,} examples of {data['examples']:,} (0 too long, 0 too short), "
         f"{data['targets_tokens']:,} target tokens, {data['padding']:.1%} padding, "
-        f"{data['batches']:,} batches an epoch; a batch of 256 tokens, padding included, x 1 "
+        f"{data['batches']:,.1f} batches an epoch; a batch of 256 tokens, padding included, x 1 "
         "replica (the paper's: 25,000 target tokens)\n"
     )
     assert expected in capsys.readouterr().out

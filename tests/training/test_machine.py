@@ -73,7 +73,7 @@ def test_products_that_are_made_beside_one_another_are_measured_so(monkeypatch):
     together = threading.Barrier(3, timeout=60)
     monkeypatch.setattr(machine, "_product", lambda size, dtype: together.wait)
     monkeypatch.setattr(machine, "_seconds_of", lambda work: (work(), 0.1)[1])
-    assert machine.examine(ONE, beside=3).rate == pytest.approx(3 * 2 * 1024**3 / 0.1)
+    assert machine.examine(ONE, beside=3).rate == pytest.approx(3 * 2 * 2048**3 / 0.1)
 
 
 def test_parts_of_a_cpu_share_its_rate_and_gpus_do_not():
