@@ -41,7 +41,7 @@ class KeepBest:
 
     def __post_init__(self):
         if self.count < 1:
-            raise UserError(f"Expected --keep_best >= 1. Received: {self.count}.")
+            raise UserError(f"Expected to keep 1 best checkpoint or more. Received: {self.count}.")
 
     def directory(self, run: RunDirectory) -> RunDirectory:
         """Returns the run directory of the best."""
@@ -93,7 +93,7 @@ class KeepBest:
         names = ("loss", *METRICS, DECODED_BLEU)
         scores = {name: str(values[name]) for name in names if name in values}
         if self.metric not in scores:
-            raise unknown("metric of --best_metric", self.metric, scores)
+            raise unknown("metric of the best checkpoints", self.metric, scores)
         entries.append(Ranked(step, scores))
         entries.sort(key=lambda entry: (self._cost(entry.values), entry.step))
         entries = entries[: self.count]
