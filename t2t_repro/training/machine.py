@@ -24,7 +24,8 @@ _LIBRARIES = {
     "them, which nvidia-smi names.",
     "jax": "It needs CUDA's libraries: pip install 'jax[cuda12]'.",
 }
-_SECONDS = 1.0  # of products, measured after as many: in the first second threads may share a core
+_SECONDS = 0.2  # of products that are measured
+_PATIENT_SECONDS = 1.0  # the same, after as many: a process's threads share a core at first
 _SIZES = {"CPU": 2048, "GPU": 8192}  # of the matrices: work for some 50 milliseconds
 
 
@@ -68,16 +69,19 @@ class Machine:
         return "; ".join([_counted(self.devices), *filter(None, [self.note])])
 
 
-def examine(where: Devices, dtype: str = "float32", beside: int = 1) -> Machine:
+def examine(
+    where: Devices, dtype: str = "float32", beside: int = 1, *, patiently: bool = False
+) -> Machine:
     """Returns what the devices of a run are; it measures for a moment.
 
     Args:
         where: what `devices.choose` returned.
         dtype: in which to multiply.
         beside: how many products a step makes beside one another, as `batch_parts` has it.
+        patiently: whether to measure for two seconds, where the first may mislead by a half.
     """
     found, note = _found(where)
-    rate = median_rate(dtype, _SIZES[where.kind], beside)
+    rate = median_rate(dtype, _SIZES[where.kind], beside, patiently)
     return Machine(found, where.kind, where.replicas, rate, note)
 
 
@@ -149,7 +153,7 @@ def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
     return 2 * size**3 / fastest(_product(size, "float32"), repetitions)
 
 
-def median_rate(dtype: str, size: int, beside: int = 1) -> float:
+def median_rate(dtype: str, size: int, beside: int, patiently: bool) -> float:
     """Returns FLOP/s of products, `beside` at once, beside whatever else the machine does."""
     works = [_product(size, dtype) for _ in range(beside)]
     with concurrent.futures.ThreadPoolExecutor(beside) as pool:
@@ -157,14 +161,16 @@ def median_rate(dtype: str, size: int, beside: int = 1) -> float:
         def all_of_them() -> None:
             list(pool.map(lambda work: work(), works))
 
-        def for_a_while() -> list[float]:
+        def taken(least: float) -> list[float]:
             seconds: list[float] = []
-            while len(seconds) < 3 or sum(seconds) < _SECONDS:
+            while len(seconds) < 3 or sum(seconds) < least:
                 seconds.append(_seconds_of(all_of_them))
             return seconds
 
-        for_a_while()
-        median = statistics.median(for_a_while())
+        all_of_them()
+        if patiently:
+            taken(_PATIENT_SECONDS)
+        median = statistics.median(taken(_PATIENT_SECONDS if patiently else _SECONDS))
     return beside * 2 * size**3 / median
 
 

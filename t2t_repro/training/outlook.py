@@ -36,8 +36,10 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
         print(f"Training on {machine.names(where)}.", flush=True)
         return None
     config = request.config
-    found = machine.examine(where, config.hparams.activation_dtype, config.batch_parts)
-    plan = estimate.of(request, found)
+    how = (where, config.hparams.activation_dtype, config.batch_parts)
+    plan = estimate.of(request, machine.examine(*how))
+    if plan.hours >= MEASURED_FROM:
+        plan = estimate.of(request, machine.examine(*how, patiently=True))
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)

@@ -54,7 +54,7 @@ def on(monkeypatch, tmp_path):
     def simulate(found: Machine, tried: Trial | None = None, free=500 * GB):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
-        monkeypatch.setattr(machine, "examine", lambda where, dtype, beside: found)
+        monkeypatch.setattr(machine, "examine", lambda *what, **how: found)
         monkeypatch.setattr(machine, "names", lambda where: str(found))
         monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
         monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))

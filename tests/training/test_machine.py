@@ -76,6 +76,22 @@ def test_products_that_are_made_beside_one_another_are_measured_so(monkeypatch):
     assert machine.examine(ONE, beside=3).rate == pytest.approx(3 * 2 * 2048**3 / 0.1)
 
 
+def test_patience_waits_until_threads_have_their_cores(monkeypatch):
+    """They share one in the first second, so that a product takes twice its time."""
+    taken = []
+    monkeypatch.setattr(machine, "_product", lambda size, dtype: lambda: None)
+
+    def seconds_of(work):
+        taken.append(0.2 if sum(taken) < 1 else 0.1)
+        return taken[-1]
+
+    monkeypatch.setattr(machine, "_seconds_of", seconds_of)
+    flop = 2 * 2048**3
+    assert machine.examine(ONE).rate == pytest.approx(flop / 0.2) and len(taken) == 3
+    taken.clear()
+    assert machine.examine(ONE, patiently=True).rate == pytest.approx(flop / 0.1)
+
+
 def test_parts_of_a_cpu_share_its_rate_and_gpus_do_not():
     assert Machine((Device("c"),), "CPU", 3, 6e9).rate_of_a_replica == 2e9
     assert Machine((Device("g"),) * 3, "GPU", 3, 6e9).rate_of_a_replica == 6e9

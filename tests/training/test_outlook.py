@@ -1,9 +1,12 @@
 """What is said before a run besides its plan."""
 
+import re
+
 import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import trainer
+from t2t_repro.training import machine
 
 FINAL = "subword_dropout_final_steps"
 DROPOUT = f"subword_dropout=0.1,{FINAL}"
@@ -37,3 +40,22 @@ def test_a_training_that_has_none_of_what_it_asks_for(tmp_path, monkeypatch, cap
     if said:
         name, steps = ("bidirectional_steps", 100) if "both" in said else (FINAL, 50)
         assert f"Make more steps, or give --hparams={name}={steps}.\n" in out
+
+
+def test_what_takes_hours_is_judged_by_products_that_were_measured_patiently(
+    tmp_path, monkeypatch, capsys
+):
+    rates = []
+
+    def examine(where, dtype, beside, *, patiently=False):
+        rates.append(2e11 if patiently else 1e11)
+        return machine.Machine((machine.Device("Two Cores"),), "CPU", 1, rates[-1])
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "examine", examine)
+    for hparams_set in ("transformer_quickstart", "transformer_big"):
+        argv = [f"--hparams_set={hparams_set}", "--plan"]
+        cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
+    assert rates == [1e11, 1e11, 2e11]
+    quick, patient = re.findall("of the (.*) GFLOP/s", capsys.readouterr().out)
+    assert (quick, patient) == ("100", "200")
