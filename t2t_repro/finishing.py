@@ -125,7 +125,7 @@ def _finish(
 ) -> Chosen:
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.dev_bleu import DevSample
-    from t2t_repro.training import averaging, checkpoints
+    from t2t_repro.training import averaging, checkpoints, model_state
 
     candidates = _candidates(run, request.n)
     asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
@@ -156,12 +156,12 @@ def _finish(
     first = dataclasses.replace(DEFAULT, beam_size=_usual(request.beams))
     for number, (name, paths) in enumerate(candidates):
         averages.append(averaging.average(paths, work / str(number)))
-        checkpoints.load_weights(model, averages[-1])
+        model_state.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
     weights = _best(tried)
     taken = averages[tried.index(weights)]
-    checkpoints.load_weights(model, taken)
+    model_state.load_weights(model, taken)
 
     def search(beam_size: int, alpha: float) -> Beams:
         settings = dataclasses.replace(DEFAULT, beam_size=beam_size, alpha=alpha)

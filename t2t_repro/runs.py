@@ -266,10 +266,10 @@ class TrainedRun:
         Raises:
             UserError: if there is no whole checkpoint, or it is of another model.
         """
-        from t2t_repro.training import checkpoints
+        from t2t_repro.training import model_state
 
         model = self.new_model(with_weights=with_weights)
-        state = checkpoints.load_weights(model, checkpoint or self.directory.checkpoints_dir)
+        state = model_state.load_weights(model, checkpoint or self.directory.checkpoints_dir)
         say(f"Decoding with step {state.step} of {checkpoint or self.path}")
         return model
 

@@ -61,7 +61,6 @@ TENSORFLOW_FILES = {
     "t2t_repro/decoding/graph_search.py",
     "t2t_repro/text/graph.py",
     "t2t_repro/models/tensorflow_step.py",
-    "t2t_repro/training/checkpoints.py",
     "t2t_repro/training/devices.py",
     "t2t_repro/training/distribution.py",
     "t2t_repro/training/machine.py",

@@ -12,7 +12,7 @@ from t2t_repro.bin import gains as program
 from t2t_repro.decoding import dev_bleu
 from t2t_repro.errors import UserError
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 from tests import untrained
 
 
@@ -28,7 +28,7 @@ def runs(tmp_path_factory):
         run, model = untrained.run_on(folder / name, "text2text_tmpdir")
         for weight in model.weights:
             weight.assign(np.full(weight.shape, 2 if name == "child" else 1, weight.dtype))
-        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=3))
         found[name] = run.path
     start = {"checkpoint": f"{found['parent']}/checkpoints/ckpt-3", "step": 3, "rows": []}
     (found["child"] / "warm-start.json").write_text(json.dumps(start))

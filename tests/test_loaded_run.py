@@ -12,7 +12,7 @@ from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 
 SET = "transformer_test"
 LINES = ["1 2 3", "", "7 7"]
@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     directory.begin(config, ["t2t-trainer"], [])
     keras.utils.set_random_seed(3)
     model = model_for(t2t_repro.get_problem(problem), hparams, "")
-    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=3))
+    model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=3))
     return directory.path
 
 

@@ -9,7 +9,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
 SMALL = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
@@ -33,7 +33,7 @@ def directory(tmp_path):
     for step in (5, 9):
         for variable in model.trainable_variables:
             variable.assign(keras.ops.full(variable.shape, step))
-        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run.path
 
 

@@ -153,7 +153,7 @@ def translate_all(
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.interop import ctranslate2, engines
     from t2t_repro.text import shortlist
-    from t2t_repro.training import checkpoints
+    from t2t_repro.training import checkpoints, model_state
 
     module = engines.module_of(request.engine)
     of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
@@ -200,7 +200,7 @@ def translate_all(
             try:
                 saved = path.stat().st_mtime
                 checkpoints.verify(path)
-                checkpoints.load_weights(model, path)
+                model_state.load_weights(model, path)
             except (OSError, UserError) as error:
                 say(f"Passing over {path.name}, which is gone or not whole. {error}")
                 continue

@@ -51,7 +51,7 @@ class Bleu(keras.callbacks.Callback):
 class BestCheckpoints(keras.callbacks.Callback):
     """Keeps the weights of the epochs whose validation was best, as t2t-trainer --keep_best.
 
-    `checkpoints.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
+    `model_state.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
     them. Unlike those of ModelCheckpoint they stay the best when a program is started again.
 
     Args:

@@ -16,7 +16,7 @@ from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
 from t2t_repro.models.keras_data import FitCallback
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, moving_average, named_variables
+from t2t_repro.training import checkpoints, model_state, moving_average, named_variables
 from t2t_repro.training.saving import Saver
 
 FIT = "fit.npz"  # in a checkpoint: the metrics of the running epoch, the weights callbacks hold
@@ -135,7 +135,7 @@ class ExactResume(FitCallback):
                 f"Expected steps_per_execution to divide {place.batch}, the batches of the epoch "
                 f"that {self._found} has seen. Received: {model.steps_per_execution}."
             )
-        checkpoints.restore(model, self._found)
+        model_state.restore(model, self._found)
         epochs = self.params["epochs"]
         done = place.ended or place.epoch >= epochs
         where = "it has ended" if done else f"epoch {place.epoch + 1}, batch {place.batch}"
@@ -218,7 +218,7 @@ class ExactResume(FitCallback):
         if self._train_function is not None:
             model.train_function = self._train_function
         assert self._found
-        checkpoints.restore(model, self._found)
+        model_state.restore(model, self._found)
         values = checkpoints.read_arrays(self._found / FIT)
         metrics = {n: a for n, a in values.items() if n.startswith("metric/")}
         named_variables.assign(_metrics(model), metrics, self._found)
@@ -298,7 +298,7 @@ def _place_of(path: pathlib.Path) -> tuple[_Place, int]:
     except (KeyError, TypeError) as error:
         raise UserError(
             f"Expected a checkpoint that ExactResume has saved. Received: {path}, of another "
-            "program. Give another folder; checkpoints.load_weights begins with its weights."
+            "program. Give another folder; model_state.load_weights begins with its weights."
         ) from error
 
 

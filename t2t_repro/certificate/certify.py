@@ -12,6 +12,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import CHOSEN
 from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.training import checkpoints
 from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
 _WHEN_THERE = ("hparams.json", "training-data.json", CHOSEN)  # of a run; run.json grows
@@ -33,8 +34,6 @@ def certify_run(
         parent: the run that it was made of.
         say: gets a line.
     """
-    from t2t_repro.training import checkpoints
-
     try:
         run = trained_run(path)
         checkpoint = run.checkpoint()
@@ -89,8 +88,6 @@ def certify_export(
         settings: how it decodes.
         translate: returns the translations of texts by the export, and their scores.
     """
-    from t2t_repro.training import checkpoints
-
     before = record.read_or_none(run.path)
     if before and before.files != _files_of(run, checkpoint):
         before = None

@@ -14,6 +14,7 @@ from t2t_repro.interop.form import FORMS, ExportRequest, Form
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
+from t2t_repro.training import checkpoints
 
 
 def export(
@@ -38,7 +39,6 @@ def export(
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.certificate.certify import certify_export
     from t2t_repro.interop import quality
-    from t2t_repro.training import checkpoints
 
     form: Form = importlib.import_module(f"t2t_repro.interop.{FORMS[request.format]}").FORM
     form.check(request, settings)

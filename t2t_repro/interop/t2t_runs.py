@@ -26,7 +26,7 @@ from t2t_repro.interop import (
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, optimizers
+from t2t_repro.training import checkpoints, model_state, optimizers
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
 _T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
@@ -115,7 +115,7 @@ def import_checkpoint(
             config, command, [os.path.join(where, name) for name in problem.vocab_files(where)]
         )
         saved = checkpoints.State(step=source.step())
-        written = checkpoints.save(run.checkpoints_dir, model, saved)
+        written = model_state.save(run.checkpoints_dir, model, saved)
     state = "optimizer state and all" if with_optimizer else "without optimizer state"
     say(
         f"Imported {source.prefix} (step {source.step()}, {len(shapes)} variables, {state}) "
@@ -219,9 +219,9 @@ def export_checkpoint(
     with_optimizer = checkpoints.has_training_state(path) and not run.config.hparams.ema_decay
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
-        state = checkpoints.restore(model, path)
+        state = model_state.restore(model, path)
     else:
-        state = checkpoints.load_weights(model, path)
+        state = model_state.load_weights(model, path)
     arrays = tensor2tensor.export_variables(model) | t2t_checkpoint.BOOKKEEPING
     arrays[t2t_checkpoint.STEP] = np.array(state.step, "int64")
     if with_optimizer:

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory, owner
-from t2t_repro.training import checkpoints, named_variables
+from t2t_repro.training import checkpoints
 
 
 def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
@@ -33,7 +33,7 @@ def rolling_average(
         values = checkpoints.read_arrays(path / checkpoints.WEIGHTS)
         if not sums:
             sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
-        named_variables.check({name: total.shape for name, total in sums.items()}, values, path)
+        checkpoints.check_shapes({name: total.shape for name, total in sums.items()}, values, path)
         members.append(path)
         for name, value in values.items():
             sums[name] += value

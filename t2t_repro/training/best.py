@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints
 from t2t_repro.training.state import (
     DECODED_BLEU,
     LESS_IS_BETTER,
@@ -55,8 +56,6 @@ class KeepBest:
             step: that of the checkpoint.
             values: what its evaluation found; what is no metric is left out.
         """
-        from t2t_repro.training import checkpoints  # slow to load
-
         best = self.directory(run)
 
         def copy() -> None:
@@ -69,12 +68,12 @@ class KeepBest:
         self, run: RunDirectory, model: "keras.Model", step: int, values: Mapping[str, float]
     ) -> bool:
         """Does what `add` does, of a model as it stands."""
-        from t2t_repro.training import checkpoints
+        from t2t_repro.training import model_state  # slow to load
 
         best = self.directory(run)
 
         def write() -> None:
-            arrays = checkpoints.snapshot(model)
+            arrays = model_state.snapshot(model)
             weights = {checkpoints.WEIGHTS: arrays[checkpoints.WEIGHTS]}
             checkpoints.write(best.checkpoints_dir, weights, checkpoints.State(step=step))
 
@@ -84,7 +83,6 @@ class KeepBest:
         self, best: RunDirectory, step: int, values: Mapping[str, float], put: Callable[[], None]
     ) -> bool:
         """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
-        from t2t_repro.training import checkpoints
         from t2t_repro.training.metrics import METRICS
 
         file = best.checkpoints_dir / RANKING

@@ -25,14 +25,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 
-import keras
 import ml_dtypes
 import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming
-from t2t_repro.training import moving_average, named_variables
 from t2t_repro.training.state import (
     STATE,
     TRAINING,
@@ -47,6 +45,7 @@ from t2t_repro.training.state import (
 
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
+_SHOWN = 20  # differences that an error lists
 _RENAMED = {  # layers that have another name in checkpoints written before
     "/feed_forward/conv1/": "/feed_forward/intermediate_dense/",
     "/feed_forward/conv2/": "/feed_forward/output_dense/",
@@ -121,29 +120,6 @@ def verify(path: pathlib.Path) -> State:
     return content.state
 
 
-def save(directory: str | os.PathLike, model: keras.Model, state: State) -> pathlib.Path:
-    """Writes `ckpt-STEP` into a folder of checkpoints.
-
-    Args:
-        directory: a run directory's `checkpoints`.
-        model: built; its optimizer, if it has one, is saved too.
-        state: where the run stands.
-    """
-    return write(pathlib.Path(directory), snapshot(model), state)
-
-
-def snapshot(model: keras.Model) -> dict[str, dict[str, np.ndarray]]:
-    """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
-    weights = named_variables.averaged_weights(model)
-    moving_average.begin(model)
-    training = named_variables.of_training(model) if getattr(model, "optimizer", None) else {}
-    return {
-        file: encode({name: np.array(variable) for name, variable in named.items()})
-        for file, named in {WEIGHTS: weights, TRAINING: training}.items()
-        if named
-    }
-
-
 def write(
     folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State
 ) -> pathlib.Path:
@@ -198,29 +174,6 @@ def _write(
     return final
 
 
-def restore(model: keras.Model, path: str | os.PathLike) -> State:
-    """Puts a checkpoint's weights, optimizer slots and seeds into a built, compiled model.
-
-    Raises:
-        UserError: if something does not fit (everything is listed), or it is an average.
-    """
-    path = pathlib.Path(path)
-    content = read_state_file(path)
-    state = content.state
-    if TRAINING not in content.files:
-        average = f" (an average of the steps {list(state.averaged)})" if state.averaged else ""
-        raise UserError(
-            f"Expected a checkpoint of training. Received: {path}, which holds weights only"
-            f"{average}. Decode with it, continue the run that it was made from, or begin another "
-            f"run with --warm_start_from={path}."
-        )
-    saved = read_arrays(path / TRAINING)
-    weights = read_arrays(path / WEIGHTS)
-    named_variables.assign(named_variables.averaged_weights(model), weights, path)
-    named_variables.assign(named_variables.of_training(model), saved, path)
-    return state
-
-
 def has_training_state(path: pathlib.Path) -> bool:
     """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
     return TRAINING in read_state_file(path).files
@@ -229,23 +182,6 @@ def has_training_state(path: pathlib.Path) -> bool:
 def read_state(path: pathlib.Path) -> State:
     """Returns where the run stood at a checkpoint; the arrays are not looked at."""
     return read_state_file(path).state
-
-
-def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
-    """Puts weights alone into a built model.
-
-    Args:
-        model: the model that the checkpoint was made from.
-        path: a run directory or a folder of checkpoints (the newest whole one is taken), or one
-            checkpoint.
-
-    Raises:
-        UserError: if there is no checkpoint, or it does not fit: every difference is listed.
-    """
-    path = find(path)
-    state = read_state(path)
-    named_variables.assign(named_variables.weights(model), read_arrays(path / WEIGHTS), path)
-    return state
 
 
 def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathlib.Path:
@@ -273,6 +209,29 @@ def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
         )
         for name, a in arrays.items()
     }
+
+
+def check_shapes(
+    shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
+) -> None:
+    """Raises a UserError that lists every name or shape in which `values` differs.
+
+    `else_` is a sentence about what else can be done.
+    """
+    faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
+    faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
+    faults += [
+        f"{name} is {values[name].shape}, expected {shape}"
+        for name, shape in shapes.items()
+        if name in values and values[name].shape != shape
+    ]
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise UserError(
+            f"Expected the weights of this model in {path}. Received: "
+            f"{'; '.join(faults[:_SHOWN])}{more}. "
+            f"Use the hparams and the vocabulary with which it was trained{else_}."
+        )
 
 
 def _current(name: str) -> str:

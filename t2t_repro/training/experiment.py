@@ -30,6 +30,7 @@ from t2t_repro.training import (
     forecast,
     guards,
     machine,
+    model_state,
     optimizers,
     outlook,
     warm_start,
@@ -115,7 +116,7 @@ class Experiment:
         """Evaluates the newest checkpoint of the run; returns what it found."""
         request = self._request
         model = build_model(self._config, self._problem)
-        state = checkpoints.load_weights(model, request.run.path)
+        state = model_state.load_weights(model, request.run.path)
         log = make_log(request.run, request.plan, make_writer(request.run))
         evaluator = Evaluator(model, self._problem.eval_metrics())
         return self._evaluate(evaluator, self._bleu(model, log), log, state.step, again=True)
@@ -180,7 +181,7 @@ class Experiment:
             )
             trainer.train()
             if with_evaluation and not self._results and is_chief:
-                evaluate(checkpoints.load_weights(model, run.path).step)
+                evaluate(model_state.load_weights(model, run.path).step)
             where.all_reduce([0])  # the others wait for the chief's last evaluation
         return self._results
 
@@ -283,8 +284,7 @@ class Experiment:
             f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
             f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
             f"{hparams.batch_size:,} {unit} x {replicas} "
-            f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target "
-            "tokens)"
+            f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
         )
         text = json.dumps({"kept": data.kept, **dataclasses.asdict(data)}, indent=1) + "\n"
         write_text_atomic(self._request.run.path / "training-data.json", text)

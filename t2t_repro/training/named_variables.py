@@ -3,12 +3,8 @@
 import pathlib
 
 import keras
-import numpy as np
 
-from t2t_repro.errors import UserError
-from t2t_repro.training import moving_average
-
-_SHOWN = 20  # differences that an error lists
+from t2t_repro.training import checkpoints, moving_average
 
 
 def weights(model: keras.Model) -> dict[str, keras.Variable]:
@@ -52,30 +48,9 @@ def of_training(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def assign(variables: dict[str, keras.Variable], values: dict, path: pathlib.Path) -> None:
-    """Assigns the arrays of the checkpoint `path` to {name: variable}; raises as `check`."""
-    check({name: tuple(variable.shape) for name, variable in variables.items()}, values, path)
+    """Assigns the arrays of the checkpoint `path` to {name: variable}; raises as `check_shapes`."""
+    checkpoints.check_shapes(
+        {name: tuple(variable.shape) for name, variable in variables.items()}, values, path
+    )
     for name, variable in variables.items():
         variable.assign(values[name])
-
-
-def check(
-    shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
-) -> None:
-    """Raises a UserError that lists every name or shape in which `values` differs.
-
-    `else_` is a sentence about what else can be done.
-    """
-    faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
-    faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
-    faults += [
-        f"{name} is {values[name].shape}, expected {shape}"
-        for name, shape in shapes.items()
-        if name in values and values[name].shape != shape
-    ]
-    if faults:
-        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise UserError(
-            f"Expected the weights of this model in {path}. Received: "
-            f"{'; '.join(faults[:_SHOWN])}{more}. "
-            f"Use the hparams and the vocabulary with which it was trained{else_}."
-        )

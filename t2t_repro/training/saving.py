@@ -6,7 +6,7 @@ import threading
 import keras
 import numpy as np
 
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 
 PERMANENT = "permanent"  # in a state's `extra`: this checkpoint stays whatever is newer
 
@@ -34,7 +34,7 @@ class Saver:
         """Copies the model as it stands and begins to write it; the one before is written first.
 
         Args:
-            model: as `checkpoints.snapshot` takes it.
+            model: as `model_state.snapshot` takes it.
             state: where the run stands.
             more: other files of the checkpoint: {file: {name: array}}.
 
@@ -42,7 +42,7 @@ class Saver:
             OSError: if that one could not be.
         """
         self.wait()
-        arrays = checkpoints.snapshot(model) | (more or {})
+        arrays = model_state.snapshot(model) | (more or {})
         self._thread = threading.Thread(target=self._write, args=(arrays, state))
         self._thread.start()
 

@@ -24,6 +24,7 @@ from t2t_repro.training import (
     distribution,
     events,
     guards,
+    model_state,
     moving_average,
     signals,
 )
@@ -285,7 +286,7 @@ def resume(
             )
         run.cut_metrics(0)
         return checkpoints.State(step=0)
-    state = checkpoints.restore(model, newest)
+    state = model_state.restore(model, newest)
     run.cut_metrics(state.step)
     log.say(f"Continuing from {newest} (step {state.step}).")
     return state

@@ -132,7 +132,7 @@ def begin(
     if not partial:
         held = [r for r in rows if r.what != LEFT_OUT]
         asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in held}
-        named_variables.check(asked, arrays, path, f"; {_PARTIAL}")
+        checkpoints.check_shapes(asked, arrays, path, f"; {_PARTIAL}")
     if not values:
         raise UserError(
             f"Expected weights of which some fit this model in {path}. Received: {len(arrays)} "

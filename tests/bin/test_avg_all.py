@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -105,3 +107,16 @@ def test_errors_in_one_line(trained, capsys, monkeypatch, tmp_path, flags, messa
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert re.search(message, error), error
+
+
+def test_an_average_loads_no_tensorflow(trained, tmp_path):
+    argv = [f"--model_dir={trained.path}", "--n=2", f"--output_dir={tmp_path / 'avg'}"]
+    code = f"""
+import sys
+from t2t_repro import cli
+from t2t_repro.bin import avg_all
+cli.run("t2t-avg-all", "", avg_all.define_flags, avg_all.main, {argv})
+print({{"keras", "tensorflow"}} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"

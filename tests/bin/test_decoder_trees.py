@@ -33,7 +33,7 @@ def parser(tmp_path_factory):
     """The run of an untrained parser, with its vocabularies."""
     from t2t_repro import get_hparams, get_problem
     from t2t_repro.models.build import model_for
-    from t2t_repro.training import checkpoints
+    from t2t_repro.training import checkpoints, model_state
 
     path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
     tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
@@ -51,7 +51,7 @@ def parser(tmp_path_factory):
     directory.begin(config, ["t2t-trainer"], [])
     keras.utils.set_random_seed(1)
     model = model_for(problem, hparams, str(path))
-    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
     (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
     return path
 

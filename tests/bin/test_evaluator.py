@@ -9,7 +9,7 @@ from t2t_repro.bin import evaluator
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, metrics
+from t2t_repro.training import checkpoints, metrics, model_state
 from tests import untrained
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -20,7 +20,7 @@ def trained(tmp_path_factory):
     """A run directory with two checkpoints of untrained models."""
     run, model = untrained.run_on(tmp_path_factory.mktemp("run"), PROBLEM)
     for step in (3, 5):
-        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run
 
 

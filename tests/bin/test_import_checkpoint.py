@@ -10,7 +10,7 @@ from t2t_repro.bin import import_checkpoint
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 
 
 def import_it(checkpoint, output_dir, say=print, **flags):
@@ -33,7 +33,7 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
     assert config.commands[0].split()[1] == "t2t-import-checkpoint"
     assert (run.path / t2t.VOCABULARY).read_bytes() == (t2t.folder / t2t.VOCABULARY).read_bytes()
     model = case.model("trained")
-    assert checkpoints.load_weights(model, run.path).step == 7
+    assert model_state.load_weights(model, run.path).step == 7
     for name, value in tensor2tensor.export_variables(model).items():
         np.testing.assert_array_equal(value, t2t.variables[name])
     logits = np.asarray(model(case.batch))

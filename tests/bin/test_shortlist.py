@@ -7,7 +7,7 @@ from t2t_repro import cli, progress, registry
 from t2t_repro.bin import decoder, exporter, shortlist
 from t2t_repro.interop import quality
 from t2t_repro.text import shortlist as table
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 from tests import untrained
 
 NAME = "text2text_tmpdir"
@@ -26,7 +26,7 @@ def run(tmp_path_factory):
     inputs, targets = zip(*PAIRS * 9, strict=True)
     untrained.write_pairs(folder, {"inputs": inputs, "targets": targets})
     run, model = untrained.run_on(folder, NAME)
-    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     return run.path
 
 

@@ -12,7 +12,7 @@ from t2t_repro.interop import auto_engine
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 
 PROBLEM = "algorithmic_identity_decimal40"
 
@@ -39,7 +39,7 @@ def run(model, tmp_path):
     )
     directory.begin(config, ["t2t-trainer"], [])
     for step in (5, 10):
-        path = checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=step))
+        path = model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=step))
         os.utime(path, (1e9 + step, 1e9 + step))
     (tmp_path / "in").write_text("3 4 5\n7 1 2 9\n")
     (tmp_path / "right").write_text("3 4 5\n7 1 2 9\n")
@@ -105,7 +105,7 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
 
     def save(naps):
         if naps == 2:
-            checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=20))
+            model_state.save(run.checkpoints_dir, model, checkpoints.State(step=20))
 
     clock = make_clock(save)
     request = translate_all.TranslateAllRequest(

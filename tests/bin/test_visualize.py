@@ -11,7 +11,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import visualize
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, experiment
+from t2t_repro.training import checkpoints, experiment, model_state
 from t2t_repro.views import pictures
 from tests import untrained
 
@@ -25,7 +25,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("visualize")
     overrides = "num_hidden_layers=1,pos=emb,max_length=20"
     run, model = untrained.run_on(folder, PROBLEM, overrides)
-    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     return run, model
 
 
@@ -189,7 +189,7 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     none = RunDirectory(tmp_path / "none")
     none.begin(dataclasses.replace(config, hparams=without), ["test"], [])
     model = experiment.build_model(none.config(), registry.get_problem(PROBLEM))
-    checkpoints.save(none.checkpoints_dir, model, checkpoints.State(step=1))
+    model_state.save(none.checkpoints_dir, model, checkpoints.State(step=1))
     message = refused(capsys, f"--output_dir={none.path}", "--positions")
     assert "Expected a model that adds positions to its words (hparam pos). Received:" in message
     assert not (none.path / "visualization").exists()

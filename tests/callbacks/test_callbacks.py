@@ -14,7 +14,7 @@ import t2t_repro
 from t2t_repro import callbacks
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder
-from t2t_repro.training import checkpoints, distribution, optimizers
+from t2t_repro.training import checkpoints, distribution, model_state, optimizers
 
 HPARAMS = (
     "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4,"
@@ -166,7 +166,7 @@ def test_bleu_and_the_best_by_it(tmp_path, monkeypatch, capsys):
     assert re.search("val_bleu is sacreBLEU of 3 sentences, decoded greedily: .*tok:13a", said)
     assert [score for score, _ in weights] == [3.0, 9.0, 5.0]
     for load in (
-        lambda: checkpoints.load_weights(model, tmp_path / "best"),
+        lambda: model_state.load_weights(model, tmp_path / "best"),
         lambda: model.load_weights(tmp_path / "best.weights.h5"),
     ):
         model.set_weights(weights[2][1])

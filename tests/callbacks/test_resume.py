@@ -15,7 +15,7 @@ from keras import ops
 import t2t_repro
 from t2t_repro.callbacks import ExactResume
 from t2t_repro.errors import UserError
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 from tests.training.conftest import Cipher
 
 EAGER = True  # to compile takes longer
@@ -233,7 +233,7 @@ def test_what_else_is_refused(tmp_path):
     (path / checkpoints.WEIGHTS).write_bytes(b"torn")
     with pytest.raises(UserError, match="Expected a whole checkpoint in .*Received: 1, none"):
         model.fit(endless, callbacks=[ExactResume(tmp_path)], **arguments)
-    checkpoints.save(tmp_path / "checkpoints", model, checkpoints.State(step=9))
+    model_state.save(tmp_path / "checkpoints", model, checkpoints.State(step=9))
     with pytest.raises(UserError, match="a checkpoint that ExactResume has saved. Received: .*-9"):
         model.fit(endless, callbacks=[ExactResume(tmp_path)], **arguments)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.training import averaging, checkpoints
+from t2t_repro.training import averaging, checkpoints, model_state
 
 
 def step(model, seed):
@@ -15,7 +15,7 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     paths, history = [], []
     for number in (10, 20, 30, 40):
         step(model, number)
-        paths.append(checkpoints.save(tmp_path / "run", model, checkpoints.State(step=number)))
+        paths.append(model_state.save(tmp_path / "run", model, checkpoints.State(step=number)))
         history.append(np.asarray(model.softmax.kernel).astype("float64"))
     path = averaging.average(paths[-3:], tmp_path / "avg")
     arrays = checkpoints.read_arrays(path / "weights.npz")
@@ -27,12 +27,12 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
     middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
     np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
-    checkpoints.load_weights(model, path)
+    model_state.load_weights(model, path)
     with pytest.raises(UserError, match=r"holds weights only.*\[20, 30, 40\]"):
-        checkpoints.restore(model, path)
+        model_state.restore(model, path)
     with pytest.raises(UserError, match="at least one checkpoint to average. Received: none"):
         averaging.average([], tmp_path / "avg")
-    other = checkpoints.save(
+    other = model_state.save(
         tmp_path / "other", make_model(vocab_size=13), checkpoints.State(step=50)
     )
     with pytest.raises(UserError, match="ckpt-50.*embedding/embeddings is"):

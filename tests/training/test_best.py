@@ -5,7 +5,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 
 
@@ -25,7 +25,7 @@ def add(run, make_model):
 
     def add(step, best, **values):
         model.softmax.bias.assign(np.full(11, float(step)))
-        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
         return best.add(run, step, values)
 
     return add
@@ -50,10 +50,10 @@ def test_the_best_stay_and_the_first_is_found(run, add, make_model):
         assert checkpoints.find(path).name == "ckpt-20"
     checkpoints.delete(run.checkpoints_dir / "ckpt-20")
     model = make_model()
-    checkpoints.load_weights(model, run.path / "best")
+    model_state.load_weights(model, run.path / "best")
     assert np.asarray(model.softmax.bias)[0] == 20.0
     with pytest.raises(UserError, match="holds weights only. Decode with it"):
-        checkpoints.restore(model, checkpoints.find(run.path / "best"))
+        model_state.restore(model, checkpoints.find(run.path / "best"))
 
 
 def test_adding_again_changes_nothing_and_the_earlier_of_equals_is_first(run, add):

@@ -13,7 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, experiment, named_variables
+from t2t_repro.training import checkpoints, experiment, model_state, named_variables
 from t2t_repro.training.experiment import Experiment, build_model, evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -79,7 +79,7 @@ def test_a_model_is_made_without_tensorflow(data_dir):
 import sys
 from t2t_repro import registry
 from t2t_repro.run_directory import RunConfig
-from t2t_repro.training import experiment
+from t2t_repro.training import experiment, model_state
 hparams = registry.get_hparams("transformer_test")
 problem = registry.get_problem("{PROBLEM}")
 config = RunConfig(
@@ -295,8 +295,8 @@ def test_a_split_that_the_problem_lacks_is_refused(make):
 def test_weights_of_another_model_are_refused(make, tmp_path):
     request = make()
     model = build_model(request.config, request.problem)
-    checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+    model_state.save(tmp_path, model, checkpoints.State(step=1))
     hparams = dataclasses.replace(request.config.hparams, filter_size=12)
     other = build_model(dataclasses.replace(request.config, hparams=hparams), request.problem)
     with pytest.raises(UserError, match=r"ffn/.*kernel is \(16, 8\), expected \(16, 12\)"):
-        checkpoints.load_weights(other, tmp_path)
+        model_state.load_weights(other, tmp_path)

@@ -7,7 +7,14 @@ from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_optimizer
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training import checkpoints, distribution, experiment, named_variables, optimizers
+from t2t_repro.training import (
+    checkpoints,
+    distribution,
+    experiment,
+    model_state,
+    named_variables,
+    optimizers,
+)
 
 BATCH = {
     "inputs": np.array([[3, 4, 5, 1], [6, 2, 1, 0]], "int32"),
@@ -65,9 +72,9 @@ def test_a_frozen_run_resumes_exactly(tmp_path):
     model = made("embeddings,encoder")
     step = distribution.step_function(model)
     step(BATCH)
-    path = checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+    path = model_state.save(tmp_path, model, checkpoints.State(step=1))
     other = made("embeddings,encoder")
-    checkpoints.restore(other, path)
+    model_state.restore(other, path)
     again = distribution.step_function(other)
     assert [step(BATCH), step(BATCH)] == [again(BATCH), again(BATCH)]
     for (name, value), other_value in zip(
@@ -75,7 +82,7 @@ def test_a_frozen_run_resumes_exactly(tmp_path):
     ):
         np.testing.assert_array_equal(value, other_value, name)
     with pytest.raises(UserError, match="optimizer/"):
-        checkpoints.restore(made(""), path)
+        model_state.restore(made(""), path)
     with pytest.raises(UserError, match="slots for all variables.* freeze=embeddings,encoder"):
         t2t_optimizer.export(model)
 

@@ -6,7 +6,7 @@ import pytest
 
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, moving_average, named_variables, optimizers
+from t2t_repro.training import checkpoints, model_state, moving_average, named_variables, optimizers
 
 DECAY = 0.6
 
@@ -29,14 +29,14 @@ def averaging(make_model):
 
 def test_before_the_first_step_a_checkpoint_has_the_weights(averaging, weights):
     model = averaging()
-    arrays = checkpoints.snapshot(model)
+    arrays = model_state.snapshot(model)
     for name, value in weights(model).items():
         np.testing.assert_array_equal(arrays["weights.npz"][name], value)
     model.optimizer.iterations.assign(8)  # as of a training that went on elsewhere
     for weight in model.trainable_variables:
         weight.assign(weight + 1)
     moving_average.begin(model)
-    again = checkpoints.snapshot(model)
+    again = model_state.snapshot(model)
     for name, value in arrays["weights.npz"].items():
         np.testing.assert_array_equal(again["weights.npz"][name], value)
 
@@ -98,6 +98,6 @@ def test_checkpoints_and_evaluations_have_the_average_and_training_goes_on_exact
         np.testing.assert_array_equal(other[id(others[name])], average)
     assert any(np.abs(saved[name] - by_name[name]).max() > 1e-3 for name in saved)
     loaded = averaging(seed=7)
-    checkpoints.load_weights(loaded, runs["stopped"].path)
+    model_state.load_weights(loaded, runs["stopped"].path)
     for name, value in weights(loaded).items():
         np.testing.assert_array_equal(value, saved[name])

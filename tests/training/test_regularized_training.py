@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer
-from t2t_repro.training import checkpoints, distribution, moving_average, optimizers
+from t2t_repro.training import checkpoints, distribution, model_state, moving_average, optimizers
 from tests.models.test_transformer import BATCH, tiny
 
 ALL_ON = {
@@ -30,12 +30,12 @@ def made():
 def test_it_goes_on_bit_by_bit(tmp_path):
     model, step = made()
     step(BATCH)
-    path = checkpoints.save(tmp_path, model, checkpoints.State(step=1))
+    path = model_state.save(tmp_path, model, checkpoints.State(step=1))
     straight = step(BATCH)
     other, again = made()
     for variable in other.variables:  # nothing of it may be left
         variable.assign(variable + 1)
-    checkpoints.restore(other, path)
+    model_state.restore(other, path)
     assert again(BATCH) == straight
     for weight, expected in zip(other.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)

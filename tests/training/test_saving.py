@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.checkpoints import State
 from t2t_repro.training.saving import PERMANENT, NoSaver, Saver, prune
 
@@ -85,7 +85,7 @@ def test_the_oldest_go_but_the_permanent_stay(folder, make_model):
     model = make_model()
     for step in range(1, 8):
         permanent = {PERMANENT: True} if step in (2, 6) else {}
-        checkpoints.save(folder, model, State(step=step, extra=permanent))
+        model_state.save(folder, model, State(step=step, extra=permanent))
     (folder / "ckpt-3" / "state.json").write_text("torn")
     prune(folder, 0, 7)
     assert len(names(folder)) == 7

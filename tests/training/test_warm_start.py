@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.training import checkpoints, named_variables, warm_start
+from t2t_repro.training import checkpoints, model_state, named_variables, warm_start
 
 NAME = "text2text_tmpdir"
 PIECES = [*"<pad>_ <EOS>_ bad_ egg".split(), *"abcdefgh\\_u;0123456789"]
@@ -44,7 +44,7 @@ def parent(tmp_path):
         version="0",
     )
     run.begin(config, [], [str(path) for path in folder.iterdir()])
-    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=7))
+    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=7))
     return run.path, arrays_of(model)
 
 
@@ -146,5 +146,5 @@ def test_a_vocabulary_is_compared_by_its_pieces_whatever_its_file_is_called(pare
     run = dataclasses.replace(config, problem=f"{NAME}_rev")
     other = RunDirectory(tmp_path / "reversed")
     other.begin(run, [], [])
-    checkpoints.save(other.checkpoints_dir, model, checkpoints.State(step=3))
+    model_state.save(other.checkpoints_dir, model, checkpoints.State(step=3))
     assert begun((other.path,), tmp_path / "data")[2].step == 3  # read where its data lie

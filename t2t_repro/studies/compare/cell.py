@@ -25,7 +25,7 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import checkpoints, devices, distribution, experiment, guards
+from t2t_repro.training import checkpoints, devices, distribution, experiment, guards, model_state
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -110,7 +110,7 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
     losses = []
     for step, path in _points(directory):
         if path is not None:
-            checkpoints.load_weights(model, path)
+            model_state.load_weights(model, path)
         scales = norms.activation_scales(model, batches[0]) if layered else {}
         if not np.isfinite(list(scales.values())).all():
             break
@@ -135,7 +135,7 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
     }
     if finished and checkpoints.list_checkpoints(directory.path):
         print("Scoring the dev split ...", flush=True)
-        checkpoints.load_weights(model, directory.path)
+        model_state.load_weights(model, directory.path)
         result["sentences"] = _score_sentences(model, config, problem)
         result["unigram_loss"] = _unigram_loss(model, batches, config, problem)
         if grid.bleu_sentences:
