@@ -61,7 +61,7 @@ class DistillRequest:
         "",
         'Changes to it: "name=value,name=value". Without --hparams_set a student has 6 encoder '
         "layers and 2 decoder layers where these do not say otherwise; with --back_translate or "
-        "--reverse_teacher as many as the teacher.",
+        "--reverse_teacher as many as the teacher. One of fewer decoder layers decodes greedily.",
     )
     warm_start: bool = flag(False, "The student begins with the teacher's weights.")
     train_steps: int = flag(

@@ -81,7 +81,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
             say(f"  {shlex.join(training.command)}")
             return runner.record
         runner.run(training)
-        runner.run(_finishing(request, folder))
+        runner.run(_finishing(request, folder, wanted))
         if not request.back_translate:
             _comparison(request, folder, runner, say)
     say(f"\nWhat to try next:\n  t2t-decoder --output_dir={folder.model} --decode_interactive")
@@ -214,11 +214,11 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
     )
 
 
-def _finishing(request: DistillRequest, folder: Folder) -> Task:
-    greedy = [] if request.is_peer else ["--beam_sizes=1", "--alphas=0.6"]
+def _finishing(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
+    greedy = ["--beam_sizes=1", "--alphas=0.6"] if wanted.greedy else []
     return Task(
         name="finishing",
-        says="Averaging" + (", beams and alpha by dev" if request.is_peer else ", by dev"),
+        says="Averaging" + (", by dev" if wanted.greedy else ", beams and alpha by dev"),
         command=[
             "t2t-finish",
             f"--model_dir={folder.run}",

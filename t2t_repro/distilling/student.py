@@ -20,11 +20,18 @@ _OF_TRAINING = ("train_steps", "freeze", "bidirectional_steps")
 
 
 class Student(NamedTuple):
-    """A set, changes to it as --hparams has them, and how many steps to train."""
+    """What is trained.
+
+    hparams_set: a set.
+    hparams: changes to it, as --hparams has them.
+    train_steps: how many steps.
+    greedy: whether it is to be quick, and decodes greedily.
+    """
 
     hparams_set: str
     hparams: str
     train_steps: int
+    greedy: bool
 
 
 def student(request: DistillRequest, teacher: RunConfig) -> Student:
@@ -55,7 +62,8 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         steps = hparams.train_steps
     else:
         steps = teacher.hparams.train_steps // updates.batches_of_an_update(teacher.hparams)
-    return Student(name, text, request.train_steps or steps)
+    shallower = hparams.decoder_layers < teacher.hparams.decoder_layers
+    return Student(name, text, request.train_steps or steps, shallower or not request.is_peer)
 
 
 def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str, str]:

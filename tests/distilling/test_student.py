@@ -21,7 +21,7 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert one.hparams.endswith("num_encoder_layers=6,num_decoder_layers=1")
     named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
     steps = registry.get_hparams("transformer_tiny").train_steps
-    assert student(named, config) == ("transformer_tiny", "num_heads=1", steps)
+    assert student(named, config) == ("transformer_tiny", "num_heads=1", steps, True)
     back = dataclasses.replace(request, back_translate=str(folder / "more"))
     assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
     asked = dataclasses.replace(request, hparams="train_steps=77")
@@ -30,6 +30,15 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
         config, hparams_set="lstm_attention", hparams=registry.get_hparams("lstm_attention")
     )
     assert student(request, recurrent).hparams == ""  # it has no layers of these names
+
+
+def test_one_that_is_to_be_quick_decodes_greedily(folder):
+    config = trained_run(folder / "teach").config
+    assert student(request_of(folder), config).greedy
+    peer = request_of(folder, "forth", reverse_teacher=str(folder / "back"))
+    assert not student(peer, config).greedy
+    shallow = dataclasses.replace(peer, hparams="num_encoder_layers=6,num_decoder_layers=1")
+    assert student(shallow, config).greedy
 
 
 def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folder):
