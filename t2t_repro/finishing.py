@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from t2t_repro import files
 from t2t_repro.decoding import chosen
@@ -28,10 +29,11 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.training.state import read_ranking
 from t2t_repro.translation import check_text
 
+Tried = TypeVar("Tried", Weights, Beams)
 DEFAULT = DecodeHParams()
 _WORK = ".candidates"  # in the folder of the result, while there is none
-# BLEU. On a thousand sentences such a difference is chance: a checkpoint ahead of the mean on dev
-# was behind it on test (benchmarks/RESULTS.md, "Regularizers").
+# BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
+# on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
 
 
@@ -173,12 +175,11 @@ def _finish(
         return Beams(beam_size, alpha, bleu)
 
     searched = [search(first.beam_size, alpha) for alpha in request.penalties]
-    alpha = max(searched, key=lambda each: each.bleu).alpha
+    alpha = _good(searched)[0].alpha  # the most usual
     searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
-    simplest = sorted(searched, key=lambda each: each.beam_size)  # stable: the usual alpha first
     result = Chosen(
         weights=weights,
-        search=max(simplest, key=lambda each: each.bleu),
+        search=min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size)),
         sentences=sample.described,
         signature=sample.signature,
         asked=asked,
@@ -223,11 +224,15 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
     return list(found.values())
 
 
-def _best(tried: Sequence[Weights]) -> Weights:
-    """Returns, of the weights that are as good as the best but for chance, the widest mean."""
+def _good(tried: Sequence[Tried]) -> list[Tried]:
+    """Returns what is as good as the best but for chance."""
     least = round(max(each.bleu for each in tried) - _CHANCE, 2)
-    good = [each for each in tried if each.bleu >= least]
-    return max(good, key=lambda each: (len(each.steps), each.bleu))  # the first of equals
+    return [each for each in tried if each.bleu >= least]
+
+
+def _best(tried: Sequence[Weights]) -> Weights:
+    """Returns, of the weights that are good, the widest mean."""
+    return max(_good(tried), key=lambda each: (len(each.steps), each.bleu))  # the first of equals
 
 
 def _said(steps: Sequence[int]) -> str:

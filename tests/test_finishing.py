@@ -61,9 +61,7 @@ def tried(monkeypatch):
     return log
 
 
-def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(
-    made, tried, tmp_path, monkeypatch
-):
+def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_path, monkeypatch):
     said = []
     out = RunDirectory(tmp_path / "out")
     found = finishing.finish(made, out, FEW, say=said.append)
@@ -77,10 +75,10 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_simpler(
         (2.5, 1, 1.0),
         (2.5, 5, 1.0),
     ]
-    assert found.weights.steps == (20, 30) and str(found.search) == "beam_size=1,alpha=1"
+    assert found.weights.steps == (20, 30) and str(found.search) == "beam_size=4,alpha=1"
     assert found.weights.name == "the mean of the best 2 by loss (steps 20, 30)"
     assert said[-1].startswith(
-        "Chose the mean of the best 2 by loss (steps 20, 30) and beam_size=1"
+        "Chose the mean of the best 2 by loss (steps 20, 30) and beam_size=4"
     )
     assert said[0].startswith("Choosing by sacreBLEU of all 7 dev sentences: nrefs:1|")
     (only,) = checkpoints.list_checkpoints(out.path)
@@ -116,6 +114,26 @@ def test_a_mean_is_taken_unless_another_is_better_by_more_than_chance(
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
     found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert found.weights.steps == steps and len(found.weights_tried) == len(bleu)
+
+
+@pytest.mark.parametrize(
+    "gains, search",
+    [
+        ({(4, 1.0): 0.3, (5, 0.6): 0.3, (1, 0.6): 0.2}, "beam_size=4,alpha=0.6"),
+        ({(4, 1.0): 0.31, (1, 1.0): 0.5}, "beam_size=4,alpha=1"),
+        ({(4, 0.4): 0.35, (4, 1.0): 0.4}, "beam_size=4,alpha=0.4"),
+        ({(5, 0.6): 0.31}, "beam_size=5,alpha=0.6"),
+    ],
+)
+def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
+    made, monkeypatch, tmp_path, gains, search
+):
+    def score(self, engine, settings):
+        return 30 + gains.get((settings.beam_size, settings.alpha), 0)
+
+    monkeypatch.setattr(dev_bleu.DevSample, "score", score)
+    found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
+    assert str(found.search) == search
 
 
 @pytest.fixture
