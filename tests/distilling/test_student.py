@@ -41,6 +41,20 @@ def test_one_that_is_to_be_quick_decodes_greedily(folder):
     assert student(shallow, config).greedy
 
 
+def test_the_set_for_quick_students_begins_with_the_weights_of_what_its_teacher_was_trained_with(
+    folder,
+):
+    name = "transformer_own_text_annealed"
+    config = dataclasses.replace(
+        trained_run(folder / "teach").config,
+        hparams_set=name,
+        hparams=registry.get_hparams(name),
+    )
+    peer = request_of(folder, "forth", reverse_teacher=str(folder / "back"), warm_start=True)
+    asked = dataclasses.replace(peer, hparams_set="transformer_own_text_student")
+    assert student(asked, config) == ("transformer_own_text_student", "", 16_000, True)
+
+
 def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folder):
     write_run(
         folder / "steady",

@@ -30,6 +30,7 @@ OURS = {
     "transformer_multi30k",
     *(f"transformer_own_text_{size}" for size in ("small", "medium", "large")),
     *(f"transformer_own_text_{how}" for how in ("regularized", "bidirectional", "annealed")),
+    "transformer_own_text_student",
     *(f"transformer_parsing_{which}" for which in ("small", "regularized")),
     "transformer_quickstart",
     "paper_parsing_wsj",
