@@ -15,11 +15,16 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.problem import Split
 from t2t_repro.runs import TrainedRun
+from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.translation import TranslateDistillProblem
 
 FILES = TranslateDistillProblem.FILES
+# A reverse teacher's BLEU against the sources that are known says which way it translates: one of
+# the teacher's own direction has 0.1 on Multi30k, one of the other 50.
+_LEAST_BLEU = 1.0
+_JUDGED = range(100, 1001)  # sentences; fewer say nothing, and more no more
 
 
 class Taught(NamedTuple):
@@ -104,8 +109,11 @@ def write_pairs(
         {what: how many pairs}.
 
     Raises:
-        UserError: if the text is not that of `taught`.
+        UserError: if the text is not that of `taught`, or the reverse teacher's sentences have
+            nothing in common with the sources that are known.
     """
+    if request.reverse_teacher:
+        _check_direction(teacher, request, taught_back)
     gold, made, none = "pairs of the teacher's data", "translated", "without a translation"
     counts = dict.fromkeys((gold, made, none), 0)
     with _split(folder / Split.TRAIN) as add:
@@ -151,6 +159,22 @@ def _lessons(
                 f"{teacher.data_dir} or the files that were named. Give another --output_dir."
             )
         yield line, now[1], found
+
+
+def _check_direction(teacher: TrainedRun, request: DistillRequest, taught_back: Taught) -> None:
+    lessons = itertools.islice(_lessons(teacher, request, taught_back, back=True), _JUDGED[-1])
+    both = [(found[0] if found else "", known) for _, known, found in lessons]
+    if len(both) not in _JUDGED:
+        return
+    written, known = zip(*both, strict=True)
+    score = bleu.SacreBleu(known).score(written)
+    if score < _LEAST_BLEU:
+        raise UserError(
+            "Expected a --reverse_teacher that writes what its sentences are translations of. "
+            f"Received: {request.reverse_teacher}, whose first {len(both):,} have {score:.2f} BLEU "
+            f"against the sources in {teacher.data_dir}: it translates as --teacher does, or has "
+            "hardly learned. Name another run, and another --output_dir."
+        )
 
 
 @contextlib.contextmanager

@@ -10,10 +10,13 @@ import pytest
 
 from t2t_repro import cli, files, processes, registry
 from t2t_repro.bin import distill
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
 from t2t_repro.distilling import comparison, pairs, stages
 from t2t_repro.distilling.comparison import Comparison, Side
 from t2t_repro.errors import UserError
 from t2t_repro.gains import Scored
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
 from tests.distilling.conftest import DEV, TRAIN, request_of, write_run
 from tests.programs import Programs
@@ -218,6 +221,38 @@ def test_a_reverse_teacher_writes_sources_for_what_is_known(programs, folder):
     assert "num_encoder_layers" not in trainer["hparams"]
     assert trainer["warm_start_from"] == str(folder / "forth") and "warm_start_partial" in trainer
     assert "beam_sizes" not in programs.of("finish") and found.comparison == FOUND
+
+
+def test_a_reverse_teacher_of_the_teachers_own_direction_is_found_by_what_it_writes(
+    programs, folder, monkeypatch
+):
+    monkeypatch.setattr(pairs, "_JUDGED", range(2, 4))
+    sources = {"cd ab ab cd": "ab cd ab ab cd", "ab ab ab cd cd": "cd cd ab cd", "ab cd": "cd"}
+    for split in ("train", "eval"):
+        for side, lines in (("inputs", sources.values()), ("targets", sources)):
+            (folder / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
+    problem = registry.get_problem("text2text_tmpdir")
+    vocabularies = trained_run(folder / "forth").vocabularies
+    generate_data(Job(problem, str(folder / "long"), str(folder), vocabularies=vocabularies))
+    request = request_of(
+        folder,
+        "forth",
+        data_dir=str(folder / "long"),
+        reverse_teacher=str(folder / "back"),
+        only_data=True,
+    )
+    with pytest.raises(UserError, match="back, whose first 3 have 0.00 BLEU against.*long: it tr"):
+        run(request)
+    assert not (folder / "out" / "text").exists()
+
+    def right(flags):
+        lines = pathlib.Path(flags["decode_from_file"]).read_text().splitlines()
+        text = "".join(f"{sources.get(line, line)}\n" for line in lines)
+        pathlib.Path(flags["decode_to_file"]).write_text(text)
+
+    programs.decoder = right
+    found, _ = run(dataclasses.replace(request, output_dir=str(folder / "other")))
+    assert found.pairs["translated by the reverse teacher"] == 3
 
 
 def test_a_reversed_teachers_student_has_its_sides(programs, folder):
