@@ -58,10 +58,11 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
             was begun, or a program fails.
         Interrupted: on a signal.
     """
+    folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
+    Record.check_folder(folder.path)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = student(request, teacher.config)
     vocabulary = check(request, teacher)
-    folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
     teachers = [teacher, *teaching.others(request)]
     if request.reverse_teacher:
         teachers.append(trained_run(request.reverse_teacher))

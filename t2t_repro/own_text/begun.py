@@ -101,11 +101,7 @@ class Begun:
         if before is not None and before.stages:
             before._check_same(folder, begun_with, inputs, flag_of)
             return before
-        if before is None and folder.is_dir() and any(folder.iterdir()):
-            raise UserError(
-                f"Expected --output_dir to be a new or empty folder, or one of {cls.PROGRAM}. "
-                f"Received: {folder}, which holds files. Name another."
-            )
+        cls.check_folder(folder)
         return cls(
             version=__version__,
             packages=environment.packages(),
@@ -113,6 +109,19 @@ class Begun:
             inputs=inputs,
             **more,
         )
+
+    @classmethod
+    def check_folder(cls, folder: pathlib.Path) -> None:
+        """Refuses a folder that holds something else.
+
+        Raises:
+            UserError: naming it.
+        """
+        if cls.read(folder) is None and folder.is_dir() and any(folder.iterdir()):
+            raise UserError(
+                f"Expected --output_dir to be a new or empty folder, or one of {cls.PROGRAM}. "
+                f"Received: {folder}, which holds files. Name another."
+            )
 
     def _check_same(
         self,

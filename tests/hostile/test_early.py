@@ -41,6 +41,10 @@ CASES = {
         *("trainer", f"{NEW} {BEST}=accuracy --eval_early_stopping_metric_minimize"),
         "of accuracy, more is better",
     ),
+    "a student's folder that holds something else": (
+        *("distill", "--teacher=TRAINED/run --output_dir=TRAINED"),
+        "Expected --output_dir to be a new or empty folder, or one of t2t-distill",
+    ),
     "a warm start from nowhere": (
         *("trainer", f"{NEW} --warm_start_from=NONE"),
         "Expected a checkpoint in .*none. Received: no such folder",
