@@ -150,6 +150,7 @@ def text_dataset(
     made = tf.data.Dataset.from_generator(
         lambda: map(padded, batches()), output_signature=dict.fromkeys(sides, spec)
     )
+    made = made.with_options(pipeline.options())
     return made.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
 

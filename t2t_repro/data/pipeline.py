@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
 _AHEAD = 8  # batches that wait for who takes them
+_PARSERS = 2  # batches that are parsed side by side; what reads the records is one thread
 _BLOCK = 1024  # records that are read at once where one after another is asked for
 
 
@@ -165,11 +166,23 @@ def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count
 
     signature = tf.TensorSpec([None], tf.string)
     dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    dataset = dataset.map(parse, tf.data.AUTOTUNE, deterministic=True)
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    dataset = dataset.map(parse, _PARSERS, deterministic=True)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
-    return dataset.with_options(options).prefetch(_AHEAD)
+    return dataset.with_options(options()).prefetch(_AHEAD)
+
+
+def options() -> "tf.data.Options":
+    """Returns what holds for each dataset here: one reader has its own part, and nothing is tuned.
+
+    The thread that tunes sleeps for up to a minute, and on one core whoever drops an iterator, as
+    at the end of a training, waits for it.
+    """
+    import tensorflow as tf
+
+    chosen = tf.data.Options()
+    chosen.autotune.enabled = False
+    chosen.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return chosen
 
 
 class NumpyBatches(keras.utils.PyDataset):

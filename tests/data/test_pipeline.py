@@ -1,5 +1,9 @@
 import itertools
+import os
 import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -225,3 +229,30 @@ def test_missing_files_and_vocabulary_name_the_command(problem, write_split, tmp
     expected = "vocabulary vocab.bytes.32768.subwords in .*t2t-datagen --problem=bytes"
     with pytest.raises(UserError, match=expected):
         batches(Text(), data_dir, 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be taken away")
+def test_on_one_core_nobody_waits_for_an_iterator_that_is_dropped(problem, write_split):
+    """tf.data's own tuning sleeps twice as long each time, and here is waited for."""
+    program = """
+        import os, sys, time
+
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        from t2t_repro.config import HParams
+        from t2t_repro.data import pipeline
+        from tests.data.conftest import Bytes
+
+        hparams = HParams(batch_size=60, max_length=16, min_length_bucket=4)
+        made = pipeline.make_dataset(Bytes(), "train", hparams, sys.argv[1], training=True)
+        batches = iter(made)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            next(batches)
+            time.sleep(0.01)
+        began = time.monotonic()
+        del batches
+        print(time.monotonic() - began)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(write_split(LENGTHS))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.5, done.stdout
