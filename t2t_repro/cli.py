@@ -109,6 +109,7 @@ def run(
         _leave(f"{name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
         _leave(f"{name}: interrupted", 130)
+    start.done()
 
 
 def _run(

@@ -5,6 +5,8 @@ nor in the processes that a program starts.
 """
 
 import _thread
+import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -14,10 +16,12 @@ from typing import NoReturn
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _told = False  # whether the program has written the line that tells of its end
 _teller: int | None = None  # the thread that writes it
+_done = False  # whether the program has done everything
 
 
 def watch() -> None:
     """Lets a signal that finds nothing begun, or everything done, end a program with a line."""
+    atexit.register(_end_if_done)  # the first to be registered is the last to be called
     for signum in SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, lambda signum, frame: leave(signum))
@@ -47,6 +51,24 @@ def end(code: int) -> NoReturn:
     if _IS_PROGRAM:
         os._exit(code)
     sys.exit(code)
+
+
+def done() -> None:
+    """Notes that the program has done everything: it ends with 0 when what atexit has is called.
+
+    Python would give the signals back and then let go of TensorFlow, which takes a second: time
+    for nothing, and in it a signal would change the exit code.
+    """
+    global _done
+    _done = True
+
+
+def _end_if_done() -> None:
+    if _done:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # full, or closed
+                stream.flush()
+        os._exit(0)
 
 
 def begin_telling() -> None:
