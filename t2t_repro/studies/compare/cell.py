@@ -75,7 +75,7 @@ def run(
     )
     stopped_at = None
     try:
-        experiment.Experiment(request).run()
+        experiment.run(request)
     except UserError as error:
         if not isinstance(error.__cause__, distribution.NotFinite):
             raise

@@ -163,7 +163,7 @@ class Grid:
         return _hparams_of(self, dataclasses.replace(cell, seed=0))
 
     def config_of(self, cell: Cell) -> RunConfig:
-        """Returns what the run of a cell is."""
+        """Returns what the run of a cell is; its batch has as many parts as suit the machine."""
         return RunConfig(
             hparams_set=self.variant(cell.variant).hparams_set,
             hparams=self.hparams_of(cell),
@@ -171,6 +171,7 @@ class Grid:
             data_dir=self.data_dir,
             version=__version__,
             random_seed=cell.seed,
+            batch_parts=0,
         )
 
     def settings(self) -> list[tuple[int | None, int | None]]:

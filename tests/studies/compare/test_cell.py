@@ -13,6 +13,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
+from t2t_repro.data.workers import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.studies.compare import cell as comparison_cell
@@ -22,7 +23,7 @@ from t2t_repro.studies.compare import report as comparison_report
 from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.variants import of_sequences
-from t2t_repro.training import checkpoints, distribution
+from t2t_repro.training import batch_parts, checkpoints, devices, distribution
 from t2t_repro.views import pictures
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -177,6 +178,24 @@ def test_other_errors_of_a_run_are_errors(plan, tmp_path):
     with pytest.raises(UserError, match="Expected hparams_set in .*run.json. Received: none"):
         comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
     assert not (run.path / grid.RESULT_FILE).exists()
+
+
+def test_a_cell_trains_on_the_devices_that_are_asked_for(plan, tmp_path, monkeypatch):
+    def choose(worker_gpu):
+        raise UserError(f"{worker_gpu} are too many")
+
+    monkeypatch.setattr(devices, "choose", choose)
+    cell = plan.cells()[0]
+    with pytest.raises(UserError, match="7 are too many"):
+        comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"], worker_gpu=7)
+    assert not grid.run_of(tmp_path, plan, cell).exists()  # nothing was trained before
+
+
+def test_a_cell_cuts_its_batches_as_t2t_trainer_does(plan, finished):
+    here = batch_parts.PARTS if available_cores() >= batch_parts.PARTS else 1
+    run = grid.run_of(finished, plan, plan.cells()[0])
+    assert run.config().batch_parts == here
+    run.check(plan.config_of(plan.cells()[0]))  # also where there are fewer cores
 
 
 def test_a_moving_mean_and_the_values_of_the_seeds():
