@@ -4,9 +4,10 @@ At each depth a variant stands with its *best warm-up*, that of the lowest mean 
 seeds. Two variants are compared by dev loss and by BLEU, over the seeds that both have. The 95 %
 interval of the difference is of 1,000 resamples that draw seeds and, the same ones for all cells,
 dev sentences. One is *better* by a measure if it is so with every seed and the interval leaves
-zero out. That is an answer only if the trainings were whole (in the last quarter of the steps the
-dev loss, on lines between the evaluations, fell by less than `STILL`), of at least `SEEDS` seeds,
-none of them diverged, and each ended better than word frequencies.
+zero out. That is an answer only if the trainings were whole, of at least `SEEDS` seeds, none of
+them diverged, and each ended better than word frequencies. A training is whole if its learning rate
+fell to nothing by its last step, or if in the last quarter of the steps the dev loss, on lines
+between the evaluations, fell by less than `STILL`.
 
 Few seeds support little, whatever is drawn from them: that all of n agree happens by chance in one
 of 2 ** (n - 1) comparisons of two that are alike. The answer says that number.
@@ -20,13 +21,16 @@ import numpy as np
 
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.studies.compare.cell_result import FREQUENCIES, CellResult
+from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.resampling import RESAMPLES, SEED, UNCORRECTED, interval, lower
 from t2t_repro.studies.compare.results import Results
 from t2t_repro.studies.tables import Table, columns
 
 SEEDS = 3
 STILL = 0.01  # of the dev loss
+NOTHING = 0.01  # of the highest learning rate
 _LAST = 0.75  # of the steps are before the last quarter
+_LOOKED_AT = 100  # steps, for the highest rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,13 +168,16 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
             doubts.append(f"{diverged} of {len(ended)} trainings of {name} diverged")
         if poor := sum(r.status == FREQUENCIES for r in cells):
             doubts.append(f"{poor} of {name} ended no better than word frequencies")
+        if not cells or _ends_at_nothing(results.grid, cells[0].cell):
+            continue
         fall = _late_fall(cells)
-        if cells and fall is None:
+        if fall is None:
             doubts.append(f"{name} was evaluated too seldom to see whether it still learned")
-        elif fall is not None and fall >= STILL:
+        elif fall >= STILL:
             doubts.append(
                 f"in the last quarter of the steps the dev loss of {name} still fell by "
-                f"{fall:.1%}, so that these are no whole trainings"
+                f"{fall:.1%}, so that these are no whole trainings (with a learning rate that "
+                "falls to 0 they would be)"
             )
     if 0 < len(shared) < SEEDS:
         count = f"{len(shared)} seed{'s' * (len(shared) > 1)}"
@@ -196,6 +203,15 @@ def _best_warmup(
         found.append((-len(ended), mean, warmup, ended))
     *_, warmup, cells = min(found, key=lambda each: each[:2])
     return (warmup if cells else None), sorted(cells, key=lambda r: r.cell.seed)
+
+
+def _ends_at_nothing(grid: Grid, cell: Cell) -> bool:
+    """Whether nothing would be learned behind the last step: the rate has fallen to nothing."""
+    from t2t_repro.training import learning_rate
+
+    rate = learning_rate.schedule(grid.hparams_of(cell))
+    steps = np.linspace(1, grid.train_steps, _LOOKED_AT).astype(int)
+    return float(rate(grid.train_steps)) <= NOTHING * max(float(rate(int(s))) for s in steps)
 
 
 def _late_fall(cells: Sequence[CellResult]) -> float | None:

@@ -117,8 +117,8 @@ def test_what_makes_it_no_answer_is_said():
     assert answer.sentence(9000).startswith(
         "Which of none/dan (warm-up 700) and n/da (warm-up 700) at depth 3 is better after a whole "
         "training cannot be said here: in the last quarter of the steps the dev loss of none/dan "
-        "still fell by 5.0%, so that these are no whole trainings; 1 of 2 trainings of n/da "
-        "diverged; "
+        "still fell by 5.0%, so that these are no whole trainings (with a learning rate that falls "
+        "to 0 they would be); 1 of 2 trainings of n/da diverged; "
     )
     assert "1 seed of each, where 3 are needed. So far: dev loss" in answer.sentence(9000)
     poor = {
@@ -138,6 +138,20 @@ def test_what_makes_it_no_answer_is_said():
         (answer,) = verdict.verdicts(Results(plan_of(), given))
         assert answer.doubts[0] == "of none/dan no training came to its end"
         assert answer.loss is answer.bleu is None and verdict.table([answer]).rows == []
+
+
+@pytest.mark.parametrize(
+    ("schedule", "doubts"),
+    [("*linear_decay,learning_rate_decay_steps=4000", 0), ("", 2), ("*rsqrt_decay", 2)],
+)
+def test_a_rate_that_falls_to_nothing_ends_a_whole_training(schedule, doubts):
+    plan = plan_of(
+        warmups=(700,), hparams=f"learning_rate_schedule=constant*linear_warmup{schedule}"
+    )
+    cells = {c: result_of(c, 2.0 if c.variant == POST else 2.2, fall=0.05) for c in plan.cells()}
+    (answer,) = verdict.verdicts(Results(plan, cells))
+    assert len(answer.doubts) == doubts
+    assert answer.loss.better == 0
 
 
 def test_one_that_diverges_with_a_warm_up_is_judged_by_another():
