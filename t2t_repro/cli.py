@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import fields, quiet, start, user_code
+from t2t_repro import cores, fields, quiet, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.inert_flags import INERT_FLAGS
@@ -138,6 +138,7 @@ def _run(
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
     quiet.tensorflow()
+    cores.hold_to_quota()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir
 

@@ -82,7 +82,7 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
             has another vocabulary than that which lies with it.
     """
     quiet.tensorflow()
-    from t2t_repro.data.workers import available_cores
+    from t2t_repro.cores import available_cores
     from t2t_repro.interop import ctranslate2_engine, saved_model
 
     encoders = problem.feature_encoders(str(folder))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from t2t_repro.cores import available_cores
 from t2t_repro.data import example, packing, records, tfrecord
 from t2t_repro.errors import UserError
 
@@ -64,7 +65,7 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
         UserError: if a file is corrupt, holds other records or none, or a record lacks a feature or
             has an id below 0.
     """
-    workers = min(8, len(paths), os.cpu_count() or 1)
+    workers = min(8, len(paths), available_cores())
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(functools.partial(_read_file, features=features), paths))
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

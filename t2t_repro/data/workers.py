@@ -4,7 +4,6 @@ import collections
 import concurrent.futures
 import concurrent.futures.process
 import itertools
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -19,13 +18,6 @@ _Result = TypeVar("_Result")
 
 class WorkerLost(UserError):
     """A process ended in the middle of its work."""
-
-
-def available_cores() -> int:
-    """Returns how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def batched(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from t2t_repro.data.workers import available_cores
+from t2t_repro.cores import available_cores
 
 _COMPILING = threading.Lock()  # several threads may run one program
 _FEW_ROWS = 64  # a product with fewer does not make up for reading its weights

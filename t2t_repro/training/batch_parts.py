@@ -10,7 +10,7 @@ import dataclasses
 
 import keras
 
-from t2t_repro.data.workers import available_cores
+from t2t_repro.cores import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.training import devices

@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro import memory
+from t2t_repro.cores import available_cores
 from t2t_repro.training.devices import Devices
 
 _DEV = pathlib.Path("/dev")
@@ -202,7 +203,7 @@ def _counted(devices: Sequence[Device]) -> str:
 
 
 def _cpu() -> Device:
-    name, cores = "CPU", os.cpu_count() or 1
+    name, cores = "CPU", available_cores()
     info = pathlib.Path("/proc/cpuinfo")
     if info.is_file():
         lines = info.read_text().splitlines()

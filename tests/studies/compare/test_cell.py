@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.cores import available_cores
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.data.workers import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.studies.compare import cell as comparison_cell
