@@ -121,7 +121,8 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     else:
         variants = of_sequences(args.hparams_set, args.sequences)
         base = registry.get_hparams(args.hparams_set, args.hparams)
-        depths = (base.num_hidden_layers,) if depths == (None,) else depths
+        if depths == (None,) and base.encoder_layers == base.decoder_layers:
+            depths = (base.encoder_layers,)
         warmups = (base.learning_rate_warmup_steps,) if warmups == (None,) else warmups
     grid = Grid(
         problem=args.problem,

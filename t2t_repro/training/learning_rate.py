@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t_repro.config import HParams
@@ -28,6 +29,16 @@ def schedule(hparams: HParams) -> "Schedule":
         UserError: on an unknown schedule, or a setting under which it is not defined.
     """
     return Schedule(hparams)
+
+
+def highest(hparams: HParams, steps: int) -> float:
+    """Returns the highest rate of a training of `steps` batches, at 100 of them and at the end of
+    the warm-up."""
+    rate = schedule(hparams)
+    gathered = hparams.optimizer_multistep_accumulate_steps or 1
+    last = max(1, steps - 1)
+    peak = min(max(1, hparams.learning_rate_warmup_steps * gathered), last)
+    return max(float(rate(step)) for step in (peak, *np.linspace(1, last, 100).astype(int)))
 
 
 @keras.saving.register_keras_serializable("t2t_repro")

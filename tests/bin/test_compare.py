@@ -107,6 +107,18 @@ def test_what_is_not_given_is_the_sets_own(flags):
     assert plan_of([*given, "--problem=translate_ende_multi30k"]).bleu_sentences == 200
 
 
+def test_a_set_of_two_depths_keeps_them(flags):
+    given = [flag for flag in flags if not flag.startswith(("--depths", "--hparams_set"))]
+    given += [
+        "--hparams_set=transformer_own_text_student",
+        f"--hparams=learning_rate_schedule={grid.NAMED_SCHEDULE}",
+    ]
+    plan = plan_of(given)
+    assert plan.depths == (None,)
+    hparams = plan.hparams_of(plan.cells()[0])
+    assert (hparams.encoder_layers, hparams.decoder_layers) == (6, 1)
+
+
 def test_sets_are_compared_as_they_are(flags):
     given = [flag for flag in flags if flag.startswith(("--problem", "--data", "--output"))]
     request = request_of([*given, "--hparams_sets=transformer_base_v1,transformer_base_v2"])

@@ -134,6 +134,22 @@ def test_takes_numbers_tensors_and_variables():
         assert float(schedule(step)) == pytest.approx(0.07)
 
 
+def test_the_highest_rate_of_a_training():
+    risen = named("linear_warmup*rsqrt_decay", learning_rate_warmup_steps=333)
+    assert learning_rate.highest(risen, 5000) == rate(risen, 333)
+    assert learning_rate.highest(risen, 200) == rate(risen, 199)
+    gathered = named(
+        "linear_warmup*rsqrt_decay",
+        learning_rate_warmup_steps=333,
+        optimizer="multistep_adam",
+        optimizer_multistep_accumulate_steps=4,
+    )
+    assert learning_rate.highest(gathered, 5000) == rate(gathered, 4 * 333)
+    assert learning_rate.highest(named("constant", learning_rate_constant=0.3), 1) == pytest.approx(
+        0.3
+    )
+
+
 def test_survives_serialization():
     schedule = learning_rate.schedule(tables_hparams("transformer_base_v1"))
     config = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))

@@ -22,7 +22,7 @@ from t2t_repro.models.flops import train_step_flop
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.studies.compare import norms
+from t2t_repro.studies.compare import cell_result, norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 from t2t_repro.text.encoders import PAD_ID
 from t2t_repro.training import checkpoints, devices, distribution, experiment, guards, model_state
@@ -56,9 +56,11 @@ def run(
         worker_gpu: on how many devices to train; None: as t2t-trainer finds them.
 
     Raises:
-        UserError: as t2t-trainer.
+        UserError: as t2t-trainer; or if other cells were trained on another number of devices.
     """
     directory = run_of(output_dir, grid, cell)
+    replicas = devices.choose(worker_gpu).replicas
+    cell_result.check_replicas(output_dir, grid, replicas)
     request = TrainRequest(
         run=directory,
         config=grid.config_of(cell),
@@ -81,7 +83,7 @@ def run(
             raise
         print(error, flush=True)
         stopped_at = _step_not_made(directory)
-    result = _measure(grid, request, stopped_at is None)
+    result = _measure(grid, request, replicas, stopped_at is None)
     head = {"cell": dataclasses.asdict(cell), "stopped_at": stopped_at}
     text = json.dumps({**head, **result}, ensure_ascii=False) + "\n"
     write_text_atomic(directory.path / RESULT_FILE, text)
@@ -95,7 +97,7 @@ def _step_not_made(directory: RunDirectory) -> int:
     return max(json.loads(file.read_text(encoding="utf-8"))["step"] for file in files)
 
 
-def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any]:
+def _measure(grid: Grid, request: TrainRequest, replicas: int, finished: bool) -> dict[str, Any]:
     """Measures the initial model and its checkpoints; returns what `run` writes.
 
     Gradients and activations by layers are those of a Transformer.
@@ -124,7 +126,8 @@ def _measure(grid: Grid, request: TrainRequest, finished: bool) -> dict[str, Any
             measured["activations"][str(step)] = scales
     result: dict[str, Any] = {
         "parameters": model.count_params(),
-        **_of_a_step(model, batches, devices.choose(request.worker_gpu).replicas),
+        "replicas": replicas,
+        **_of_a_step(model, batches, replicas),
         "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
         "initial_loss": losses[0] if losses else None,
         "unigram_loss": None,

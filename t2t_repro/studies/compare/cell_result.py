@@ -39,6 +39,7 @@ class CellResult:
         hypotheses, references: dev translations at the end; None: none.
         tokens_per_second: the median over the reports.
         parameters: of the model.
+        replicas: on how many devices it was trained, each with a batch of batch_size.
         step_tokens: real target tokens of a step, and
         step_flop: its floating-point operations, both by the first batches.
         fingerprint: a hash of the first batches.
@@ -61,6 +62,7 @@ class CellResult:
     fingerprint: str
     gradients: dict[int, Places]
     activations: dict[int, Places]
+    replicas: int = 1
 
     @property
     def dev_loss(self) -> float | None:
@@ -136,6 +138,23 @@ class CellResult:
                 return round(before[0] + share * (step - before[0]))
             before = (step, value)
         return None
+
+
+def check_replicas(output_dir: pathlib.Path, grid: Grid, replicas: int) -> None:
+    """Refuses to train on another number of devices than the cells that are finished were.
+
+    Raises:
+        UserError: naming both numbers.
+    """
+    for cell in grid.cells():
+        path = run_of(output_dir, grid, cell).path / RESULT_FILE
+        there = schema.read(path, dict[str, Any]).get("replicas", 1) if path.is_file() else replicas
+        if there != replicas:
+            raise UserError(
+                f"Expected {there} device{'s' * (there > 1)}, on which the cell {cell} was "
+                f"trained: batch_size is that of each. Received: {replicas}. Give "
+                f"--worker_gpu={there}, or another --output_dir."
+            )
 
 
 def load(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> CellResult:

@@ -29,7 +29,8 @@ class Cost:
     """What one variant took in one setting: means over its seeds.
 
     `loss_by` is its dev loss when the others of the setting had spent as much: {"time": ...,
-    "FLOPs": ...}, None where it was not evaluated by then.
+    "FLOPs": ...}, None where it was not evaluated by then. It is the mean over the `seeds` with
+    which all variants of the setting came to their end.
     """
 
     depth: int | None
@@ -40,6 +41,7 @@ class Cost:
     step_seconds: float
     steps: int
     loss_by: dict[str, float | None]
+    seeds: int
 
     @property
     def spent(self) -> dict[str, float]:
@@ -66,14 +68,17 @@ def costs(results: Results) -> list[Cost]:
             for name in results.grid.names
         }
         sides = {name: cells for name, cells in sides.items() if cells}
+        of_each = ({r.cell.seed for r in cells} for cells in sides.values())
+        shared = set.intersection(*of_each) if sides else set()
         steps = results.grid.train_steps
         least = {
             what: min((steps * _mean(map(of, cells)) for cells in sides.values()), default=0.0)
             for what, of in _PER_STEP.items()
         }
         for name, cells in sides.items():
+            compared = [r for r in cells if r.cell.seed in shared]
             losses = {
-                what: [_loss_at(r.dev, least[what] / of(r)) for r in cells]
+                what: [_loss_at(r.dev, least[what] / of(r)) for r in compared]
                 for what, of in _PER_STEP.items()
             }
             found.append(
@@ -83,13 +88,19 @@ def costs(results: Results) -> list[Cost]:
                     _mean(r.step_seconds for r in cells),
                     steps,
                     {what: _mean_or_none(of_each) for what, of_each in losses.items()},
+                    len(compared),
                 )
             )
     return found
 
 
-def sentences(found: Sequence[Cost]) -> list[str]:
-    """Returns whose dev loss is the lowest at equal time and at equal FLOPs, a setting a line."""
+def sentences(found: Sequence[Cost], asked: int) -> list[str]:
+    """Returns whose dev loss is the lowest at equal time and at equal FLOPs, a setting a line.
+
+    Args:
+        found: what `costs` returns.
+        asked: how many seeds there should be.
+    """
     said = []
     for setting in dict.fromkeys((cost.depth, cost.warmup) for cost in found):
         here = [cost for cost in found if (cost.depth, cost.warmup) == setting]
@@ -105,7 +116,10 @@ def sentences(found: Sequence[Cost]) -> list[str]:
         if parts:
             where = setting_in_words(*setting)
             head = f"Of {where} the" if where else "The"
-            said.append(f"{head} lowest dev loss is {', '.join(parts)}: means over the seeds.")
+            seeds = f"{here[0].seeds} seed{'s' * (here[0].seeds > 1)}"
+            if here[0].seeds < asked:
+                seeds += ", those with which all came to their end"
+            said.append(f"{head} lowest dev loss is {', '.join(parts)}: means over {seeds}.")
     return said
 
 
@@ -116,7 +130,7 @@ def table(found: Sequence[Cost]) -> Table:
             *(cost.depth, cost.warmup, cost.name, cost.parameters),
             *(cost.step_flop / 1e9, 1000 * cost.step_seconds),
             *(cost.spent["time"], cost.spent["FLOPs"] / 1e15),
-            *(cost.loss_by["time"], cost.loss_by["FLOPs"]),
+            *(cost.loss_by["time"], cost.loss_by["FLOPs"], cost.seeds),
         )
         for cost in found
     ]
@@ -125,14 +139,15 @@ def table(found: Sequence[Cost]) -> Table:
         "What they cost",
         columns(
             "depth | warm-up :, | of | parameters :, | GFLOP a step :,.1f | ms a step :,.0f | "
-            "hours :,.2f | PFLOP :,.3f | dev loss at equal time :.3f | at equal FLOPs :.3f"
+            "hours :,.2f | PFLOP :,.3f | dev loss at equal time :.3f | at equal FLOPs :.3f | seeds"
         ),
         rows,
         (
             "Of a whole run, without evaluations. At equal time: when the quickest of the setting "
             "had ended; at equal FLOPs: when the one that needs the fewest had; by the curves of "
-            "dev loss, empty before the first evaluation. Times depend on what else the machine "
-            "did; FLOPs are those of matrix products, of all devices.",
+            "dev loss, empty before the first evaluation; means over the seeds, so many as are "
+            "listed, with which all of the setting came to their end. Times depend on what else "
+            "the machine did; FLOPs are those of matrix products, of all devices.",
         ),
     )
 
@@ -172,4 +187,4 @@ def _mean(values) -> float:
 
 def _mean_or_none(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _mean(known) if len(known) == len(values) else None
+    return _mean(known) if known and len(known) == len(values) else None

@@ -63,10 +63,8 @@ def rates(grid: Grid) -> str:
         for name in grid.names[:1] if grid.of_sequences else grid.names:
             hparams = grid.hparams_of(Cell(grid.depths[0], warmup, name, 0))
             schedule = learning_rate.schedule(hparams)
-            peak = min(max(1, hparams.learning_rate_warmup_steps), grid.train_steps - 1)
-            first, highest, last = (
-                float(schedule(step)) for step in (1, peak, grid.train_steps - 1)
-            )
+            first, last = (float(schedule(step)) for step in (1, grid.train_steps - 1))
+            highest = learning_rate.highest(hparams, grid.train_steps)
             factors = hparams.learning_rate_schedule
             if factors == "legacy":
                 factors = f"legacy, {hparams.learning_rate_decay_scheme}"

@@ -61,7 +61,7 @@ def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
     bleus, answers = results.bleus(), verdict.verdicts(results)
     said = [each.sentence(grid.train_steps) for each in answers]
     spent = [] if grid.of_sequences else costs.costs(results)
-    said += costs.sentences(spent)
+    said += costs.sentences(spent, grid.seeds)
     said += results.summary()
     report = Report(
         said,

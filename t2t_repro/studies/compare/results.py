@@ -30,7 +30,8 @@ Setting = tuple[int | None, int | None]  # depth and warm-up; None: each set's o
 class Difference:
     """The dev loss of one variant less that of another, in one setting, over all their seeds.
 
-    `low` and `high` bound 95 % of the resamples. All three are None where one diverged.
+    `low` and `high` bound 95 % of the resamples. All three are None where one diverged. `seeds` is
+    how many both have.
     """
 
     depth: int | None
@@ -41,6 +42,7 @@ class Difference:
     low: float | None
     high: float | None
     better: str | None  # the one that is better by the rule above
+    seeds: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +132,8 @@ class Results:
                 if mine and set(mine) == {name}:
                     best[name].append(setting)
         undecided = len(settings) - sum(map(len, best.values()))
-        seeds = f"{self.grid.seeds} seed{'s' * (self.grid.seeds > 1)}"
+        counts = sorted({pair.seeds for pair in pairs} or {self.grid.seeds})
+        seeds = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1] > 1)}"
         if undecided == len(settings):
             return (
                 f"{steps} the numbers support no difference between "
@@ -194,6 +197,8 @@ def load(grid: Grid, output_dir: pathlib.Path) -> Results:
             found = results.of(seed=seed, **those)
             seen = {r.fingerprint: r.cell for r in found}
             _check_one(seen, f"the same batches in the same order for seed {seed}", output_dir)
+    for replicas in {result.replicas for result in results.by_cell.values()}:
+        cell_result.check_replicas(output_dir, grid, replicas)
     counts = {tuple(r.sentences["tokens"]): c for c, r in results.by_cell.items() if r.sentences}
     _check_one(counts, "the same dev sentences in all cells", output_dir)
     return results
@@ -218,8 +223,9 @@ def _difference(first: Sequence[CellResult], second: Sequence[CellResult]) -> Di
     found = lower(each, bounds)
     better = None if found is None else names[found]
     if len(ended) < len(pairs):
-        return Difference(cell.depth, cell.warmup, *names, None, None, None, better)
-    return Difference(cell.depth, cell.warmup, *names, float(np.mean(each)), *bounds, better)
+        return Difference(cell.depth, cell.warmup, *names, None, None, None, better, len(pairs))
+    loss = float(np.mean(each))
+    return Difference(cell.depth, cell.warmup, *names, loss, *bounds, better, len(pairs))
 
 
 def _less(first: CellResult, second: CellResult) -> float:

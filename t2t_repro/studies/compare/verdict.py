@@ -30,7 +30,6 @@ SEEDS = 3
 STILL = 0.01  # of the dev loss
 NOTHING = 0.01  # of the highest learning rate
 _LAST = 0.75  # of the steps are before the last quarter
-_LOOKED_AT = 100  # steps, for the highest rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,9 +208,9 @@ def _ends_at_nothing(grid: Grid, cell: Cell) -> bool:
     """Whether nothing would be learned behind the last step: the rate has fallen to nothing."""
     from t2t_repro.training import learning_rate
 
-    rate = learning_rate.schedule(grid.hparams_of(cell))
-    steps = np.linspace(1, grid.train_steps, _LOOKED_AT).astype(int)
-    return float(rate(grid.train_steps)) <= NOTHING * max(float(rate(int(s))) for s in steps)
+    hparams, steps = grid.hparams_of(cell), grid.train_steps
+    end = float(learning_rate.schedule(hparams)(steps))
+    return end <= NOTHING * learning_rate.highest(hparams, steps)
 
 
 def _late_fall(cells: Sequence[CellResult]) -> float | None:

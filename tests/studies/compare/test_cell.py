@@ -181,14 +181,32 @@ def test_other_errors_of_a_run_are_errors(plan, tmp_path):
 
 
 def test_a_cell_trains_on_the_devices_that_are_asked_for(plan, tmp_path, monkeypatch):
-    def choose(worker_gpu):
-        raise UserError(f"{worker_gpu} are too many")
+    asked = []
+
+    def choose(worker_gpu):  # once for the cell's own record, and where it trains
+        asked.append(worker_gpu)
+        if len(asked) == 2:
+            raise UserError(f"{worker_gpu} are too many")
+        return devices.ONE
 
     monkeypatch.setattr(devices, "choose", choose)
     cell = plan.cells()[0]
     with pytest.raises(UserError, match="7 are too many"):
         comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"], worker_gpu=7)
     assert not grid.run_of(tmp_path, plan, cell).exists()  # nothing was trained before
+
+
+def test_cells_of_another_number_of_devices_are_not_mixed(plan, finished, tmp_path):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    post, pre = plan.cells()
+    assert cell_result.load(tmp_path, plan, post).replicas == 1
+    file = grid.run_of(tmp_path, plan, pre).path / grid.RESULT_FILE
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"replicas": 8}))
+    message = "Expected 8 devices, on which the cell depth 1, .* n/da, seed 0 was .* Received: 1."
+    with pytest.raises(UserError, match=message):
+        comparison_cell.run(plan, post, tmp_path, ["t2t-compare"])
+    with pytest.raises(UserError, match="Expected (1 device|8 devices), on which"):
+        comparison_results.load(plan, tmp_path)
 
 
 def test_a_cell_cuts_its_batches_as_t2t_trainer_does(plan, finished):

@@ -54,10 +54,10 @@ def test_who_is_better_at_equal_time_and_at_equal_flops(results):
     # After 100 s the big one has made 200 steps; of 3.2 TFLOP the other makes 320.
     assert big.loss_by == {"time": pytest.approx(3.05), "FLOPs": pytest.approx(2.05)}
     assert fast.loss_by == {"time": pytest.approx(3.45), "FLOPs": pytest.approx(3.44 + 0.05)}
-    assert costs.sentences([big, fast]) == [
+    assert costs.sentences([big, fast], 2) == [
         "The lowest dev loss is at equal time (0.028 hours) that of transformer_base_v1, 3.050 "
         "(lstm_attention 3.450), at equal FLOPs (3.2e+12) that of transformer_base_v1, 2.050 "
-        "(lstm_attention 3.490): means over the seeds."
+        "(lstm_attention 3.490): means over 2 seeds."
     ]
     rows = costs.table([big, fast]).rows
     assert rows[0][2:6] == (BIG, 77, 8.0, 500.0)
@@ -71,11 +71,27 @@ def test_what_was_not_evaluated_by_then_has_no_loss(results):
     }
     big, fast = costs.costs(Results(results.grid, slow))
     assert big.loss_by["time"] is None and fast.loss_by["time"] == pytest.approx(3.45)
-    assert "equal time" not in costs.sentences([big, fast])[0]
-    assert costs.costs(Results(results.grid, {})) == costs.sentences([]) == []
+    assert "equal time" not in costs.sentences([big, fast], 2)[0]
+    assert costs.costs(Results(results.grid, {})) == costs.sentences([], 2) == []
     stopped = Cell(None, None, BIG, 0)
     only = {stopped: dataclasses.replace(results.by_cell[stopped], stopped_at=3)}
     assert costs.costs(Results(results.grid, only)) == []
+
+
+def test_losses_are_of_the_seeds_with_which_all_ended(results):
+    stopped = Cell(None, None, BIG, 1)
+    one = results.by_cell | {stopped: dataclasses.replace(results.by_cell[stopped], stopped_at=3)}
+    big, fast = found = costs.costs(Results(results.grid, one))
+    assert big.loss_by["time"] == pytest.approx(3.0)
+    assert fast.loss_by["time"] == pytest.approx(3.4)  # not the mean of 3.4 and 3.5
+    assert [row[-1] for row in costs.table(found).rows] == [1, 1]
+    (said,) = costs.sentences(found, 2)
+    assert said.endswith("means over 1 seed, those with which all came to their end.")
+    other = Cell(None, None, FAST, 0)
+    none = one | {other: dataclasses.replace(one[other], stopped_at=3)}
+    found = costs.costs(Results(results.grid, none))
+    assert [cost.loss_by["time"] for cost in found] == [None, None]
+    assert costs.sentences(found, 2) == []
 
 
 def test_names_that_would_cover_the_curves_stand_below_them(results):

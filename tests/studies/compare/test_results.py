@@ -195,6 +195,15 @@ def test_the_summary_says_what_the_numbers_support():
     ]
 
 
+def test_the_summary_counts_the_seeds_that_were_compared():
+    plan = plan_of(seeds=3)
+    cells = grid(plan, {POST: 3.3, PRE: 3.0})
+    without = {c: r for c, r in cells.items() if c.seed == 0 or c.variant == POST}
+    assert ", after 1,200 steps with 1 seed, the lower" in summary_of(plan, without)[0]
+    some = {c: r for c, r in cells.items() if c.seed < 2 or c.depth == 2}
+    assert ", after 1,200 steps with 2 or 3 seeds, the lower" in summary_of(plan, some)[0]
+
+
 def test_the_summary_says_when_the_numbers_support_nothing():
     plan = plan_of(seeds=1)
     assert summary_of(plan, grid(plan, {POST: 3.0, PRE: 3.0})) == [

@@ -1,6 +1,7 @@
 """Whole sets are compared as they are, and what differs between them is listed."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -70,6 +71,15 @@ def test_the_rates_of_each_set_are_said():
     said = differing.rates(plan_of())
     assert f"{V1}: 3.49e-07 at the second step" in said and "(legacy, noam)" in said
     assert "A warm-up of 0" not in said
+
+
+def test_the_highest_rate_of_gathered_batches_is_that_of_their_updates():
+    plan = plan_of("transformer_base,transformer_base_multistep8")
+    _, said = differing.rates(plan).split("transformer_base_multistep8: ")
+    highest, last = re.fullmatch(
+        r".* step, (\S+) at its highest, (\S+) at the last .*", said, re.DOTALL
+    ).groups()
+    assert float(highest) >= float(last) > 0
 
 
 @pytest.mark.parametrize("text", [V1, f"{V1},{V1}", "", f"{V1},[x=1]", f"{V1}[a,{V2}"])
