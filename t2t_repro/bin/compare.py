@@ -144,7 +144,8 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         print(matching.in_words(grid), flush=True)
     output_dir = pathlib.Path(args.output_dir).expanduser()
     command = ("t2t-compare", *sys.argv[1:])
-    return runner.Request(grid, output_dir, command, args.t2t_usr_dir, args.worker_gpu)
+    usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
+    return runner.Request(grid, output_dir, command, usr_dir, args.worker_gpu)
 
 
 console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)

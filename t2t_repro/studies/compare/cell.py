@@ -43,6 +43,7 @@ def run(
     output_dir: pathlib.Path,
     command: Sequence[str],
     worker_gpu: int | None = None,
+    usr_dir: str | None = None,
 ) -> None:
     """Trains a cell from where it stands, measures it, and writes RESULT_FILE last.
 
@@ -54,6 +55,7 @@ def run(
         output_dir: the comparison's folder.
         command: the command line, kept in the run directory.
         worker_gpu: on how many devices to train; None: as t2t-trainer finds them.
+        usr_dir: the user's own package, which is loaded; the run directory names it.
 
     Raises:
         UserError: as t2t-trainer; or if other cells were trained on another number of devices.
@@ -63,7 +65,7 @@ def run(
     cell_result.check_replicas(output_dir, grid, replicas)
     request = TrainRequest(
         run=directory,
-        config=grid.config_of(cell),
+        config=dataclasses.replace(grid.config_of(cell), t2t_usr_dir=usr_dir),
         problem=registry.get_problem(grid.problem),
         plan=Plan(
             train_steps=grid.train_steps,

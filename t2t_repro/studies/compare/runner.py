@@ -142,6 +142,5 @@ def _work(request: Request, cell: Cell) -> None:
             usr_dir.load(request.usr_dir)
         from t2t_repro.studies.compare import cell as comparison_cell
 
-        comparison_cell.run(
-            request.grid, cell, request.output_dir, request.command, request.worker_gpu
-        )
+        how = (request.command, request.worker_gpu, request.usr_dir)
+        comparison_cell.run(request.grid, cell, request.output_dir, *how)

@@ -160,7 +160,8 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
 
     monkeypatch.setattr(distribution, "step_function", fails_at_the_fourth)
     cell = Cell(1, 0, POST, 0)
-    comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
+    comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"], usr_dir="/mine")
+    assert grid.run_of(tmp_path, plan, cell).config().t2t_usr_dir == "/mine"
     result = cell_result.load(tmp_path, plan, cell)
     assert (result.status, result.diverged_at) == ("not finite", 4)
     assert result.sentences is None
