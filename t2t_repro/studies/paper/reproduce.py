@@ -86,7 +86,9 @@ def carry_out(
     # The description of a run follows the first of its checkpoints.
     if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
         flags = [f"--model_dir={run.path}", f"--output_dir={averaged}", f"--n={recipe.averaged}"]
-        do(["t2t-avg-all", *flags, "--last_only"], f"the mean of {recipe.averaged} checkpoints")
+        one = recipe.averaged == 1
+        what = "the last checkpoint" if one else f"the mean of {recipe.averaged} checkpoints"
+        do(["t2t-avg-all", *flags, "--last_only"], what)
     if run_records.evaluation_of(run) is None:
         do(["t2t-eval", f"--output_dir={averaged}"], "perplexity of dev")
     for split in recipe.splits:

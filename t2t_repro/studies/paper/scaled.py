@@ -116,14 +116,26 @@ def kept(study: Study) -> Results:
         return {}
     there = schema.read(file, Kept, "Remove it: what runs are there will be read again.")
     if there.settings != study.settings:
-        differs = sorted(
-            name for name, value in study.settings.items() if there.settings.get(name) != value
-        )
+        wanted, begun = _flat(study.settings), _flat(there.settings)
+        differs = [
+            f"{name}={wanted.get(name, 'none')}, there {begun.get(name, 'none')}"
+            for name in sorted(wanted.keys() | begun)
+            if wanted.get(name) != begun.get(name)
+        ]
         raise UserError(
-            f"Expected what {file} was begun with. Received: another {' and '.join(differs)}. Give "
-            "the same flags to go on, or another --output_dir."
+            f"Expected what {file} was begun with. Received: {'; '.join(differs)}. Give the same "
+            "flags to go on, or another --output_dir."
         )
     return there.runs
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings with those of a group as "group.name"."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = value if isinstance(value, dict) else {}
+        flat |= {f"{name}.{each}": of_it for each, of_it in inner.items()} or {name: value}
+    return flat
 
 
 def results(study: Study) -> Results:
@@ -168,8 +180,8 @@ def tables(study: Study, found: Results) -> list[Table]:
         f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
         "heads, dropout, label smoothing and positions are the paper's. base has "
         f"{steps:,} updates of {scale.batch:,} tokens a side, {scale.warmup_steps:,} of them "
-        f"warm-up; big three times as many. {study.problem}, dev; the mean of the last "
-        f"{scale.averaged} of 20 checkpoints; PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
+        f"warm-up; big three times as many. {study.problem}, dev; the last checkpoint alone, as in "
+        "the paper (section 6.2); PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
         "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
         "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
         "its own widths, on newstest2013.",

@@ -193,7 +193,8 @@ def _variations_of(runs: Sequence[RunScore]) -> list[Table]:
     note = (
         "On dev. PPL: exp of the loss on a word piece, without label smoothing, of the averaged "
         "weights where there are some; it compares only where the word pieces are the same. BLEU: "
-        "sacreBLEU. parameters: in millions."
+        "sacreBLEU. parameters: in millions. The paper's rows average nothing (section 6.2): a run "
+        "that is an average, as t2t-reproduce's of table 2, has that advantage over them."
     )
     return [Table("3-runs", "Table 3: the runs given", heads, rows, (note,))]
 

@@ -46,6 +46,10 @@ def begin(folder, hparams, loss=2.0, bleu=7.0):
     return run
 
 
+def hparams_of(recipe):
+    return registry.get_hparams(recipe.hparams_set, recipe.hparams)
+
+
 class Programs:
     """Stands for the programs: keeps their commands; the run is there after training."""
 
@@ -105,7 +109,9 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     base, one, *_ = json.loads(paths[0].read_text())["3-scaled"]["rows"]
     assert base["hours"] == pytest.approx(60 * 3 / 3600) and one["hours"] is None
     other = dataclasses.replace(study, scale=dataclasses.replace(scale, width=4))
-    with pytest.raises(UserError, match="table3-runs.json was begun with. Received: another scale"):
+    with pytest.raises(
+        UserError, match="table3-runs.json was begun with. Received: scale.width=4, there 8. Give"
+    ):
         scaled.run(other, print, programs)
     (tmp_path / "output_dir" / scaled.RUNS).unlink()
     with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
@@ -178,10 +184,17 @@ def test_an_average_that_was_stopped_between_its_files_is_made_again(place):
     assert [command[0] for command in programs.commands] == ["t2t-avg-all"]
 
 
-def test_of_few_steps_all_checkpoints_are_averaged():
-    scale = recipes.Scale(width=8, train_steps=3, warmup_steps=1, batch=500)
-    for name, averaged in (("base", 3), ("big", 5)):  # big has three times the steps
-        assert recipes.table3(name, "translate_ende_multi30k", scale, 0).averaged == averaged
+def test_table_3_is_of_the_last_checkpoint_alone_as_the_papers(place, tmp_path):
+    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
+    recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
+    run, said = begin(tmp_path / "output_dir" / "base-0", hparams_of(recipe)), []
+    (run.path / "averaged" / "run.json").unlink()
+    reproduce.carry_out(recipe, place, said.append, programs)
+    (mean,) = [command for command in programs.commands if command[0] == "t2t-avg-all"]
+    assert "--n=1" in mean and "--last_only" in mean
+    assert any("base-0: the last checkpoint\n" in line for line in said)
+    study = scaled.Study(rows=["base"], scale=scale, problem=recipe.problem, seeds=1, place=place)
+    assert "dev; the last checkpoint alone" in scaled.tables(study, {})[0].notes[0]
 
 
 def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
@@ -216,6 +229,22 @@ def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
         UserError, match="Expected runs in .*table3-runs.json. Received: none. Remove"
     ):
         scaled.run(study, lambda line: None, programs)
+
+
+def test_runs_of_settings_that_there_are_no_more_are_refused(place, tmp_path):
+    study = scaled.Study(
+        rows=["base"],
+        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        problem="translate_ende_multi30k",
+        seeds=1,
+        place=place,
+    )
+    (tmp_path / "output_dir").mkdir()
+    scale = study.settings["scale"] | {"averaged": 5}
+    kept = {"settings": study.settings | {"scale": scale}, "runs": {}}
+    study.runs_file.write_text(json.dumps(kept))
+    with pytest.raises(UserError, match="Received: scale.averaged=none, there 5. Give .* another"):
+        scaled.run(study, print, Programs(place))
 
 
 def test_table_3_says_what_rows_are_with_the_users_changes(place):

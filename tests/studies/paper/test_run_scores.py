@@ -7,7 +7,7 @@ from t2t_repro.bin import bleu as bleu_program
 from t2t_repro.bin import score_trees
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.studies.paper import run_scores
+from t2t_repro.studies.paper import run_scores, tables
 
 
 @pytest.fixture
@@ -63,6 +63,9 @@ def test_a_folder_of_runs_stands_for_those_with_a_score(run, tmp_path):
     assert (of_run.path, of_run.record.dev_bleu) == (str(run.path), None)
     assert (of_dev.path, of_dev.bleu, of_dev.f1) == (str(dev), None, None)
     assert (of_dev.record.dev_bleu, of_dev.record.perplexity) == (3.25, 1.0)
+    *_, table = tables.table3([of_dev])
+    assert table.as_dict()["rows"][0]["BLEU"] == 3.25
+    assert "The paper's rows average nothing (section 6.2)" in table.notes[0]
     (dev / "bleu-dev.json").write_text('{"sacrebleu": 3}')
     with pytest.raises(UserError, match="Expected the number sacrebleu.score in .*bleu-dev.json"):
         run_scores.read(str(dev))
