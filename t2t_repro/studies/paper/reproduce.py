@@ -61,6 +61,8 @@ def carry_out(
 ) -> RunDirectory:
     """Makes everything of a recipe that is not there yet; returns its run.
 
+    Where a run has fewer checkpoints than the recipe averages, all are averaged, and it says so.
+
     Args:
         recipe: what.
         place: where.
@@ -85,9 +87,14 @@ def carry_out(
         do(training(recipe, place), "training")
     # The description of a run follows the first of its checkpoints.
     if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
-        flags = [f"--model_dir={run.path}", f"--output_dir={averaged}", f"--n={recipe.averaged}"]
-        one = recipe.averaged == 1
-        what = "the last checkpoint" if one else f"the mean of {recipe.averaged} checkpoints"
+        n = min(recipe.averaged, there := len(list(run.checkpoints_dir.glob("ckpt-*"))))
+        if there < recipe.averaged:  # as where they were saved by the clock
+            say(
+                f"{recipe.name} has {there} checkpoints, of which the recipe averages the last "
+                f"{recipe.averaged}: all of them are averaged."
+            )
+        flags = [f"--model_dir={run.path}", f"--output_dir={averaged}", f"--n={n}"]
+        what = "the last checkpoint" if n == 1 else f"the mean of {n} checkpoints"
         do(["t2t-avg-all", *flags, "--last_only"], what)
     if run_records.evaluation_of(run) is None:
         do(["t2t-eval", f"--output_dir={averaged}"], "perplexity of dev")

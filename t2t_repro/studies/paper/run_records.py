@@ -10,6 +10,7 @@ from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import PLAN, RunDirectory
+from t2t_repro.training.state import read_state_file
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
 DEV_BLEU_FILE = "bleu-dev.json"
@@ -93,6 +94,18 @@ def evaluation_of(run: RunDirectory) -> float | None:
         return None
     path = found[max(found)]
     return _number(path, _read(path), "metrics", "loss")
+
+
+def averaged_in(run: RunDirectory) -> int | None:
+    """Returns how many checkpoints a run's average is of; None: it has none.
+
+    Raises:
+        UserError: if the average does not say it.
+    """
+    averages = RunDirectory(run.path / AVERAGED)
+    if not (step := averages.newest_step()):
+        return None
+    return len(read_state_file(averages.checkpoints_dir / f"ckpt-{step}").averaged)
 
 
 def _plan(run: RunDirectory) -> dict[str, Any] | None:

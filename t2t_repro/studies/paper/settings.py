@@ -10,7 +10,7 @@ from t2t_repro.config import HParams
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import PLAN, RunDirectory
-from t2t_repro.studies.paper import published
+from t2t_repro.studies.paper import published, run_records
 from t2t_repro.studies.paper.recipes import Recipe, table2
 from t2t_repro.studies.paper.reproduce import RECIPE_FILE
 from t2t_repro.studies.paper.run_scores import RunScore
@@ -180,6 +180,8 @@ def of_run(run: RunDirectory) -> dict[str, Any]:
     paths = [run.path / name for name in (PLAN, RECIPE_FILE)]
     said: list[Any] = [schema.read(path, dict) if path.is_file() else {} for path in paths]
     files = Files(run.config().hparams, *said)
+    if averaged := run_records.averaged_in(run):  # a recipe says what was to be
+        files.recipe["averaged"] = averaged
     try:
         return {setting.name: setting.read(files) for setting in SETTINGS}
     except (KeyError, TypeError) as error:

@@ -184,6 +184,21 @@ def test_an_average_that_was_stopped_between_its_files_is_made_again(place):
     assert [command[0] for command in programs.commands] == ["t2t-avg-all"]
 
 
+@pytest.mark.parametrize("there, averaged", [(2, 2), (7, 5)])
+def test_of_fewer_checkpoints_than_the_recipe_averages_all_are(place, tmp_path, there, averaged):
+    recipe, programs, said = recipes.table2("ende_base"), Programs(place), []
+    run = begin(tmp_path / "output_dir" / "ende_base", hparams_of(recipe))
+    (run.path / "bleu.json").write_text("{}")
+    (run.path / "averaged" / "run.json").unlink()
+    for step in range(1, there):
+        (run.checkpoints_dir / f"ckpt-{step}").mkdir()
+    reproduce.carry_out(recipe, place, said.append, programs)
+    (command,) = programs.commands
+    assert command[0] == "t2t-avg-all" and f"--n={averaged}" in command
+    fewer = "ende_base has 2 checkpoints, of which the recipe averages the last 5: all of them are"
+    assert any(line.startswith(fewer) for line in said) == (there < 5)
+
+
 def test_table_3_is_of_the_last_checkpoint_alone_as_the_papers(place, tmp_path):
     scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
     recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)

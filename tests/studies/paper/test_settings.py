@@ -12,6 +12,7 @@ from t2t_repro.run_directory import PLAN, RunConfig, RunDirectory
 from t2t_repro.studies.paper import recipes, run_records, settings
 from t2t_repro.studies.paper.reproduce import RECIPE_FILE
 from t2t_repro.studies.paper.run_scores import RunScore
+from t2t_repro.training.state import STATE, StateFile
 
 DOC = Path(__file__).parents[3] / "docs" / "paper.md"
 
@@ -71,6 +72,13 @@ def test_runs_stand_beside_the_papers_settings(tmp_path):
     assert found["source tokens an update"] == ["25,000", "25,000", "25,000"]
     assert found["target tokens an update"] == ["25,000", "9,000", "25,000"]
     assert found["beam"] == ["4", "4", ""]
+    assert found["checkpoints averaged"] == ["5; 20", "5", ""]
+    average = tmp_path / "one" / "averaged" / "checkpoints" / "ckpt-9"
+    average.mkdir(parents=True)
+    state = StateFile(step=9, averaged=(3, 6, 9), files={})
+    (average / STATE).write_text(json.dumps(dataclasses.asdict(state)))
+    found = {name: cells for name, *cells in settings.table(scores)[1].rows}
+    assert found["checkpoints averaged"] == ["5; 20", "3", ""]  # fewer than were to be
     (tmp_path / "one" / PLAN).write_text('{"batch": {}}')
     with pytest.raises(UserError, match="Expected plan.json and .* Received: KeyError.'source_tok"):
         settings.table(scores)
