@@ -14,6 +14,7 @@ What runs ended with is kept in table3-runs.json: their folders may go.
 """
 
 import dataclasses
+import itertools
 import shlex
 
 from absl import flags
@@ -146,8 +147,8 @@ def table3(request: Request, place: Place) -> None:
         rows=rows, scale=scale, problem=request.problem, seeds=request.seeds, place=place
     )
     if request.plan:
-        for name in rows:
-            recipe = recipes.table3(name, request.problem, scale, 0)
+        for seed, name in itertools.product(range(request.seeds), rows):
+            recipe = recipes.table3(name, request.problem, scale, seed)
             print(shlex.join(reproduce.training(recipe, place)))
         return
     for path in scaled.run(study):

@@ -32,16 +32,19 @@ def test_one_command_for_each_row_of_table_2(capsys):
 
 def test_table_3_made_smaller(capsys):
     lines = commands(capsys, "--table=3", "--yes", "--save_checkpoints_secs=600")
-    assert len(lines) == 20 and "--hparams_set=paper_table3_base " in lines[0]
-    for line in lines:
+    assert len(lines) == 60 and "--hparams_set=paper_table3_base " in lines[0]
+    for number, line in enumerate(lines):
         args = flags.FlagValues()
         trainer.define_flags(args)
         args(shlex.split(line))
         assert args.yes and args.save_checkpoints_secs == 600
         assert "effective_batch_size=2048" in args.hparams
-    (line,) = commands(capsys, "--table=3", "--rows=a_h32", "--scale=4", "--train_steps=70")
+        seed = number // 20  # all rows with one, then with the next
+        assert args.random_seed == seed and args.output_dir.endswith(f"-{seed}")
+    argv = ["--table=3", "--seeds=1"]
+    (line,) = commands(capsys, *argv, "--rows=a_h32", "--scale=4", "--train_steps=70")
     assert "hidden_size=128,filter_size=512,train_steps=70,learning_rate_warmup_steps=35," in line
-    (line,) = commands(capsys, "--table=3", "--rows=big", "--warmup_steps=70", "--train_steps=210")
+    (line,) = commands(capsys, *argv, "--rows=big", "--warmup_steps=70", "--train_steps=210")
     assert "train_steps=630,learning_rate_warmup_steps=70," in line
 
 
