@@ -97,7 +97,8 @@ def carry_out(
         what = "the last checkpoint" if n == 1 else f"the mean of {n} checkpoints"
         do(["t2t-avg-all", *flags, "--last_only"], what)
     if run_records.evaluation_of(run) is None:
-        do(["t2t-eval", f"--output_dir={averaged}"], "perplexity of dev")
+        flags = [f"--output_dir={averaged}", f"--data_dir={place.data_dir}"]
+        do(["t2t-eval", *flags], "perplexity of dev")
     for split in recipe.splits:
         if (run.path / _SCORES[split]).is_file():
             continue

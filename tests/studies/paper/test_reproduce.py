@@ -199,6 +199,17 @@ def test_of_fewer_checkpoints_than_the_recipe_averages_all_are(place, tmp_path, 
     assert any(line.startswith(fewer) for line in said) == (there < 5)
 
 
+def test_a_trained_run_is_evaluated_on_the_data_that_are_asked_for(place, tmp_path):
+    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
+    recipe = recipes.table3("base", "translate_ende_multi30k", scale, 0)
+    run = begin(tmp_path / "output_dir" / "base-0", hparams_of(recipe))
+    (run.path / "averaged" / "eval-dev-9.json").unlink()
+    programs, moved = Programs(place), dataclasses.replace(place, data_dir=str(tmp_path / "moved"))
+    reproduce.carry_out(recipe, moved, lambda line: None, programs)
+    (command,) = programs.commands
+    assert command[0] == "t2t-eval" and f"--data_dir={tmp_path / 'moved'}" in command
+
+
 def test_table_3_is_of_the_last_checkpoint_alone_as_the_papers(place, tmp_path):
     scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
     recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
