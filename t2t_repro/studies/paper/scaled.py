@@ -1,7 +1,8 @@
 """Table 3 made smaller: all rows as runs, one seed after another, and what they say of the paper.
 
 After each run the page is written anew, so that it is there whenever one stops. What runs ended
-with is kept in a file of its own: they need not lie there any more for others to be added.
+with, and which failed, is kept in a file of its own: they need not lie there any more for others to
+be added.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ ROWS = tuple(recipes.row_name(row.hparams_set) for row in published.TABLE3)
 PAGE = "table3"
 RUNS = f"{PAGE}-runs.json"
 Results = dict[str, dict[int, Result]]  # {row: {seed: result}}
+Failed = dict[str, list[int]]  # {row: seeds}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,10 +54,11 @@ class Study:
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """What the file RUNS holds: a study's settings, and what its runs ended with."""
+    """What the file RUNS holds: a study's settings, what its runs ended with, and which failed."""
 
     settings: dict[str, Any]
     runs: Results
+    failed: Failed = dataclasses.field(default_factory=dict)
 
 
 def run(
@@ -65,7 +68,8 @@ def run(
 ) -> list[pathlib.Path]:
     """Makes the runs that are not there yet, a seed of all rows before the next; returns the page.
 
-    One that fails after it has trained, as by a loss that is not finite, does not stop the others.
+    One that fails after it has trained, as by a loss that is not finite, does not stop the others,
+    and is in the page as failed until the same command brings it to its end.
 
     Raises:
         UserError: if a run failed, or what is there was begun with other settings.
@@ -78,10 +82,11 @@ def run(
         except UserError as error:
             raise _ProgramFailed(str(error)) from error
 
-    written, failed = write(study) if kept(study) else [], []
+    there, failed = kept(study), []
+    written = write(study) if there.runs or there.failed else []
     for seed in range(study.seeds):
         for row in study.rows:
-            if seed in kept(study).get(row, {}):
+            if seed in kept(study).runs.get(row, {}):
                 continue
             recipe = recipes.table3(row, study.problem, study.scale, seed)
             try:
@@ -91,6 +96,7 @@ def run(
                     raise  # it never began, which the others would not either
                 say(f"{recipe.name} failed. Going on with the others.")
                 failed.append(recipe.name)
+                written = write(study, [(row, seed)])
                 continue
             written = write(study)
     if failed:
@@ -105,15 +111,15 @@ class _ProgramFailed(UserError):
     """A program ended with an error."""
 
 
-def kept(study: Study) -> Results:
-    """Returns what runs ended with, as far as the file RUNS has it; they may be gone.
+def kept(study: Study) -> Kept:
+    """Returns what the file RUNS has of runs; they may be gone.
 
     Raises:
         UserError: if it is of other settings, or not as it was written.
     """
     file = study.runs_file
     if not file.is_file():
-        return {}
+        return Kept(study.settings, {})
     there = schema.read(file, Kept, "Remove it: what runs are there will be read again.")
     if there.settings != study.settings:
         wanted, begun = _flat(study.settings), _flat(there.settings)
@@ -126,7 +132,7 @@ def kept(study: Study) -> Results:
             f"Expected what {file} was begun with. Received: {'; '.join(differs)}. Give the same "
             "flags to go on, or another --output_dir."
         )
-    return there.runs
+    return there
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +146,7 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 
 def results(study: Study) -> Results:
     """Returns what the runs that are done ended with; where one is there, by its own files."""
-    found = {row: dict(of_row) for row, of_row in kept(study).items()}
+    found = {row: dict(of_row) for row, of_row in kept(study).runs.items()}
     for row in study.rows:
         for seed in range(study.seeds):
             recipe = recipes.table3(row, study.problem, study.scale, seed)
@@ -155,10 +161,21 @@ def results(study: Study) -> Results:
     return found
 
 
-def tables(study: Study, found: Results) -> list[Table]:
+def failures(study: Study, found: Results, new: Sequence[tuple[str, int]] = ()) -> Failed:
+    """Returns the runs that failed and have not ended since: those kept and `new`, (row, seed)."""
+    failed: Failed = {}
+    before = {(row, seed) for row, seeds in kept(study).failed.items() for seed in seeds}
+    for row, seed in sorted(before.union(new)):
+        if seed not in found.get(row, {}):
+            failed.setdefault(row, []).append(seed)
+    return failed
+
+
+def tables(study: Study, found: Results, failed: Failed) -> list[Table]:
     """Returns table 3 made smaller, and the paper's conclusions beside ours."""
     scale = study.scale
-    rows, shown = [], [name for name in ROWS if name in study.rows or name in found]
+    rows, there = [], {*study.rows, *found, *failed}
+    shown = [name for name in ROWS if name in there]
     for row in (row for row in published.TABLE3 if recipes.row_name(row.hparams_set) in shown):
         name = recipes.row_name(row.hparams_set)
         of = list(found.get(name, {}).values())
@@ -168,13 +185,15 @@ def tables(study: Study, found: Results) -> list[Table]:
         hours, _ = _mean([result.hours for result in of if result.hours is not None])
         rows.append(
             (
-                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6, len(of), hours),
+                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6),
+                *(len(of), len(failed.get(name, [])), hours),
                 *_mean([result.perplexity for result in of]),
                 *_mean([result.bleu for result in of]),
                 *(row.perplexity, row.bleu),
             )
         )
-    width, seeds = scale.width, [study.seeds, *(1 + seed for of in found.values() for seed in of)]
+    tried = (seed for of in (*found.values(), *failed.values()) for seed in of)
+    width, seeds = scale.width, [study.seeds, *(1 + seed for seed in tried)]
     steps = scale.train_steps
     notes = (
         f"All widths (d_model, d_ff, and with them d_k and d_v) are divided by {width}; layers, "
@@ -182,7 +201,8 @@ def tables(study: Study, found: Results) -> list[Table]:
         f"{steps:,} updates of {scale.batch:,} tokens a side, {scale.warmup_steps:,} of them "
         f"warm-up; big three times as many. {study.problem}, dev; the last checkpoint alone, as in "
         "the paper (section 6.2); PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
-        "+-: half of the 95 % interval over the seeds. parameters: in millions, without the "
+        "+-: half of the 95 % interval over the seeds. failed: runs that an error ended, as a loss "
+        "that is not finite; they are in no mean. parameters: in millions, without the "
         "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
         "its own widths, on newstest2013.",
         f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={max(seeds)} "
@@ -193,10 +213,11 @@ def tables(study: Study, found: Results) -> list[Table]:
     )
     heads = columns(
         "row | N | d_model | d_ff | h | d_k | P_drop | e_ls | updates :, | parameters :.2f | seeds "
-        "| hours :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f | BLEU then"
+        "| failed | hours :.2f | PPL :.2f | +- :.2f | BLEU :.2f | +-  :.2f | PPL then :.2f "
+        "| BLEU then"
     )
     made = Table("3-scaled", f"Table 3 at 1/{width} of the widths", heads, rows, notes)
-    return [made, _conclusions(shown, found)]
+    return [made, _conclusions(shown, found, failed)]
 
 
 def _shape(hparams: HParams) -> tuple[float, ...]:
@@ -208,7 +229,7 @@ def _shape(hparams: HParams) -> tuple[float, ...]:
     )
 
 
-def _conclusions(shown: Sequence[str], found: Results) -> Table:
+def _conclusions(shown: Sequence[str], found: Results, failed: Failed) -> Table:
     then = {recipes.row_name(row.hparams_set): row for row in published.TABLE3}
     rows = []
     for each in conclusions.CONCLUSIONS:
@@ -219,18 +240,23 @@ def _conclusions(shown: Sequence[str], found: Results) -> Table:
         gain = sign * (better - worse)
         verdict = conclusions.judge(each, found, gain)
         what = (each.text, {"bleu": "BLEU", "perplexity": "PPL"}[each.by], gain)
-        rows.append((*what, verdict.difference, verdict.interval, verdict.seeds, verdict.word))
+        lost = {seed for row in (each.better, each.worse) for seed in failed.get(row, [])}
+        numbers = (verdict.difference, verdict.interval, verdict.seeds, len(lost))
+        rows.append((*what, *numbers, verdict.word))
     return Table(
         "3-conclusions",
         "The paper's conclusions (section 6.2), and what they are here",
-        columns("conclusion | by | then :+.2f | here :+.2f | +- :.2f | seeds | here it is"),
+        columns(
+            "conclusion | by | then :+.2f | here :+.2f | +- :.2f | seeds | failed | here it is"
+        ),
         rows,
         (
             "then and here: by how much the better row is better. Rows are compared seed by seed. "
-            "confirmed: the 95 % interval of the difference (Student's t over the seeds) leaves "
-            f"zero out; of as good: it lies within {conclusions.EQUAL_WITHIN} BLEU. not testable: "
-            "fewer than two seeds, or an interval that is too wide to tell: it holds both zero and "
-            "the paper's difference, or, of as good, zero and more than that. not confirmed: else.",
+            "failed: seeds of which a run of either row failed. confirmed: the 95 % interval of "
+            "the difference (Student's t over the seeds) leaves zero out; of as good: it lies "
+            f"within {conclusions.EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or an "
+            "interval that is too wide to tell: it holds both zero and the paper's difference, or, "
+            "of as good, zero and more than that. not confirmed: else.",
         ),
     )
 
@@ -241,16 +267,22 @@ def _mean(values: list[float]) -> tuple[float | None, float | None]:
     return statistics.mean(values), conclusions.half_interval(values)
 
 
-def write(study: Study) -> list[pathlib.Path]:
-    """Writes the tables as Markdown and JSON, and what is kept; returns the files of the tables."""
+def write(study: Study, failed: Sequence[tuple[str, int]] = ()) -> list[pathlib.Path]:
+    """Writes the tables as Markdown and JSON, and what is kept; returns the files of the tables.
+
+    Args:
+        study: of which runs.
+        failed: those that have failed now, (row, seed).
+    """
     folder, found = study.runs_file.parent, results(study)
+    lost = failures(study, found, failed)
     runs = {
         row: {seed: result._asdict() for seed, result in sorted(of_row.items())}
         for row, of_row in found.items()
     }
-    text = json.dumps({"settings": study.settings, "runs": runs}, indent=1)
+    text = json.dumps({"settings": study.settings, "runs": runs, "failed": lost}, indent=1)
     write_text_atomic(study.runs_file, text + "\n")
-    made = tables(study, found)
+    made = tables(study, found, lost)
     paths = [folder / f"{PAGE}.json", folder / f"{PAGE}.md"]
     values = {table.name: table.as_dict() for table in made}
     write_text_atomic(paths[0], json.dumps(values, indent=1) + "\n")

@@ -119,7 +119,7 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     shutil.rmtree(tmp_path / "output_dir" / "base-0")  # base is made; a_h1 is of the other scale
     with pytest.raises(UserError, match="a_h1-0 was begun with. Received: another hparams"):
         scaled.run(other, print, programs)
-    assert scaled.kept(other).keys() == {"base"}
+    assert scaled.kept(other).runs.keys() == {"base"}
 
 
 def test_a_run_that_fails_does_not_stop_the_others(place):
@@ -144,8 +144,21 @@ def test_a_run_that_fails_does_not_stop_the_others(place):
         UserError, match="Received: a_h1-0 failed, as said above; the others are in "
     ):
         scaled.run(study, said.append, program)
-    assert scaled.kept(study).keys() == {"base", "big"}
+    assert scaled.kept(study).runs.keys() == {"base", "big"}
     assert "a_h1-0 failed. Going on with the others." in said
+    page = study.runs_file.with_name("table3.json")
+
+    def counted():  # seeds and failures: of the row, and of its conclusion
+        tables = json.loads(page.read_text())
+        row, conclusion = tables["3-scaled"]["rows"][1], tables["3-conclusions"]["rows"][0]
+        return row["seeds"], row["failed"], conclusion["seeds"], conclusion["failed"]
+
+    assert counted() == (0, 1, 0, 1)
+    part = dataclasses.replace(study, rows=["base"])
+    scaled.run(part, said.append, works)
+    assert counted() == (0, 1, 0, 1)  # whatever else is tried
+    scaled.run(study, said.append, works)
+    assert counted() == (1, 0, 1, 0) and scaled.kept(study).failed == {}
 
     def broken(command, doing):
         raise UserError("no data")
@@ -220,7 +233,7 @@ def test_table_3_is_of_the_last_checkpoint_alone_as_the_papers(place, tmp_path):
     assert "--n=1" in mean and "--last_only" in mean
     assert any("base-0: the last checkpoint\n" in line for line in said)
     study = scaled.Study(rows=["base"], scale=scale, problem=recipe.problem, seeds=1, place=place)
-    assert "dev; the last checkpoint alone" in scaled.tables(study, {})[0].notes[0]
+    assert "dev; the last checkpoint alone" in scaled.tables(study, {}, {})[0].notes[0]
 
 
 def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
@@ -240,6 +253,9 @@ def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
         shutil.rmtree(tmp_path / "output_dir" / f"{row}-0")
     programs.commands.clear()
     page.unlink()
+    kept = json.loads(file.read_text())
+    assert kept.pop("failed") == {}
+    file.write_text(json.dumps(kept))  # as it was written before failures were in it
     scaled.run(study, lambda line: None, programs)
     assert page.read_text() == before and not programs.commands
     scaled.run(dataclasses.replace(study, seeds=2), lambda line: None, programs)
@@ -282,8 +298,8 @@ def test_table_3_says_what_rows_are_with_the_users_changes(place):
         seeds=1,
         place=place,
     )
-    (as_it_is,) = scaled.tables(study, {})[0].as_dict()["rows"]
-    (row,) = scaled.tables(dataclasses.replace(study, place=changed), {})[0].as_dict()["rows"]
+    (as_it_is,) = scaled.tables(study, {}, {})[0].as_dict()["rows"]
+    (row,) = scaled.tables(dataclasses.replace(study, place=changed), {}, {})[0].as_dict()["rows"]
     assert (as_it_is["N"], as_it_is["e_ls"]) == (6, 0.1) and (row["N"], row["e_ls"]) == (4, 0.3)
     assert row["parameters"] == pytest.approx(as_it_is["parameters"] * 4 / 6, rel=0.01)
 
