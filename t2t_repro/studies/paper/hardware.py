@@ -72,7 +72,7 @@ DEVICES = {
         _gpu("P100", "float32", 10.6, (80, 50), _PAPER + "; links: DGX-1", _ON_P100),
         _gpu(
             *("V100", "float16", 125, (150, 50), _SHEET + "; links: DGX-1V"),
-            (0.30, "NVIDIA's for big, in mixed precision, on one V100"),
+            (0.33, "NVIDIA's for big, in mixed precision, on one V100 of 16 GB"),
         ),
         _gpu("A100", "bfloat16", 312, (300, 200), _SHEET + "; links: DGX A100", _ON_A100),
         _gpu("H100", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H100", _ON_H100),

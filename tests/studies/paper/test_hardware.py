@@ -1,7 +1,8 @@
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.studies.paper import hardware
+from t2t_repro.studies.paper import hardware, published, tables
 from t2t_repro.training import machine
 
 
@@ -22,6 +23,15 @@ def test_the_rate_is_the_peak_where_no_sustained_one_is_known():
     assert hardware.DEVICES["H200"].sustained is None
     assert hardware.DEVICES["H200"].rate == 989
     assert all(d.sustained <= d.peak for d in hardware.DEVICES.values() if d.sustained)
+
+
+@pytest.mark.parametrize("name, tokens", [("V100", 32_942), ("A100", 82_059)])
+def test_efficiencies_are_of_the_tokens_a_second_that_nvidia_gives(name, tokens):
+    # DeepLearningExamples, PyTorch/Translation/Transformer: big, 33,708 word pieces, one GPU
+    flop = tables.paper_step_flop(registry.get_hparams("paper_table3_big"), 33_708)
+    device = hardware.DEVICES[name]
+    share = flop / published.BATCH_TOKENS * tokens / (device.rate * 1e12)
+    assert device.efficiency == pytest.approx(share, abs=0.005)
 
 
 def test_this_machine_is_measured(monkeypatch):
