@@ -1,7 +1,7 @@
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.studies.paper import published
+from t2t_repro.studies.paper import published, tables
 
 
 @pytest.mark.parametrize("row", published.TABLE3, ids=lambda row: row.hparams_set)
@@ -42,3 +42,8 @@ def test_the_transformer_beats_every_system_of_table_2_at_less_cost():
     assert all(big.bleu_enfr > row.bleu_enfr for row in others if row.bleu_enfr)
     assert all(base.flop_ende < row.flop_ende for row in others if row.flop_ende)
     assert (base.bleu_ende, big.bleu_ende, big.bleu_enfr) == (27.3, 28.4, 41.8)
+
+
+def test_what_was_seen_of_english_french_is_said_to_be_of_it():
+    (others,) = [table for table in tables.table2([]) if table.name == "2-others"]
+    assert "Of English-French, by approx_bleu, base on 4 GPUs" in others.notes[0]
