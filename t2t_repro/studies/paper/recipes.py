@@ -1,6 +1,6 @@
 """What the paper did for each row of tables 2 and 3, as runs of this project's programs.
 
-Section 5.3: base for 100,000 steps in 12 hours, big for 300,000 in 3.5 days. Section 6.1: the mean
+Section 5.2: base for 100,000 steps in 12 hours, big for 300,000 in 3.5 days. Section 6.1: the mean
 of the last 5 and 20 checkpoints, one every ten minutes, which were as many updates as 8 P100 make
 in ten minutes; beam 4, alpha 0.6, at most the input's length and 50 more. Section 6.2: of table 3
 the same search, but no averages.

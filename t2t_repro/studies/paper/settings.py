@@ -128,7 +128,7 @@ SETTINGS = (
         "where batches are gathered, n has the parts of an update too, as T2T's multistep_adam",
     ),
     Setting("warm-up updates w", "5.3", 4000, 4000, _hparam("learning_rate_warmup_steps")),
-    Setting("updates", "5.3", 100_000, 300_000, _updates),
+    Setting("updates", "5.2", 100_000, 300_000, _updates),
     Setting(
         *("source tokens an update", "5.1", 25_000, 25_000, _tokens("source")),
         f"{_OF_SOURCE}; gathered batches are means of means, each by its own tokens",

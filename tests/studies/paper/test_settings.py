@@ -29,6 +29,11 @@ def test_ours_are_the_papers():
         assert row["ours"] == row["paper"], row
 
 
+def test_updates_are_of_the_section_on_the_schedule_and_rates_of_that_on_the_optimizer():
+    sections = {row["setting"]: row["section"] for row in rows()}
+    assert (sections["updates"], sections["rate of update n"]) == ("5.2", "5.3")
+
+
 @pytest.mark.parametrize(
     "setting, value",
     [
