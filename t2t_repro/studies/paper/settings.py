@@ -84,11 +84,25 @@ def _norm(files: Files) -> str:
     return {("none", "dan"): post, ("n", "da"): pre}.get(sequences, "/".join(sequences))
 
 
+_NAMED_NOAM = ["constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"]
+
+
 def _rate(files: Files) -> str:
-    """The rate's formula: T2T writes it as 0.1 of the scheme noam, or as 2 of named factors."""
+    """The rate's formula, which T2T writes as 0.1 of the scheme noam, or as 2 of named factors; of
+    another rate the schedule's name and constants."""
     hparams = files.hparams
-    named = hparams.learning_rate_schedule != "legacy"
-    factor = hparams.learning_rate_constant if named else 10 * hparams.learning_rate
+    schedule, scheme = hparams.learning_rate_schedule, hparams.learning_rate_decay_scheme or "none"
+    factors = sorted(name.strip() for name in schedule.split("*"))
+    if factors == _NAMED_NOAM:
+        factor = hparams.learning_rate_constant
+    elif factors == ["legacy"] and scheme == "noam":
+        # 5,000 is noam's own; T2T gives 0.002 of it to optimizers whose names have "adam".
+        factor = (10 if "adam" in hparams.optimizer else 5000) * hparams.learning_rate
+    else:
+        fields = ("learning_rate", "learning_rate_constant")
+        read = [each for each in fields if each in hparams.read_by_schedule]
+        constants = (f"{each} {getattr(hparams, each):g}" for each in read)
+        return ", ".join([schedule.replace("legacy", f"legacy ({scheme})"), *constants])
     start = "" if factor == 1 else f"{factor:g} "
     return f"{start}d^-0.5 min(n^-0.5, n w^-1.5)"
 

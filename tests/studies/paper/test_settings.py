@@ -50,6 +50,33 @@ def test_t2ts_are_others_and_a_deviation_has_a_reason(setting, value):
     assert row["T2T"] == value != row["paper"]
 
 
+@pytest.mark.parametrize(
+    "name, changes, rate",
+    [
+        ("transformer_base_v1", "", "d^-0.5 min(n^-0.5, n w^-1.5)"),
+        ("transformer_base_v1", "optimizer=Adafactor", "500 d^-0.5 min(n^-0.5, n w^-1.5)"),
+        ("transformer_big", "", "2 d^-0.5 min(n^-0.5, n w^-1.5)"),
+        ("lstm_attention", "", "legacy (none), learning_rate 0.1"),
+        ("bytenet_base", "", "legacy (exp), learning_rate 0.05"),
+        ("transformer_tpu", "", "rsqrt_decay"),
+        (
+            *("transformer_own_text_student", ""),
+            "legacy (noam)*linear_decay, learning_rate 0.253",
+        ),
+        (
+            *("transformer_base_single_gpu", ""),
+            "constant*linear_warmup*rsqrt_decay, learning_rate_constant 0.1",
+        ),
+    ],
+)
+def test_the_rate_of_a_run_is_the_papers_formula_only_where_it_is(tmp_path, name, changes, rate):
+    run = RunDirectory(tmp_path / "run")
+    hparams = registry.get_hparams(name, changes)
+    config = RunConfig(hparams_set=name, hparams=hparams, problem="p", data_dir="d", version="0")
+    run.begin(config, ["t2t-trainer"], [])
+    assert settings.of_run(run)["rate of update n"] == rate
+
+
 def test_runs_stand_beside_the_papers_settings(tmp_path):
     recipe, scores = recipes.table2("ende_base"), []
     for name, changes in (("one", ""), ("other", "hidden_size=256")):
