@@ -26,7 +26,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 from t2t_repro.interop import ctranslate2, export
 from t2t_repro.interop.ctranslate2 import DETAILS, SHORTLIST, library
-from t2t_repro.interop.form import ExportRequest, Form
+from t2t_repro.interop.form import SETTINGS, ExportRequest, Form
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.token_names import tokens_of, without_blanks
@@ -193,11 +193,14 @@ def load(job: DecodeJob, say: Report) -> Engine:
             name += f"-shortlist-{sha256(shortlist)[:8]}"
         path = os.fspath(job.run.path / "export" / name)
         if not os.path.exists(path):
+            # What a problem says of its own and no export keeps is followed by who decodes.
+            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
+            others = [f"{name}={getattr(DecodeHParams(), name)}" for name in its_own]
             request = ExportRequest(
                 format="ctranslate2",
                 export_dir=path,
                 checkpoint_path=os.fspath(source),
-                decode_hparams=f"shortlist={shortlist}" if shortlist else None,
+                decode_hparams=",".join([*others, *[f"shortlist={shortlist}"] * bool(shortlist)]),
             )
             export.export(job.run, request, say)
     engine = CTranslate2Engine(path, job.request.compute_type)

@@ -10,7 +10,7 @@ from typing import Any
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
-from t2t_repro.interop.form import FORMS, ExportRequest, Form
+from t2t_repro.interop.form import FORMS, ExportRequest, Form, check_settings
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
@@ -36,6 +36,7 @@ def export(
     """
     run.check_transformer("an export")
     settings = run.decode_settings(request.decode_hparams, say=say)
+    check_settings(settings)
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.certificate.certify import certify_export
     from t2t_repro.interop import quality

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # they load Keras, and --help reads FORMS
 
 # What --format names, and the module of this package that has the form.
 FORMS = {"saved_model": "saved_model", "ctranslate2": "ctranslate2_engine"}
+# The decode hparams that an export keeps, in its graph or in its certificate, and so all by which
+# it can be measured and verified.
+SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size", "shortlist")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,20 @@ class ExportRequest:
     def is_measured(self) -> bool:
         """Whether what is lost is measured; without a limit it is where something can be lost."""
         return self.quantize != "float32" or self.max_bleu_drop is not None
+
+
+def check_settings(settings: "DecodeHParams") -> None:
+    """Refuses decode hparams that no export keeps.
+
+    Raises:
+        UserError: naming them.
+    """
+    others = [f"{n}={getattr(settings, n)}" for n in settings.changed() if n not in SETTINGS]
+    if others:
+        raise UserError(
+            f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: "
+            f"{', '.join(others)}. Leave that out."
+        )
 
 
 class Form(Protocol):

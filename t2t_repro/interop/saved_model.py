@@ -4,7 +4,6 @@ What is written needs TensorFlow and tensorflow-text where it is loaded, and not
 package. signatures.py has the graph, saved_model_readme.py how it is called.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -23,7 +22,7 @@ from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
-from t2t_repro.interop.form import ExportRequest, Form
+from t2t_repro.interop.form import SETTINGS, ExportRequest, Form, check_settings
 from t2t_repro.interop.saved_model_readme import EXAMPLE, readme
 from t2t_repro.interop.signatures import STORAGES, Served
 from t2t_repro.models.build import model_for
@@ -31,8 +30,6 @@ from t2t_repro.problem import Problem
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.system_errors import system_errors
 
-# Decode hparams that shape a translation; the others say how t2t-decoder reads and writes files.
-SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size", "shortlist")
 SHORTLIST = "shortlist.txt"  # in the folder, for reference as the vocabulary
 
 
@@ -54,7 +51,8 @@ def export(
         model: a trained `Transformer`, on the TensorFlow backend.
         encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
         path: the folder, new or empty.
-        settings: how to decode; only the fields in SETTINGS may differ from the defaults.
+        settings: how to decode; only the fields in form.SETTINGS may differ from the
+            defaults.
         vocabularies: files that are copied into the folder.
         storage: the type in which the weights are kept, one of STORAGES.
         t2t_serving: make tensor2tensor's signature the default one.
@@ -127,18 +125,6 @@ def load_model(path: str | os.PathLike, problem: Problem) -> keras.Model:
     return model
 
 
-def check_settings(settings: DecodeHParams) -> None:
-    """Refuses settings that a SavedModel would not follow."""
-    kept = DecodeHParams(**{name: getattr(settings, name) for name in SETTINGS})
-    ours, theirs = dataclasses.asdict(settings), dataclasses.asdict(kept)
-    others = [f"{name}={value}" for name, value in ours.items() if value != theirs[name]]
-    if others:
-        raise UserError(
-            f"A SavedModel reads the decode hparams {', '.join(SETTINGS)} only; it always returns "
-            f"all beams. Received: {', '.join(others)}. Leave that out."
-        )
-
-
 def check_storage(storage: str) -> None:
     """Refuses a type that is not in STORAGES."""
     if storage not in STORAGES:
@@ -155,7 +141,6 @@ class _SavedModel:
     use = "{path}/README.md has the calls."
 
     def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
-        check_settings(settings)
         check_storage(request.quantize)
 
     def write(

@@ -269,7 +269,9 @@ def test_interactive(run, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys):
+def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys, monkeypatch):
+    its_own = "max_length_ratio=2,return_beams=True"  # which no export keeps
+    monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", its_own)
     source = tmp_path / "in.txt"
     source.write_text("3 4\n\n7 1 2\n")
     flags = [f"--output_dir={run}", f"--decode_from_file={source}", "--decode_hparams=beam_size=1"]

@@ -95,6 +95,11 @@ def test_flags(run, tmp_path, capsys):
         (["--export_as_tfhub"], "--export_as_tfhub is not supported: a SavedModel is written."),
         (["--decode_hparams=beams=3"], "Unknown decode hparam. Received: 'beams'."),
         (["--decode_hparams=return_beams=True"], "Received: return_beams=True. Leave that out."),
+        (
+            ["--format=ctranslate2", "--decode_hparams=max_length_ratio=0.3,beam_size=1"],
+            "An export keeps the decode hparams beam_size, alpha, extra_length, max_input_size, "
+            "shortlist only. Received: max_length_ratio=0.3. Leave that out.",
+        ),
         (["--export_dir=TAKEN"], "Expected a new or empty folder."),
         (["--checkpoint_path=nowhere"], "Expected a checkpoint in nowhere."),
         (["--quantize=int8"], "Expected one of float32, float16 for a SavedModel."),

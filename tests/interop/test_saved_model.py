@@ -221,7 +221,7 @@ def test_a_weight_that_float16_cannot_hold(tmp_path, make_model, encoders):
     ],
 )
 def test_settings_that_mean_nothing_here(tmp_path, settings, received):
-    message = f"reads the decode hparams beam_size, alpha, .* Received: {received}. Leave that out"
+    message = f"keeps the decode hparams beam_size, alpha, .* Received: {received}. Leave that out"
     with pytest.raises(UserError, match=message):
         saved_model.export(None, {}, tmp_path / "new", DecodeHParams(**settings))
 
