@@ -239,6 +239,11 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
             f"Expected {' and '.join(its_own)} with --engine={engine}. Received: "
             f"--engine={r.engine}. Leave it out, or choose that engine.",
         )
+    yield (
+        r.engine_dir and r.checkpoint_path,
+        "Expected --engine_dir, a model that is written already, or --checkpoint_path, of which one "
+        f"is made. Received: {r.engine_dir} and {r.checkpoint_path}. Leave one of the two out.",
+    )
     unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
     unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
     unread += ["shortlist"] * bool(s.shortlist)
