@@ -47,7 +47,7 @@ def main(args: flags.FlagValues) -> None:
 
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     finishing.finish(run, out, request, searches=searches)
-    certify_run(out.path, "t2t-finish", run.path)
+    certify_run(out.path, "t2t-finish", run.path, data_dir=args.data_dir)
     print(f"Translate: t2t-decoder --output_dir={out.path} --decode_interactive")
 
 

@@ -23,6 +23,8 @@ def certify_run(
     program: str,
     parent: str | os.PathLike | None = None,
     say: Callable[[str], None] = print,
+    *,
+    data_dir: str | None = None,
 ) -> None:
     """Writes the certificate of a run's newest checkpoint, unless that is there.
 
@@ -33,9 +35,10 @@ def certify_run(
         program: what has made it.
         parent: the run that it was made of.
         say: gets a line.
+        data_dir: the folder of its data; None: where it was trained.
     """
     try:
-        run = trained_run(path)
+        run = trained_run(path, data_dir)
         checkpoint = run.checkpoint()
         step = checkpoints.step_of(checkpoint)
         files = _files_of(run, checkpoint)

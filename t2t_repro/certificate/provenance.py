@@ -34,7 +34,8 @@ class _Summary:
 
 def of_run(run: TrainedRun) -> Data:
     """Returns what a run was made of, as far as it is known and there."""
-    folder, problem = pathlib.Path(run.config.data_dir), run.problem
+    folder = pathlib.Path(os.path.expanduser(run.asked_data_dir or run.config.data_dir))
+    problem = run.problem
     name = problem.dataset_filename()
     summary_path = vocabularies.summary_path(problem, folder)
     summary = _Summary()
@@ -43,7 +44,10 @@ def of_run(run: TrainedRun) -> Data:
     reports = [path for path in (summary_path, output.paths(folder, name).json) if path.is_file()]
     names = dict.fromkeys(entry["split"] for entry in problem.dataset_splits)
     splits = {split: _shards(problem, split, folder) for split in names}
-    vocabulary = [path for path in run.vocabulary_files if path.is_file()]
+    # Its own copy, where it has one: that is what it is used with.
+    copies = [(run.path / path.name, path) for path in run.vocabulary_files]
+    vocabulary = [own if own.is_file() else path for own, path in copies]
+    vocabulary = [path for path in vocabulary if path.is_file()]
     every = [*reports, *vocabulary, *itertools.chain.from_iterable(splits.values())]
     with _hashing(every) as advance:
 

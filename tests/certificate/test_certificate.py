@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from t2t_repro import cli
-from t2t_repro.bin import show
+from t2t_repro import cli, finishing
+from t2t_repro.bin import finish, show
 from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
@@ -133,6 +133,27 @@ def test_what_is_gone_and_what_need_not_be_here(copy):
     assert bad[("vocabulary", f"vocab.{PROBLEM}.32768.subwords")] == MISSING
     away = {what for (_, what), state in bad.items() if state == NOT_HERE}
     assert len(away) == 4 and all(str(copy / "data") in what for what in away)
+
+
+def test_data_that_have_moved_are_named_and_read(copy):
+    (copy / "data").rename(copy / "moved")
+    (copy / "run" / record.NAME).unlink()
+    certify.certify_run(copy / "run", "t2t-finish", data_dir=str(copy / "moved"))
+    found = record.read(copy / "run")
+    assert len(found.golden) == golden.COUNT and len(found.data.reports) == 2
+    names = {split: [file.path for file in files] for split, files in found.data.splits.items()}
+    assert names["dev"] == [str(copy / "moved" / f"{PROBLEM}-dev-00000-of-00001")]
+    assert [file.path for file in found.data.vocabulary] == [f"vocab.{PROBLEM}.32768.subwords"]
+
+
+def test_t2t_finish_certifies_by_the_data_that_it_is_given(copy, monkeypatch):
+    asked = []
+    for name in ("check", "finish"):
+        monkeypatch.setattr(finishing, name, lambda *args, **kwargs: None)
+    monkeypatch.setattr(certify, "certify_run", lambda *of, data_dir: asked.append(data_dir))
+    argv = [f"--model_dir={copy / 'run'}", f"--data_dir={copy / 'moved'}"]
+    cli.run("t2t-finish", "", finish.define_flags, finish.main, argv)
+    assert asked == [str(copy / "moved")]
 
 
 def test_another_translation_another_score_and_another_run_json(copy):
