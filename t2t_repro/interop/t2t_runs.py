@@ -47,6 +47,7 @@ class ImportRequest:
         data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
         optimizer_state: carry the optimizer's state over, where there is any.
         ignore_hparams: fields of hparams.json to leave out.
+        t2t_usr_dir: the package that the problem came from, for who loads the run to name.
     """
 
     checkpoint: str | os.PathLike
@@ -57,6 +58,7 @@ class ImportRequest:
     data_dir: str | None = None
     optimizer_state: bool = True
     ignore_hparams: Collection[str] = ()
+    t2t_usr_dir: str | None = None
 
 
 def import_checkpoint(
@@ -89,6 +91,7 @@ def import_checkpoint(
     problem_name = request.problem or said.get("problem") or said.get("problems") or ""
     problem = _problem(problem_name, folder)
     where = _vocabulary_folder(problem, request.data_dir, folder, said)
+    usr_dir = request.t2t_usr_dir and os.path.expanduser(request.t2t_usr_dir)
     encoders = problem.feature_encoders(where)
     sizes = {name: encoders[name].vocab_size for name in ("inputs", "targets")}
     t2t_shapes.check_vocabularies(shapes, resolved, sizes, where or problem.name)
@@ -100,6 +103,7 @@ def import_checkpoint(
         problem=problem_name,
         data_dir=os.path.abspath(where),
         version=__version__,
+        t2t_usr_dir=usr_dir and os.path.abspath(usr_dir),
     )
     run = RunDirectory(request.output_dir)
     _check_free(run, source.step())

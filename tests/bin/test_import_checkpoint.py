@@ -1,6 +1,7 @@
 """tensor2tensor's checkpoints become runs."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -25,11 +26,15 @@ def run_program(*argv):
 
 def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
     t2t = t2t_run("base_v1")
-    run_program(f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}")
+    (tmp_path / "my_problems").mkdir()
+    (tmp_path / "my_problems" / "__init__.py").write_text("")
+    usr_dir = f"--t2t_usr_dir={os.path.relpath(tmp_path / 'my_problems')}"
+    run_program(f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}", usr_dir)
     run, case = RunDirectory(tmp_path / "run"), golden_case("base_v1")
     config = run.config()
     assert config.hparams == case.hparams
     assert (config.problem, config.data_dir) == (t2t.PROBLEM, str(t2t.folder))
+    assert config.t2t_usr_dir == str(tmp_path / "my_problems")
     assert config.commands[0].split()[1] == "t2t-import-checkpoint"
     assert (run.path / t2t.VOCABULARY).read_bytes() == (t2t.folder / t2t.VOCABULARY).read_bytes()
     model = case.model("trained")
