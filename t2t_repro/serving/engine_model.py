@@ -40,14 +40,18 @@ class EngineModel:
         return [1 + len(self._encoders["targets"].encode(text.strip())) for text in texts]
 
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
+        """Returns the hypotheses of each question, best first, `beam_size` of them or fewer.
+
+        Those of one alpha are one batch: the server has seen to its size.
+        """
         beams = any(question.beams for question in questions)
         answers: dict[int, list[Hypothesis]] = {}
         alphas = [self.alpha if q.alpha is None else q.alpha for q in questions]
         for alpha in set(alphas):  # a search has one
             rows = [i for i, own in enumerate(alphas) if own == alpha]
             lines = (questions[i].text for i in rows)
-            translated = self._translator(alpha, beams).translate_lines(lines)
+            translator = self._translator(alpha, beams, batch_size=len(rows))
+            translated = translator.translate_lines(lines)
             for i, found in zip(rows, translated, strict=True):
                 answers[i] = [
                     Hypothesis(
@@ -62,8 +66,11 @@ class EngineModel:
         """Nobody calls it: `has_attention` is false."""
         raise NotImplementedError
 
-    def _translator(self, alpha: float, beams: bool) -> Translator:
+    def _translator(self, alpha: float, beams: bool, batch_size: int = 0) -> Translator:
         settings = dataclasses.replace(
-            self._settings, alpha=float(alpha), return_beams=beams and self.beam_size > 1
+            self._settings,
+            alpha=float(alpha),
+            return_beams=beams and self.beam_size > 1,
+            batch_size=batch_size,
         )
         return Translator(self._engine, self._encoders, settings, warn=lambda text: None)
