@@ -180,10 +180,10 @@ def define_run_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("problem", None, "The problem's name (--registry_help).", flag_values=f)
     flags.DEFINE_string("hparams_set", None, "The named configuration.", flag_values=f)
     flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
-    flags.DEFINE_string(
-        "data_dir", None, "The folder of TFRecords and vocabularies.", flag_values=f
-    )
-    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
+    text = "The folder of TFRecords and vocabularies."
+    flags.DEFINE_string("data_dir", None, text, flag_values=f)
+    text = "Raw files, of which t2t-trainer makes data. As T2T's; no other program reads it."
+    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", text, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 
 

@@ -30,6 +30,13 @@ def run(*argv, main=lambda args: None):
     return 0
 
 
+def test_the_folder_of_raw_files_is_accepted_and_said_to_be_t2t_trainers(capsys):
+    assert run("--tmp_dir=raw") == 0
+    run("--help")
+    help_ = capsys.readouterr().out
+    assert "--tmp_dir=STRING\n      Raw files, of which t2t-trainer makes data." in help_
+
+
 def test_flags_reach_main_and_nothing_is_global():
     seen = []
     args = ("--steps=5", "--fast", "--hparams", "a=1")
