@@ -37,6 +37,12 @@ def export(
     run.check_transformer("an export")
     settings = run.decode_settings(request.decode_hparams, say=say)
     check_settings(settings)
+    measured = request.is_measured or settings.shortlist
+    if "gate_samples" in request.given and not measured:
+        raise UserError(
+            "--gate_samples has no effect where nothing is measured: without --quantize, "
+            "--max_bleu_drop or a shortlist. Received: it alone. Leave it out."
+        )
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.certificate.certify import certify_export
     from t2t_repro.interop import quality
@@ -49,7 +55,7 @@ def export(
     name += "-shortlist" * bool(settings.shortlist)
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
     check_new_folder(path)
-    examples = _examples(run, request, settings, say)
+    examples = _examples(run, request, settings, say) if measured else []
     model = run.model(source, say=on_stderr)
 
     def accept(folder: pathlib.Path) -> None:
@@ -78,8 +84,6 @@ def _examples(
     """
     from t2t_repro.data import pipeline
 
-    if not (request.is_measured or settings.shortlist):
-        return []
     try:
         found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
         return list(itertools.islice(found, request.gate_samples))

@@ -24,7 +24,7 @@ SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size", "shortlist")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """The flags of t2t-exporter, but for those that name the run.
+    """The flags of t2t-exporter, but for those that name the run; `given` holds those named.
 
     A folder's default name has the form's own before the step, and -QUANTIZE behind it where that
     is not float32.
@@ -54,6 +54,8 @@ class ExportRequest:
         False,
         "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
     )
+
+    given: frozenset[str] = frozenset()
 
     def __post_init__(self):
         if self.max_bleu_drop is not None and math.isnan(self.max_bleu_drop):

@@ -109,6 +109,7 @@ def test_flags(run, tmp_path, capsys):
         ),
         (["--format=ctranslate2", "--t2t_serving"], "--t2t_serving with --format=saved_model."),
         (["--format=ctranslate2", "--quantize=int3"], "int16 for CTranslate2. Received: 'int3'."),
+        (["--gate_samples=9"], "--gate_samples has no effect where nothing is measured: without"),
         (["--max_bleu_drop=nan"], "Expected --max_bleu_drop to be a number"),
         (["--problem=translate_ende_wmt32k"], "Expected --problem=text2text_tmpdir"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
