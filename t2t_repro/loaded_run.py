@@ -7,8 +7,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from t2t_repro.decoding.request import check_output
 from t2t_repro.errors import UserError
 from t2t_repro.runs import TrainedRun, trained_run
+
+# Decode hparams of files, and of what no line of text has.
+_UNREAD = ("num_samples", "shards", "return_token_scores")
 
 
 def load(
@@ -64,10 +68,11 @@ class LoadedRun:
             sentences: the sentences.
             beam_size: 1 is greedy search; None: what t2t-finish has chosen for the run, else 4.
             alpha: exponent of the length penalty; None: likewise, else 0.6.
-            decode_hparams: all that t2t-decoder takes so, "name=value,name=value".
+            decode_hparams: what t2t-decoder takes so, "name=value,name=value", but for what says
+                which lines of a file are decoded, or stands in no line.
 
         Raises:
-            UserError: on text alone, and on an unknown or bad decode hparam.
+            UserError: on text alone, and on an unknown, bad or useless decode hparam.
         """
         if isinstance(sentences, str):
             raise UserError(
@@ -76,6 +81,8 @@ class LoadedRun:
         given = {"beam_size": beam_size, "alpha": alpha}
         text = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
+        settings.check_read(_UNREAD, "translate(...)")
+        check_output(settings, self.run.problem)
         translator = self.run.translator(self._engine, settings, warn=warnings.warn)
         return [translator.format(beams) for beams in translator.translate_lines(sentences)]
 

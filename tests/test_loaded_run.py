@@ -57,6 +57,20 @@ def test_a_run_translates_as_t2t_decoder_does(run):
             lambda run: t2t_repro.load(run).translate([], decode_hparams="beem=1"),
             "Unknown decode hparam",
         ),
+        *(
+            (
+                lambda run, given=given: t2t_repro.load(run).translate([], decode_hparams=given),
+                f"Decode hparam {given.partition('=')[0]} has no effect on {where}. Received: "
+                f"{given.partition(',')[0]}. Leave it out.",
+            )
+            for given, where in {
+                "num_samples=1": r"translate\(...\)",
+                "shards=2,shard_id=1": r"translate\(...\)",
+                "return_token_scores=True": r"translate\(...\)",
+                "raw_output=True": "algorithmic_identity_decimal40, which writes text",
+                "well_formed=True": "algorithmic_identity_decimal40, which writes text",
+            }.items()
+        ),
     ],
 )
 def test_what_is_refused(run, call, message):

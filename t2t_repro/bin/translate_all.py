@@ -66,18 +66,11 @@ class TranslateAllRequest:
         Raises:
             UserError: on what has no effect on whole files of text.
         """
-        from t2t_repro.decoding.settings import DecodeHParams
-
         beams = {"beam_size": self.beam_size, "alpha": self.alpha}
         given = [f"{name}={value}" for name, value in beams.items() if value is not None]
         text = ",".join([*given, *filter(None, [self.decode_hparams])])
         settings = run.decode_settings(text, say=progress.on_stderr)
-        for name in ("shards", "return_token_scores"):
-            if getattr(settings, name) != getattr(DecodeHParams(), name):
-                raise UserError(
-                    f"Decode hparam {name} has no effect on t2t-translate-all. Received: "
-                    f"{name}={getattr(settings, name)}. Leave it out."
-                )
+        settings.check_read(("shards", "return_token_scores"), "t2t-translate-all")
         return settings
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
@@ -155,12 +155,25 @@ class DecodeRequest:
             *_of_output(self, settings, problem),
             *_of_scoring(self, settings, problem),
         )
-        for refused, message in refusals:
-            if refused:
-                raise UserError(message)
+        _check(refusals)
 
 
-Refusals = Iterator[tuple[object, str]]  # whether something is refused, and why
+Refusals = Iterable[tuple[object, str]]  # whether something is refused, and why
+
+
+def check_output(settings: "DecodeHParams", problem: Problem) -> None:
+    """Refuses decode hparams that have no effect on what is written of a problem.
+
+    Raises:
+        UserError: on the first thing that is refused.
+    """
+    _check(_of_output(DecodeRequest(), settings, problem))
+
+
+def _check(refusals: Refusals) -> None:
+    for refused, message in refusals:
+        if refused:
+            raise UserError(message)
 
 
 def _of_sources(r: DecodeRequest) -> Refusals:

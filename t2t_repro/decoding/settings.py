@@ -4,6 +4,7 @@ It loads nothing heavy, so that a wrong one is answered at once.
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Annotated
 
 from t2t_repro import fields, user_code
@@ -215,6 +216,23 @@ class DecodeHParams:
         """Returns the names of those that are not at their defaults."""
         own = dataclasses.fields(self)
         return [field.name for field in own if getattr(self, field.name) != field.default]
+
+    def check_read(self, unread: Iterable[str], where: str) -> None:
+        """Refuses those of some names that are not at their defaults.
+
+        Args:
+            unread: the names of those that have no effect.
+            where: on what.
+
+        Raises:
+            UserError: naming the first.
+        """
+        for name in unread:
+            if name in self.changed():
+                raise UserError(
+                    f"Decode hparam {name} has no effect on {where}. Received: "
+                    f"{name}={getattr(self, name)}. Leave it out."
+                )
 
     @property
     def sampling(self) -> Sampling | None:
