@@ -62,6 +62,14 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
         wrong = [argv[0], f"--json_file={runs['child']}/warm-start.json"]
         cli.run("t2t-gains", "", program.define_flags, program.main, wrong)
     assert "warm-start.json" in capsys.readouterr().err
+    for name, said in {
+        "identity_output": "that say how to search. Received: identity_output. Leave it out",
+        "well_formed": "Decode hparam well_formed has no effect on text2text_tmpdir, which writes",
+    }.items():
+        with pytest.raises(SystemExit) as stopped:
+            wrong = [argv[0], f"--decode_hparams=beam_size=1,{name}=True"]
+            cli.run("t2t-gains", "", program.define_flags, program.main, wrong)
+        assert stopped.value.code == 2 and said in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
         argv.append("--max_bleu_drop=0.5")
         cli.run("t2t-gains", "", program.define_flags, program.main, argv)

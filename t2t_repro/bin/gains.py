@@ -9,6 +9,7 @@ it with, and prints sacreBLEU of each with 95 % intervals and p, by its paired b
 from absl import flags
 
 from t2t_repro import cli, gains
+from t2t_repro.decoding.request import check_output
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.runs import trained_run
@@ -38,11 +39,13 @@ def main(args: flags.FlagValues) -> None:
     )
     if args.json_file:
         check_outputs({"--json_file": args.json_file}, {})
+    settings = child.decode_settings(request.decode_hparams)
+    settings.check_searches(request.decode_hparams)  # before what is slow to load
+    check_output(settings, child.problem)
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
 
-    beams = child.decode_settings(request.decode_hparams).beam_size
-    searches = share_cores(BATCH_SENTENCES * beams)
+    searches = share_cores(BATCH_SENTENCES * settings.beam_size)
     found = gains.compare(child, parent, request, checkpoint=checkpoint, searches=searches)
     for domain in found:
         print(domain)

@@ -17,6 +17,7 @@ import tempfile
 from absl import flags
 
 from t2t_repro import cli, progress
+from t2t_repro.decoding.request import check_output
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import Split
@@ -62,6 +63,9 @@ def main(args: flags.FlagValues) -> None:
     check_outputs({"--shortlist_file": path}, {})
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
+        settings = run.decode_settings(request.decode_hparams)
+        settings.check_searches(request.decode_hparams)
+        check_output(settings, run.problem)
     from t2t_repro.data import candidates, pipeline
 
     dev = list(pipeline.read_split(run.problem, Split.EVAL, run.data_dir))

@@ -71,6 +71,11 @@ class TranslateAllRequest:
         text = ",".join([*given, *filter(None, [self.decode_hparams])])
         settings = run.decode_settings(text, say=progress.on_stderr)
         settings.check_read(("shards", "return_token_scores"), "t2t-translate-all")
+        if self.reference and settings.identity_output:
+            raise UserError(
+                "--reference scores text. Received: it with the decode hparam identity_output, "
+                "which writes ids. Leave one of the two out."
+            )
         return settings
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t_repro import cli, progress, registry
+from t2t_repro.decoding.request import check_output
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.requests import flag
@@ -143,14 +144,18 @@ def attention(request: Request, source: str) -> list[Path]:
     """Draws the attention of a sentence and its translation; returns the files."""
     run, folder = request.run, request.folder
     settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
+    settings.check_searches(request.decode_hparams)
+    check_output(settings, run.problem)
 
     import numpy as np
 
+    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.views import attention, attention_page, attention_pictures, pictures
 
     model = run.model(request.checkpoint_path, with_weights=True, say=progress.on_stderr)
     encoders = run.encoders
-    ids = attention.sentence_ids(model, encoders, source, request.target, settings)
+    translator = run.translator(ModelEngine(model), settings, warn=lambda text: None)
+    ids = attention.sentence_ids(model, encoders, source, request.target, translator)
     maps = attention.maps(model, encoders, *ids)
     heads = [head for each in maps for head in attention.heads(each)]
     written = encoders["targets"].decode([i for i in ids[1] if i > 1])

@@ -11,6 +11,11 @@ from t2t_repro import fields, user_code
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem
 
+# What is written, and of which lines: nothing to whoever takes the best translation of a search.
+OF_OUTPUT = (
+    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
+    *("return_token_scores", "return_alignments", "shards", "shard_id"),
+)
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 T2T_BATCH_SIZE = 32
 
@@ -216,6 +221,23 @@ class DecodeHParams:
         """Returns the names of those that are not at their defaults."""
         own = dataclasses.fields(self)
         return [field.name for field in own if getattr(self, field.name) != field.default]
+
+    def check_searches(self, text: str | None, instead: str = "") -> None:
+        """Refuses decode hparams of output in what a user gave where only searching is asked for.
+
+        Args:
+            text: what the user gave; what a problem says of its own is passed over.
+            instead: what to do, behind "Leave it out".
+
+        Raises:
+            UserError: naming all of them.
+        """
+        given = fields.parse_overrides(text or "")
+        if wrong := [name for name in self.changed() if name in OF_OUTPUT and name in given]:
+            raise UserError(
+                "Expected --decode_hparams that say how to search. Received: "
+                f"{', '.join(wrong)}. Leave it out{instead}."
+            )
 
     def check_read(self, unread: Iterable[str], where: str) -> None:
         """Refuses those of some names that are not at their defaults.

@@ -10,12 +10,6 @@ from t2t_repro.own_text.runner import Task
 from t2t_repro.problem import OutputType
 from t2t_repro.runs import TrainedRun, trained_run
 
-# What --decode_hparams may not change: these say what is written, and t2t-distill knows that.
-_OF_OUTPUT = (
-    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
-    *("return_token_scores", "return_alignments", "shards", "shard_id"),
-)
-
 
 def check(request: DistillRequest, teacher: TrainedRun) -> None:
     """Refuses what t2t-decoder would refuse when the sentences are there.
@@ -27,12 +21,8 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
 
     teacher.check_checkpoint()
     settings = teacher.decode_settings(request.decode_hparams)
-    asked = DecodeHParams.parse(request.decode_hparams)
-    if wrong := [name for name in asked.changed() if name in _OF_OUTPUT]:
-        raise UserError(
-            "Expected --decode_hparams that say how to search. Received: "
-            f"{', '.join(wrong)}. Leave it out; --n_best takes more than the best translation."
-        )
+    more = "; --n_best takes more than the best translation"
+    settings.check_searches(request.decode_hparams, more)
     _check_n_best(request, settings)
     for other in others(request):
         teacher.check_decodes_with(other)

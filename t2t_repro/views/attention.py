@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
@@ -82,7 +81,7 @@ def sentence_ids(
     encoders: Mapping[str, Any],
     source: str,
     target: str | None,
-    settings: DecodeHParams | None = None,
+    translator: Translator | None = None,
 ) -> tuple[list[int], list[int]]:
     """Returns the ids of a sentence and of its translation, ends included.
 
@@ -91,12 +90,15 @@ def sentence_ids(
         encoders: those of its "inputs" and "targets".
         source: the sentence.
         target: its translation; None: the model's own.
-        settings: how to decode.
+        translator: the model's own, as `TrainedRun.translator` makes it; None: one with the default
+            decode hparams.
 
     Raises:
         UserError: if there are no words, a vocabulary cannot encode them, or there are too many.
     """
-    translator = Translator(ModelEngine(model), dict(encoders), settings, warn=lambda text: None)
+    translator = translator or Translator(
+        ModelEngine(model), dict(encoders), warn=lambda text: None
+    )
     if not source.strip():
         raise UserError('Expected --source="a sentence". Received: no word. Give one.')
     encode = encoders["inputs"].encode, encoders["targets"].encode

@@ -61,6 +61,10 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
     ("flags", "message"),
     [
         ("--gate_samples=3", "--gate_samples has no effect without --max_bleu_drop."),
+        (
+            "--max_bleu_drop=1 --decode_hparams=num_samples=1,alpha=1",
+            "Expected --decode_hparams that say how to search. Received: num_samples. Leave it",
+        ),
         ("--best=0", "--best"),
         ("--shortlist_file=RUN/run.json", "to be a file of your own. Received: "),
         ("--data_dir=nowhere", "nowhere"),
@@ -69,7 +73,7 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
 )
 def test_errors(run, capsys, flags, message):
     flags = flags.replace("RUN", str(run))
-    assert message in error_of(capsys, shortlist, f"--output_dir={run}", flags)
+    assert message in error_of(capsys, shortlist, f"--output_dir={run}", *flags.split())
 
 
 @pytest.mark.parametrize(

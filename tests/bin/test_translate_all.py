@@ -133,6 +133,10 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
         (["--source="], "Expected --source. Received: none."),
         (["--reference=nowhere"], "No such file: 'nowhere'."),
         (["--decode_hparams=shards=2"], "Decode hparam shards has no effect on t2t-translate-all"),
+        (
+            [f"--reference={tmp_path / 'right'}", "--decode_hparams=identity_output=True"],
+            "--reference scores text. Received: it with the decode hparam identity_output",
+        ),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
         (["--engine=quick"], "--engine=quick: value should be one of <tensorflow|ctranslate2|auto"),
         (

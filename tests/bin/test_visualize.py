@@ -11,6 +11,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import visualize
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, experiment, model_state
 from t2t_repro.views import pictures
 from tests import untrained
@@ -66,14 +67,21 @@ def test_attention_of_a_sentence_and_its_target(trained, tmp_path, capsys):
         assert (out / f"{name}.png").stat().st_size < pictures.LIMIT
 
 
-def test_the_models_own_translation_and_its_learned_positions(trained, tmp_path, capsys):
+def test_the_models_own_translation_and_its_learned_positions(
+    trained, tmp_path, capsys, monkeypatch
+):
     of, model = trained
+    own, asked = TrainedRun.translator, []  # which knows what a parser may write
+    monkeypatch.setattr(
+        TrainedRun, "translator", lambda run, *of, **how: asked.append(run) or own(run, *of, **how)
+    )
     moved = tmp_path / "moved"
     shutil.copytree(of.path, moved)
     run(
         *(f"--output_dir={moved}", "--source=1 0", "--decode_hparams=extra_length=3,beam_size=1"),
         "--positions",
     )
+    assert len(asked) == 1
     out = moved / "visualization"
     content = json.loads((out / "heads.json").read_text())
     assert content["target_is_the_models_own"] and 1 <= len(content["target_tokens"]) <= 6
@@ -176,6 +184,11 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     flag = f"--output_dir={of.path}"
     message = "Expected --source of at most 20 tokens, end included: the model was made for no more"
     assert message in refused(capsys, flag, f"--source={'1 ' * 20}")
+    for name, message in {
+        "num_samples=1": "Expected --decode_hparams that say how to search. Received: num_samples.",
+        "well_formed=1": f"Decode hparam well_formed has no effect on {PROBLEM}, which writes text",
+    }.items():
+        assert message in refused(capsys, flag, "--source=1", f"--decode_hparams={name}")
     message = r"Expected --source to be text in UTF-8. Received: '0 \udcff'"
     assert message in refused(capsys, flag, "--source=0 \udcff")
     message = "Expected --length of at most 20: the model has learned no more positions"

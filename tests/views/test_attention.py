@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.views import attention
 
@@ -71,12 +73,13 @@ def test_bertviz_gets_an_array_of_each_layer_and_as_many_words(model):
 def test_without_a_target_it_is_the_models_own_translation(model, golden_case):
     golden = golden_case("base_v1")
     settings = DecodeHParams.parse("beam_size=1,extra_length=8")
+    own = Translator(ModelEngine(model), ENCODERS, settings)
     for inputs, ids in zip(golden["inputs"][:2], golden["greedy_ids"][:2], strict=True):
         theirs = ids.ravel().tolist()
         source = [i for i in inputs.tolist() if i > 1]
-        found = attention.sentence_ids(model, ENCODERS, Words().decode(source), None, settings)
+        found = attention.sentence_ids(model, ENCODERS, Words().decode(source), None, own)
         assert found == ([*source, 1], theirs[: theirs.index(1) + 1])
-    assert attention.sentence_ids(model, ENCODERS, "w5", "w7 w8", settings) == ([5, 1], [7, 8, 1])
+    assert attention.sentence_ids(model, ENCODERS, "w5", "w7 w8", own) == ([5, 1], [7, 8, 1])
 
 
 def test_what_single_heads_look_at():
@@ -132,7 +135,7 @@ def test_a_sentence_longer_than_the_model_was_made_for(golden_case):
     with pytest.raises(UserError, match="at most 6 tokens, .*the model was made for no more"):
         attention.sentence_ids(trained, ENCODERS, "w5 " * 6, "w6")
     untrained = golden_case("base_v1").model(max_length=6)
-    long = DecodeHParams.parse("beam_size=1")
+    long = Translator(ModelEngine(untrained), ENCODERS, DecodeHParams.parse("beam_size=1"))
     with pytest.raises(UserError, match="Expected the model's own translation of at most 6 tokens"):
         attention.sentence_ids(untrained, ENCODERS, "w5", None, long)
 
