@@ -83,7 +83,8 @@ class LoadedRun:
         settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
         settings.check_read(_UNREAD, "translate(...)")
         check_output(settings, self.run.problem)
-        translator = self.run.translator(self._engine, settings, warn=warnings.warn)
+        engine = self._aligning if settings.return_alignments else self._engine
+        translator = self.run.translator(engine, settings, warn=warnings.warn)
         return [translator.format(beams) for beams in translator.translate_lines(sentences)]
 
     @functools.cached_property
@@ -91,3 +92,14 @@ class LoadedRun:
         from t2t_repro.decoding.decode import ModelEngine
 
         return ModelEngine(self.model)
+
+    @property
+    def _aligning(self) -> Any:
+        """An engine whose model has attention weights: made anew where `model` computes none."""
+        if not self.run.config.hparams.attention_chunk_size:
+            return self._engine
+        from t2t_repro.decoding.decode import ModelEngine
+
+        model = self.run.new_model(with_weights=True)
+        model.set_weights(self.model.get_weights())
+        return ModelEngine(model)

@@ -1,6 +1,7 @@
 """A run in a program: text in, text out, as t2t-decoder writes it."""
 
 import dataclasses
+import shutil
 
 import keras
 import pytest
@@ -44,6 +45,16 @@ def test_a_run_translates_as_t2t_decoder_does(run):
     lines = [expected.format(beams) for beams in expected.translate_lines(LINES)]
     found = loaded.translate(LINES, beam_size=2, alpha=0.1, decode_hparams="extra_length=3")
     assert found == lines and found[1] == "" and any(found)
+
+
+def test_a_model_in_chunks_aligns_as_the_whole_one(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    whole = t2t_repro.load(run)
+    chunks = whole.run.config.hparams.override("attention_chunk_size=3,attention_dropout=0")
+    (tmp_path / "run" / "hparams.json").write_text(chunks.to_json())
+    how = "beam_size=1,extra_length=2,return_alignments=True"
+    found = t2t_repro.load(tmp_path / "run").translate(LINES, decode_hparams=how)
+    assert found == whole.translate(LINES, decode_hparams=how) and "0-0" in found[0]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def translate_all(
         made_with["engine"] = request.engine
     _check_folder(folder, made_with, vars(DecodeHParams()), request.source)
     searches = DecodeJob(of_file, settings, run).searches()
-    model = run.new_model()
+    model = run.new_model(with_weights=settings.return_alignments)
     own = ModelEngine(model, searches)
     seen = 0
     least, minutes = request.min_steps, request.wait_minutes

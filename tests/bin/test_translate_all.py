@@ -99,6 +99,16 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     assert "to hold translations made with the same decode_hparams. Received: another" in error
 
 
+def test_a_model_in_chunks_aligns_words(run, model, tmp_path):
+    chunks = model.hparams.override("attention_chunk_size=3,attention_dropout=0")
+    (run.path / "hparams.json").write_text(chunks.to_json())
+    how = "--decode_hparams=beam_size=1,extra_length=2,return_alignments=True"
+    program(run, f"--translations_dir={tmp_path / 'out'}", how)
+    for step in (5, 10):
+        lines = (tmp_path / "out" / f"{PROBLEM}-{step}").read_text().splitlines()
+        assert len(lines) == 2 and all("\t0-" in line for line in lines)
+
+
 def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp_path, make_clock):
     said = []
     (checkpoints.list_checkpoints(run.path)[0] / checkpoints.WEIGHTS).write_bytes(b"torn")
