@@ -59,7 +59,7 @@ class DecodeRequest:
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
     checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
     decode_interactive: bool = flag(False, "Translate what is typed.")
-    eval_use_test_set: bool = flag(False, "Without --decode_from_file: the test split, not dev.")
+    eval_use_test_set: bool = flag(False, "Of the problem's data: the test split, not dev.")
     t2t_exact: bool = flag(
         False, "Batches, length limits and score files exactly as tensor2tensor's."
     )
@@ -149,7 +149,7 @@ class DecodeRequest:
             UserError: on the first thing that is refused.
         """
         refusals = (
-            *_of_sources(self),
+            *_of_sources(self, settings),
             *_of_json(self, settings),
             *_of_engine(self, settings, abilities),
             *_of_output(self, settings, problem),
@@ -176,7 +176,7 @@ def _check(refusals: Refusals) -> None:
             raise UserError(message)
 
 
-def _of_sources(r: DecodeRequest) -> Refusals:
+def _of_sources(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
     names = ("decode_from_file", "score_file", "decode_interactive")
     wanted = [f"--{name}" for name in names if getattr(r, name)]
     yield (
@@ -191,6 +191,23 @@ def _of_sources(r: DecodeRequest) -> Refusals:
     yield (
         r.decode_reference and r.decode_interactive,
         "--decode_reference has no effect on --decode_interactive, which keeps nothing to score. "
+        "Received: both. Leave one of the two out.",
+    )
+    yield (
+        r.decode_interactive and r.decode_to_file,
+        "--decode_to_file has no effect on --decode_interactive, which prints. Received: both. "
+        "Leave one of the two out.",
+    )
+    # Not batch_size, which changes no translation: it may stand in a command for files as well.
+    for name in ("num_samples", "shards"):
+        yield (
+            r.decode_interactive and name in s.changed(),
+            f"Decode hparam {name} has no effect on --decode_interactive. Received: "
+            f"{name}={getattr(s, name)}. Leave it out.",
+        )
+    yield (
+        r.eval_use_test_set and wanted,
+        f"--eval_use_test_set names a split, and has no effect on {' and '.join(wanted)}. "
         "Received: both. Leave one of the two out.",
     )
     yield (
@@ -254,8 +271,8 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
         )
     yield (
         r.engine_dir and r.checkpoint_path,
-        "Expected --engine_dir, a model that is written already, or --checkpoint_path, of which one "
-        f"is made. Received: {r.engine_dir} and {r.checkpoint_path}. Leave one of the two out.",
+        "Expected --engine_dir, a model that is written already, or --checkpoint_path, of which "
+        f"one is made. Received: {r.engine_dir} and {r.checkpoint_path}. Leave one of the two out.",
     )
     unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
     unread += ["--partial_targets_file"] * bool(r.partial_targets_file)

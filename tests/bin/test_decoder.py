@@ -372,16 +372,11 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
             ["--decode_from_file=HERE", "--decode_hparams=return_token_scores=1"],
             "return_token_scores has no effect on a file of text.",
         ),
-        (
-            ["--engine=ctranslate2", "--engine_dir=E", "--checkpoint_path=RUN"],
-            "or --checkpoint_path, of which one is made. Received: E and RUN. Leave one of the",
-        ),
         (["--engine=ctranslate2", "--engine_dir=nowhere"], "Expected a CTranslate2 model in nowh"),
     ],
 )
 def test_errors(run, capsys, flags, message):
-    for name, path in {"HERE": __file__, "RUN": str(run)}.items():
-        flags, message = [f.replace(name, path) for f in flags], message.replace(name, path)
+    flags, message = [f.replace("HERE", __file__) for f in flags], message.replace("HERE", __file__)
     assert message in error_of(capsys, f"--output_dir={run}", *flags)
 
 

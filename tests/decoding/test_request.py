@@ -1,0 +1,53 @@
+"""What t2t-decoder refuses before anything is loaded."""
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.decoding.engine import Ability
+from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+
+TYPED, FILE = {"decode_interactive": True}, {"decode_from_file": "in"}
+
+
+def check(asked, decode_hparams=""):
+    settings = DecodeHParams.parse(decode_hparams)
+    problem = registry.get_problem("algorithmic_identity_decimal40")
+    given = frozenset(asked)
+    DecodeRequest(**asked, given=given).check(settings, problem, frozenset(Ability))
+
+
+@pytest.mark.parametrize(
+    "asked, decode_hparams, message",
+    [
+        (TYPED | {"decode_to_file": "x"}, "", "--decode_to_file has no effect on --decode_interac"),
+        (
+            TYPED,
+            "num_samples=3",
+            "num_samples has no effect on --decode_int.* Received: num_s",
+        ),
+        (TYPED, "shards=2", "shards has no effect on --decode_interactive. Received: shards=2."),
+        *(
+            (
+                asked | {"eval_use_test_set": True},
+                "",
+                f"--eval_use_test_set names a split, and has no effect on --{next(iter(asked))}.",
+            )
+            for asked in (TYPED, FILE, {"score_file": "pairs", "decode_to_file": "x"})
+        ),
+        (
+            FILE | {"engine": "ctranslate2", "engine_dir": "E", "checkpoint_path": "C"},
+            "",
+            "or --checkpoint_path, of which one is made. Received: E and C. Leave one of the two",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_refused(asked, decode_hparams, message):
+    with pytest.raises(UserError, match=message):
+        check(asked, decode_hparams)
+
+
+def test_a_batch_size_may_stand_in_any_command():
+    check(TYPED, "batch_size=7")
+    check({"eval_use_test_set": True, "decode_to_file": "x"})
