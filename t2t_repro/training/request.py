@@ -153,11 +153,13 @@ class TrainRequest:
                 metric, another configuration than that of the run that is there, or a warm start
                 from nothing.
         """
-        if self.schedule not in SCHEDULES[:3]:
+        if self.schedule not in SCHEDULES:
             return
-        self.check_metrics(with_evaluation=self.schedule != "train")
+        trains = self.schedule != "evaluate"
+        if trains:
+            self.check_metrics(with_evaluation=self.schedule != "train")
         self.run.check(self.config)
-        if self.warm_start_from and not any(self.run.checkpoints_dir.glob("ckpt-*")):
+        if trains and self.warm_start_from and not any(self.run.checkpoints_dir.glob("ckpt-*")):
             check_folder(self.warm_start_from)
 
     def check_metrics(self, with_evaluation: bool) -> None:

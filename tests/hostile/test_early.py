@@ -57,6 +57,10 @@ CASES = {
         *("trainer", f"{AGAIN} --hparams=hidden_size=64"),
         "begun with another configuration: hidden_size was 16, now 64",
     ),
+    "another configuration to evaluate": (
+        *("trainer", f"{AGAIN} --schedule=evaluate --hparams=pos=none,num_heads=1"),
+        "begun with another configuration: .*pos was 'timing', now 'none'",
+    ),
     "another seed": (
         *("trainer", f"{AGAIN} --random_seed=7"),
         "begun with another configuration: random_seed was 0, now 7",
