@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry
-from t2t_repro.bin import asked_hparams, defaults, quickstart
+from t2t_repro.bin import asked_hparams, defaults, quickstart, unread_flags
 from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -177,6 +177,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         UserError: if they lack something or contradict each other.
     """
     check_needs(args)
+    unread_flags.check(args)
     known, before = defaults.known(args), defaults.run_before(args)
     values: dict[str, Any] = {name: args[name].value for name in args}
     # What fits the user's text changes beside what --hparams does.
@@ -185,18 +186,6 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     hparams_set, hparams = asked_hparams.of(values, before)
     problem = registry.get_problem(values["problem"])
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
-    cli.check_needs(args, {_STOPPING + name: f"{_STOPPING}steps" for name in _OF_STOPPING})
-    cli.check_needs(args, {"warm_start_partial": "warm_start_from"})
-    if args.find_batch_size and args.finish:
-        raise UserError(
-            "--finish has no effect with --find_batch_size, which leaves no run. Received: both. "
-            "Leave one of them out."
-        )
-    if args.xla_compile and values["schedule"] == "evaluate":
-        raise UserError(
-            "--xla_compile has no effect with --schedule=evaluate. Received: both. Leave one of "
-            "them out."
-        )
     job = job_of(args, values, problem)
     config = RunConfig(
         hparams_set=hparams_set,
@@ -254,9 +243,6 @@ def foresight_of(args: flags.FlagValues) -> Foresight | None:
     return None if defaults.is_quickstart(args) and not wishes.plan else wishes
 
 
-_STOPPING, _OF_STOPPING = "eval_early_stopping_", ("metric", "metric_delta", "metric_minimize")
-
-
 def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
     """Returns which checkpoints the flags say to keep beside the newest; None: none."""
     if not values["keep_best"]:
@@ -268,12 +254,13 @@ def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
 
 def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | None":
     """Returns the early stopping that the flags describe; None: none."""
-    if values[f"{_STOPPING}steps"] is None:
+    stopping = unread_flags.EARLY_STOPPING
+    if values[f"{stopping}steps"] is None:
         return None
     from t2t_repro.training.early_stopping import EarlyStopping
 
-    names = ("steps", *_OF_STOPPING)
-    return EarlyStopping(**{name: values[_STOPPING + name] for name in names}, split=split)
+    names = ("steps", *unread_flags.OF_EARLY_STOPPING)
+    return EarlyStopping(**{name: values[stopping + name] for name in names}, split=split)
 
 
 def check_memory(request: TrainRequest) -> None:

@@ -95,10 +95,6 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ),
         ("--finish", f"--finish scores text, which {PROBLEM} does not have"),
         (
-            "--problem=text2text_tmpdir --schedule=evaluate --finish",
-            "Expected a schedule that trains with --finish. Received: evaluate",
-        ),
-        (
             "--problem=text2text_tmpdir --schedule=train --eval_bleu_sentences=7",
             "a schedule that evaluates.* with --eval_bleu_sentences. Received: train",
         ),
@@ -119,6 +115,14 @@ def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert re.search(message, error), error
     assert not (tmp_path / "run").exists()
+
+
+def test_an_evaluation_is_not_finished(flags, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags[:-1], "--problem=text2text_tmpdir", "--schedule=evaluate", "--finish")
+    assert stopped.value.code == 2
+    said = "Expected a schedule that trains with --finish. Received: evaluate"
+    assert said in capsys.readouterr().err
 
 
 def test_registry_help_lists_everything_and_loads_nothing_heavy():

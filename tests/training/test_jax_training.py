@@ -38,8 +38,8 @@ def train(run_dir, steps, *flags):
     run(
         trainer.console, "--problem=PROBLEM", "--hparams_set=transformer_test",
         "--data_dir=ROOT/data", "--output_dir=ROOT/" + run_dir, f"--train_steps={steps}",
-        "--log_step_count_steps=1", "--local_eval_frequency=2", "--eval_steps=1",
-        "--hparams=HPARAMS," + OVERRIDES, *flags,
+        "--log_step_count_steps=1", "--local_eval_frequency=2",
+        "--hparams=HPARAMS," + OVERRIDES, *(flags or ["--eval_steps=1"]),
     )
 
 OVERRIDES = "batch_size=10,attention_dropout=0.3"

@@ -1,0 +1,47 @@
+"""Flags of t2t-trainer that nothing reads beside its other flags: refused, not passed over."""
+
+from absl import flags
+
+from t2t_repro import cli
+from t2t_repro.errors import UserError
+from t2t_repro.requests import flags_of
+from t2t_repro.training.request import Plan
+
+EARLY_STOPPING = "eval_early_stopping_"
+OF_EARLY_STOPPING = ("metric", "metric_delta", "metric_minimize")
+# {schedule: what it does not read}. --train_steps is no such flag: what a run is may depend on it.
+_UNREAD = {
+    "train": ("eval_steps", "eval_use_test_set", "eval_throttle_seconds", "samples_every"),
+    "evaluate": (
+        *flags_of(Plan),
+        *("keep_best", "best_metric", f"{EARLY_STOPPING}steps", "samples_every"),
+        *("worker_gpu", "batch_parts", "xla_compile", "warm_start_from", "certify"),
+        *("find_batch_size", "try_batch_size"),
+    ),
+}
+
+
+def check(args: flags.FlagValues) -> None:
+    """Refuses flags that were given and that nothing would read; one that says no says nothing.
+
+    Raises:
+        UserError: naming the first of them, and why it is not read.
+    """
+    for name in _UNREAD.get(args.schedule, ()):
+        if args[name].present and args[name].value is not False:
+            raise _no_effect(f"--{name}", f"with --schedule={args.schedule}")
+    if args.find_batch_size and args.finish:
+        raise _no_effect("--finish", "with --find_batch_size, which leaves no run")
+    if args["best_metric"].present and not args.keep_best:
+        raise UserError(
+            "--best_metric has no effect without --keep_best=N. Received: it alone. Leave it out, "
+            "or say how many checkpoints to keep."
+        )
+    for name in OF_EARLY_STOPPING:
+        cli.check_needs(args, {EARLY_STOPPING + name: f"{EARLY_STOPPING}steps"})
+    needs = {"warm_start_partial": "warm_start_from", "memory_limit_mb": "find_batch_size"}
+    cli.check_needs(args, needs)
+
+
+def _no_effect(flag: str, why: str) -> UserError:
+    return UserError(f"{flag} has no effect {why}. Received: both. Leave one of them out.")
