@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from t2t_repro import registry
+from t2t_repro import fields, registry
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType
@@ -19,6 +19,11 @@ MOST_HOURS = 48.0  # of what is proposed
 _LEAST_STEPS = 10_000
 _SMALLER = ("transformer_base", "transformer_small", "transformer_tiny")
 _SMALLEST_BATCH = 256
+# Flags that are another model's or another run's, or that ask for no training.
+_OF_THE_MODEL = (
+    *("model", "hparams_set", "hparams", "train_steps", "output_dir"),
+    *("warm_start_from", "warm_start_partial", "nowarm_start_partial", "freeze", "plan", "yes"),
+)
 _QUICKSTART = ("t2t-trainer", "the embedded default, without data: it learns to reverse digits")
 
 
@@ -86,7 +91,7 @@ def _with_smaller_batches(request: TrainRequest, plan: Forecast) -> Iterator[Alt
         other = dataclasses.replace(request, config=config)
         found = estimate.of(effective_batch.choose(other, plan.machine.replicas), plan.machine)
         if not found.obstacles:
-            flag = _with_hparam(request, f"batch_size={size}")
+            flag = _with_hparam(request, "batch_size", size)
             what = f"the same in batches of {found.batch.size:,} tokens"
             yield Alternative(_again(request, flag), what)
             return
@@ -186,15 +191,16 @@ def _request_of(
 
 def _again(request: TrainRequest, flag: str) -> str:
     """Returns the command of the request with a flag more."""
-    name = flag.partition("=")[0]
-    kept = [word for word in _words(request) if word.partition("=")[0] != name]
-    return f"{shlex.join(kept)} {flag}"
+    return shlex.join([*_without(request, _name(flag)), flag])
 
 
-def _with_hparam(request: TrainRequest, change: str) -> str:
-    """Returns --hparams of the request's command with a change more."""
-    given = [w.partition("=")[2] for w in _words(request) if w.startswith("--hparams=")]
-    return f"--hparams={','.join([*given, change])}"
+def _with_hparam(request: TrainRequest, name: str, value: object) -> str:
+    """Returns --hparams of the request's command with one of them changed."""
+    given = [w.partition("=")[2] for w in _words(request) if _name(w) == "hparams"]
+    changes = fields.parse_overrides(given[-1] if given else "")
+    changes.pop(name, None)
+    changes[name] = str(value)
+    return "--hparams=" + ",".join(f"{name}={value}" for name, value in changes.items())
 
 
 def _words(request: TrainRequest) -> list[str]:
@@ -208,14 +214,26 @@ def _words(request: TrainRequest) -> list[str]:
     return [f"--{word.lstrip('-')}" if word.startswith("-") else word for word in words]
 
 
+def _name(word: str) -> str:
+    return word.partition("=")[0].removeprefix("--")
+
+
+def _without(request: TrainRequest, *names: str) -> list[str]:
+    """Returns the words of the request's command but for the flags of these names."""
+    return [word for word in _words(request) if _name(word) not in names]
+
+
 def _command(request: TrainRequest, *more: str) -> str:
+    """Returns the command of the request with its set and its run, in the place of the user's."""
     config, job = request.config, request.job
-    made = ["--generate_data", f"--tmp_dir={job.tmp_dir}"] if job else []
-    words = [
-        *("t2t-trainer", f"--problem={config.problem}", f"--hparams_set={config.hparams_set}"),
-        *made,
-        f"--data_dir={os.path.relpath(config.data_dir)}",
-        f"--output_dir={request.run.path}",
-        *more,
-    ]
-    return shlex.join(words)
+    words = _without(request, *_OF_THE_MODEL)
+    given = {_name(word) for word in words}
+    of_data: dict[str, str | None] = {}
+    if "train_source" not in given:  # which says of what problem it is, and where its data are
+        of_data = {"problem": config.problem, "data_dir": os.path.relpath(config.data_dir)}
+        of_data |= {"generate_data": None, "tmp_dir": str(job.tmp_dir)} if job else {}
+    for name, value in of_data.items():
+        if name not in given:
+            words.append(f"--{name}" if value is None else f"--{name}={value}")
+    of_model = [f"--hparams_set={config.hparams_set}", f"--output_dir={request.run.path}"]
+    return shlex.join([*words, *of_model, *more])
