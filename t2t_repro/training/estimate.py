@@ -94,20 +94,15 @@ def again(forecast: Forecast, request: TrainRequest) -> Forecast:
         request: the run.
     """
     fresh = of(request, forecast.machine)
-    seconds, how = fresh.step_seconds, fresh.how
+    tried = [each for each in forecast.obstacles if each not in _obstacles(forecast)]
     if forecast.is_measured:
-        seconds, how = forecast.step_seconds * fresh.flop / forecast.flop, forecast.how
+        seconds = forecast.step_seconds * fresh.flop / forecast.flop
+        fresh = _as_measured(fresh, request, seconds, forecast.memory)
     return dataclasses.replace(
-        forecast,
-        parameters=fresh.parameters,
-        vocabulary=fresh.vocabulary,
-        batch=fresh.batch,
-        flop=fresh.flop,
-        steps=fresh.steps,
-        checkpoint=fresh.checkpoint,
-        checkpoints=fresh.checkpoints,
-        step_seconds=seconds,
-        how=how,
+        fresh,
+        data=forecast.data,
+        disk_free=forecast.disk_free,
+        obstacles=(*_obstacles(fresh), *tried),
     )
 
 
@@ -149,21 +144,29 @@ def batch_of(hparams: HParams, real: tuple[float, float], replicas: int) -> Batc
     )
 
 
-def measured(forecast: Forecast, trial: Trial) -> Forecast:
-    """Returns the forecast with what a trial has measured in the place of what was estimated."""
+def measured(forecast: Forecast, request: TrainRequest, trial: Trial) -> Forecast:
+    """Returns the forecast of a run with what a trial has measured in the place of estimates."""
     if trial.failure:
         why = Obstacle("memory", f"a step was tried, and its process ended: {trial.failure}")
         return dataclasses.replace(forecast, obstacles=(*forecast.obstacles, why))
     if not trial.step_seconds:
         return forecast
-    changed = dataclasses.replace(
+    changed = _as_measured(forecast, request, trial.step_seconds, trial.memory)
+    return dataclasses.replace(changed, obstacles=_obstacles(changed))
+
+
+def _as_measured(
+    forecast: Forecast, request: TrainRequest, seconds: float, memory: int
+) -> Forecast:
+    """Returns the forecast with a step's seconds and bytes, and what follows of them."""
+    return dataclasses.replace(
         forecast,
-        step_seconds=trial.step_seconds,
-        memory=trial.memory,
+        step_seconds=seconds,
+        memory=memory,
         how="by steps that were made now",
         is_measured=True,
+        checkpoints=_kept(request, forecast.steps * seconds / 3600),
     )
-    return dataclasses.replace(changed, obstacles=_obstacles(changed))
 
 
 def share_of(width: int) -> float:
@@ -187,7 +190,7 @@ def shape_of(request: TrainRequest, data: DataNeeds) -> BatchShape:
         sentences = found.kept / found.batches
         return BatchShape(sentences, found.inputs_tokens / room, found.targets_tokens / room)
     scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
-    length = min(LENGTH, problem.packed_length or hparams.max_length or LENGTH)
+    length = problem.packed_length or min(LENGTH, hparams.max_length or LENGTH)
     bucket = sum(length >= boundary for boundary in scheme["boundaries"])
     if hparams.use_fixed_batch_size:
         return BatchShape(scheme["batch_sizes"][bucket], length, length)
@@ -241,10 +244,11 @@ def _memory(
     parts = request.config.batch_parts if machine.replicas == 1 else 1
     # Parts hold together what the whole would, but each all gradients.
     gradients = parameters.gradients(hparams, *vocabulary, parts)
-    weights = count * parameters.copies(hparams) + gradients
-    devices = 1 if machine.kind == "GPU" else machine.replicas
+    weights: float = count * parameters.copies(hparams) + gradients
+    if hparams.activation_dtype != "float32":
+        weights += count / 2  # what is multiplied, in that type
     process = 0 if machine.kind == "GPU" else _PROCESS
-    return round(_FLOAT * devices * (held + weights) + process)
+    return round(_FLOAT * machine.sharing * (held + weights) + process)
 
 
 def _kept(request: TrainRequest, hours: float) -> int:

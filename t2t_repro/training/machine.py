@@ -53,6 +53,7 @@ class Machine:
         replicas: how many devices, or parts of a CPU, share each batch, of all workers.
         rate: FLOP/s of one device's matrix products, in the precision of the model.
         note: such as the versions of CUDA and cuDNN; "": nothing.
+        workers: how many hosts have such devices.
     """
 
     devices: tuple[Device, ...]
@@ -60,11 +61,17 @@ class Machine:
     replicas: int
     rate: float
     note: str = ""
+    workers: int = 1
+
+    @property
+    def sharing(self) -> int:
+        """How many replicas share the rate and the memory of a device: the parts of a CPU."""
+        return 1 if self.kind == "GPU" else self.replicas // self.workers
 
     @property
     def rate_of_a_replica(self) -> float:
-        """FLOP/s of each replica's products: parts of a CPU share its."""
-        return self.rate if self.kind == "GPU" else self.rate / self.replicas
+        """FLOP/s of each replica's products."""
+        return self.rate / self.sharing
 
     def __str__(self) -> str:
         return "; ".join([_counted(self.devices), *filter(None, [self.note])])
@@ -83,7 +90,7 @@ def examine(
     """
     found, note = _found(where)
     rate = median_rate(dtype, _SIZES[where.kind], beside, patiently)
-    return Machine(found, where.kind, where.replicas, rate, note)
+    return Machine(found, where.kind, where.replicas, rate, note, where.cluster.size)
 
 
 def names(where: Devices) -> str:

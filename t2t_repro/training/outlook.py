@@ -41,7 +41,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     if plan.hours >= MEASURED_FROM:
         plan = estimate.of(request, machine.examine(*how, patiently=True))
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
-        plan = estimate.measured(plan, _trial(request, plan))
+        plan = estimate.measured(plan, request, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     for said in (_of_both_directions(config.hparams), _of_subword_dropout(config.hparams)):
         if said:

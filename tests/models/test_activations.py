@@ -62,6 +62,20 @@ def test_each_model_is_counted_by_what_it_is_made_of():
     assert activations.held(wide, shape, VOCABULARY) > 1.5 * held("lstm_seq2seq")
 
 
+def test_types_of_two_bytes_and_two_passes():
+    shape = BatchShape(32, 30, 20)
+
+    def held(changes):
+        return activations.held(get_hparams("transformer_base", changes), shape, VOCABULARY)
+
+    scores = 3 * 8 * 6 * (32 * 30 * 30 + 32 * 20 * (30 + 20))  # of attention, which are float32
+    for name in ("bfloat16", "float16"):
+        small = held(f"activation_dtype={name}")
+        assert small == pytest.approx((held("") - scores) / 2 + scores)
+        assert held(f"activation_dtype={name},r_drop_alpha=1") == 2 * small
+    assert held("r_drop_alpha=5") == 2 * held("")
+
+
 def test_a_search_of_an_opponent_keeps_no_keys(monkeypatch, tmp_path):
     from t2t_repro import get_problem
 

@@ -1,5 +1,7 @@
 """What a run is estimated to take, on a machine that is said."""
 
+import dataclasses
+
 import pytest
 
 from t2t_repro import registry
@@ -9,27 +11,41 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import estimate
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.request import Plan, TrainRequest
+from t2t_repro.training.trial import Trial
+
+CORES = Machine((Device("Cores", 0),), "CPU", 1, 1e11)
 
 
-def test_each_part_of_a_batch_has_gradients_of_its_own(tmp_path):
-    problem, found = registry.get_problem("translate_ende_wmt14"), []
-    for parts, replicas in ((1, 1), (3, 1), (1, 2), (3, 2)):
+@pytest.fixture
+def make(tmp_path):
+    """Returns a factory of requests whose data are not there yet."""
+
+    def make(hparams="", problem="translate_ende_wmt14", plan=None, **config):
+        found = registry.get_problem(problem)
         config = RunConfig(
             hparams_set="transformer_tiny",
-            hparams=registry.get_hparams("transformer_tiny"),
-            problem=problem.name,
+            hparams=registry.get_hparams("transformer_tiny", hparams),
+            problem=problem,
             data_dir=str(tmp_path / "data"),
             version="0",
-            batch_parts=parts,
+            **config,
         )
-        request = TrainRequest(
+        return TrainRequest(
             run=RunDirectory(tmp_path / "run"),
             config=config,
-            problem=problem,
-            plan=Plan(train_steps=9),
-            job=Job(problem, config.data_dir, str(tmp_path / "raw")),
+            problem=found,
+            plan=plan or Plan(train_steps=9),
+            job=Job(found, config.data_dir, str(tmp_path / "raw")),
         )
-        found.append(estimate.of(request, Machine((Device("Cores", 0),), "CPU", replicas, 1e11)))
+
+    return make
+
+
+def test_each_part_of_a_batch_has_gradients_of_its_own(make):
+    found = []
+    for parts, replicas in ((1, 1), (3, 1), (1, 2), (3, 2)):
+        machine = dataclasses.replace(CORES, replicas=replicas)
+        found.append(estimate.of(make(batch_parts=parts), machine))
     whole, parted, shared, unparted = found
     hparams = registry.get_hparams("transformer_tiny")
     one, three = (parameters.gradients(hparams, *whole.vocabulary, parts) for parts in (1, 3))
@@ -49,3 +65,54 @@ def test_each_part_of_a_batch_has_gradients_of_its_own(tmp_path):
 def test_the_papers_batch_is_proposed_where_it_can_be(hparams_set, can):
     batch = estimate.batch_of(registry.get_hparams(hparams_set), (30.0, 50.0), replicas=2)
     assert batch.can_be_set == can and (batch.source_tokens, batch.target_tokens) == (60, 100)
+
+
+def test_types_of_two_bytes_need_less_memory_beside_their_copy_of_the_weights(make):
+    small, whole = (estimate.of(make(f"activation_dtype={t}"), CORES) for t in TYPES)
+    assert small.memory < whole.memory
+    of_one = "batch_size=1,activation_dtype="
+    small, whole = (estimate.of(make(of_one + t), CORES) for t in TYPES)
+    assert small.memory - whole.memory == pytest.approx(2 * whole.parameters, rel=0.03)
+
+
+TYPES = ("bfloat16", "float32")
+
+
+def test_packed_problems_are_planned_with_rows_of_their_length(make):
+    name = "translate_ende_wmt32k_packed"
+    request = make("batch_size=2048", name)
+    length = request.problem.packed_length
+    shape = estimate.shape_of(request, estimate.data_of(request))
+    assert shape.source_length == shape.target_length == length > estimate.LENGTH
+    assert shape.source_tokens == pytest.approx(0.9 * 2048)
+
+
+def test_each_host_has_the_products_and_the_memory_of_its_own_replicas_alone(make):
+    one = estimate.of(make(), dataclasses.replace(CORES, replicas=2))
+    three = estimate.of(make(), dataclasses.replace(CORES, replicas=6, workers=3))
+    assert three.memory == one.memory
+    assert three.step_seconds == pytest.approx(one.step_seconds)
+    assert three.flop == 3 * one.flop
+
+
+def test_how_many_checkpoints_there_will_be_follows_from_the_measured_hours(make):
+    plan = Plan(train_steps=1000, save_checkpoints_secs=3600)
+    request = make(plan=plan)
+    before = estimate.of(request, CORES)
+    found = estimate.measured(before, request, Trial(step_seconds=36.0, memory=7))
+    assert before.checkpoints < found.checkpoints == 10 and found.memory == 7
+
+
+def test_what_the_data_say_changes_memory_and_obstacles(make, monkeypatch):
+    request, small = make(), dataclasses.replace(CORES, devices=(Device("Cores", 5 << 29),))
+    before = estimate.of(request, small)
+    assert not before.obstacles
+    shape = estimate.BatchShape(500, 40, 50)
+    monkeypatch.setattr(estimate, "shape_of", lambda request, data: shape)
+    after = estimate.again(before, request)
+    assert after.memory > before.memory and after.lacks("memory") and after.data is before.data
+    measured = estimate.measured(before, request, Trial(1.0, 5))
+    assert estimate.again(measured, request).memory == 5  # which no estimate takes the place of
+    failed = estimate.measured(before, request, Trial(failure="out of memory"))
+    said = [str(obstacle) for obstacle in estimate.again(failed, request).obstacles]
+    assert said[-1] == "a step was tried, and its process ended: out of memory"

@@ -94,6 +94,7 @@ def test_patience_waits_until_threads_have_their_cores(monkeypatch):
 
 def test_parts_of_a_cpu_share_its_rate_and_gpus_do_not():
     assert Machine((Device("c"),), "CPU", 3, 6e9).rate_of_a_replica == 2e9
+    assert Machine((Device("c"),), "CPU", 6, 6e9, workers=2).rate_of_a_replica == 2e9
     assert Machine((Device("g"),) * 3, "GPU", 3, 6e9).rate_of_a_replica == 6e9
 
 
