@@ -170,10 +170,15 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
 def load_problem(name: str, usr_dir: str | None) -> Problem:
     """Returns a problem in a process that knows none yet."""
     if usr_dir:
-        from t2t_repro.interop import usr_dir as usr_dirs
-
-        usr_dirs.load(usr_dir, warn=lambda text: None)  # who started this process has warned
+        load_usr_dir(usr_dir)
     return registry.get_problem(name)
+
+
+def load_usr_dir(path: str) -> None:
+    """Loads the user's package in a process that knows nothing of it; who started it has warned."""
+    from t2t_repro.interop import usr_dir
+
+    usr_dir.load(path, warn=lambda text: None)
 
 
 def chosen_problems(wanted: str, excluded: str = "") -> list[str]:

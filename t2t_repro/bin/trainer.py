@@ -187,6 +187,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     problem = registry.get_problem(values["problem"])
     data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
     job = job_of(args, values, problem)
+    usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     config = RunConfig(
         hparams_set=hparams_set,
         hparams=hparams,
@@ -196,7 +197,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         random_seed=values["random_seed"],
         batch_parts=values["batch_parts"],
         xla_compile=values["xla_compile"],
-        t2t_usr_dir=args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir)),
+        t2t_usr_dir=usr_dir,
     )
     return TrainRequest(
         run=RunDirectory(values["output_dir"]),
@@ -222,6 +223,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],
+        load_user_code=functools.partial(load_user_code, usr_dir) if usr_dir else None,
     )
 
 
@@ -323,6 +325,13 @@ def generate(job: "Job", usr_dir: str | None) -> None:
     from t2t_repro.bin import datagen
 
     datagen.run(job, datagen.this_machine(usr_dir))
+
+
+def load_user_code(usr_dir: str) -> None:
+    """Loads the user's package in another process."""
+    from t2t_repro.bin import datagen
+
+    datagen.load_usr_dir(usr_dir)
 
 
 def make_samples(

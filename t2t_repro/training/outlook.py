@@ -98,4 +98,4 @@ def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:
     shape = estimate.shape_of(request, plan.data)
     config = request.config
     how = (request.worker_gpu, request.threads, config.batch_parts, config.xla_compile)
-    return trial.run(config.hparams, plan.vocabulary, shape, *how)
+    return trial.run(config.hparams, plan.vocabulary, shape, *how, request.load_user_code)

@@ -117,6 +117,8 @@ class TrainRequest:
         make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
             is the metric `DECODED_BLEU`; None: nothing is decoded.
         samples_every: at the steps that are multiples of this; 0: never.
+        load_user_code: loads the user's own package, such as of a model, in a process that knows
+            nothing of it yet; None: there is none. It is pickled.
 
     Raises:
         UserError: on an unknown schedule.
@@ -140,6 +142,7 @@ class TrainRequest:
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
     make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
     samples_every: int = 0
+    load_user_code: Callable[[], None] | None = None
 
     def __post_init__(self):
         if self.schedule not in (*SCHEDULES, TRY_BATCH_SIZE):

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import statistics
 import time
+from collections.abc import Callable
 
 from t2t_repro import memory, processes, registry
 from t2t_repro.config import HParams
@@ -37,6 +38,7 @@ def run(
     threads: tuple[int, int] = (0, 0),
     parts: int = 1,
     xla_compile: bool = False,
+    load_user_code: Callable[[], None] | None = None,
 ) -> Trial:
     """Makes steps, on all the devices that a run would have, in a process of its own.
 
@@ -48,10 +50,12 @@ def run(
         threads: as `devices.set_threads`.
         parts: as `batch_parts.use`.
         xla_compile: as `machine.compiles`.
+        load_user_code: as in `TrainRequest`.
     """
     until = time.monotonic() + MOST_SECONDS
     ended = processes.run(
         *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, parts, xla_compile),
+        load_user_code,
         watch=lambda pid: time.monotonic() < until,
     )
     if ended.result is not None:
@@ -68,8 +72,11 @@ def _steps(
     threads: tuple[int, int],
     parts: int,
     xla_compile: bool,
+    load_user_code: Callable[[], None] | None,
 ) -> Trial:
     os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
+    if load_user_code:
+        load_user_code()
     import numpy as np
 
     from t2t_repro.training import batch_parts, devices, distribution, machine, optimizers
