@@ -185,8 +185,18 @@ def seed_variables(model: keras.Model) -> list[keras.Variable]:
 
 
 def set_threads(between: int = 0, within: int = 0) -> None:
-    """Gives TensorFlow so many threads among operations, and in an operation; 0 twice: its own."""
+    """Gives TensorFlow so many threads among operations, and in an operation; 0 twice: its own.
+
+    Raises:
+        UserError: if they are said, and Keras computes by another backend.
+    """
     if between or within:
+        if keras.backend.backend() != "tensorflow":
+            raise UserError(
+                "Expected the TensorFlow backend with --inter_op_parallelism_threads and "
+                "--intra_op_parallelism_threads, which are of its threads. Received: "
+                f"{keras.backend.backend()}. Leave them out, or unset KERAS_BACKEND."
+            )
         import tensorflow as tf
 
         tf.config.threading.set_inter_op_parallelism_threads(between)

@@ -87,6 +87,14 @@ def test_several_workers_need_tensorflow(monkeypatch):
         devices.choose(None, TWO_WORKERS)
 
 
+@pytest.mark.parametrize("threads", [(1, 0), (0, 2)])
+def test_threads_of_tensorflow_are_refused_where_another_backend_computes(monkeypatch, threads):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    devices.set_threads(0, 0)
+    with pytest.raises(UserError, match="the TensorFlow backend with --inter_op.* Received: jax."):
+        devices.set_threads(*threads)
+
+
 def test_devices_of_several_workers_are_counted():
     second = Devices(None, Cluster(("a:1", "b:2", "c:3"), 1), 4, "GPU")
     assert second.replicas == 12 and second.first_replica == 4
