@@ -47,4 +47,5 @@ def of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str, HParam
         changes["train_steps"] = end * updates.batches_of_an_update(hparams)
     changes["batch_size"] = values["try_batch_size"]
     given = {name: value for name, value in changes.items() if value is not None}
-    return hparams_set, dataclasses.replace(hparams, **given)
+    hparams = dataclasses.replace(hparams, **given)
+    return hparams_set, updates.as_tried(hparams) if values["try_batch_size"] else hparams

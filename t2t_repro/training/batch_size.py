@@ -194,7 +194,7 @@ def free_mb() -> float:
 
 
 def largest_batches(
-    hparams: HParams, longest: int, length_multiplier: int = 1
+    hparams: HParams, longest: int, length_multiplier: int = 1, packed_length: int | None = None
 ) -> list[dict[str, np.ndarray]]:
     """Returns the batches that need the most memory: of the most tokens, and of the longest.
 
@@ -202,7 +202,10 @@ def largest_batches(
         hparams: say what the buckets are.
         longest: the longest example of the data.
         length_multiplier: of the problem.
+        packed_length: of the problem, the length of its rows in the place of max_length; None: it
+            is not packed.
     """
+    hparams = dataclasses.replace(hparams, max_length=packed_length or hparams.max_length)
     scheme = hparams_to_batching_scheme(hparams, length_multiplier=length_multiplier)
     longest = min(longest, (hparams.max_length or hparams.batch_size) * length_multiplier)
     shapes = [

@@ -131,9 +131,9 @@ class Experiment:
         model = build_model(self._config, self._problem)
         batch_parts.use(model, self._config.batch_parts, self._devices)
         step = distribution.step_function(model)
-        multiplier = self._problem.batch_size_multiplier
+        rows = self._problem.batch_size_multiplier, self._problem.packed_length
         seconds = 0.0
-        for batch in 2 * batch_size.largest_batches(hparams, longest, multiplier):
+        for batch in 2 * batch_size.largest_batches(hparams, longest, *rows):
             started = time.monotonic()
             with guards.naming_the_batch("a step", batch):
                 step(batch)

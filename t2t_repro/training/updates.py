@@ -38,3 +38,15 @@ def as_begun(hparams: HParams, before: HParams) -> HParams:
     chosen = dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})
     steps = hparams.train_steps * batches_of_an_update(chosen)
     return dataclasses.replace(chosen, train_steps=steps)
+
+
+def as_tried(hparams: HParams) -> HParams:
+    """Returns the hparams of a trial of memory: with the sums that several batches are gathered in.
+
+    How many they will be is not known, and changes nothing of what two need.
+    """
+    if not hparams.effective_batch_size or gathered(hparams) > 1:
+        return hparams
+    return dataclasses.replace(
+        hparams, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=2
+    )

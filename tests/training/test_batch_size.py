@@ -127,6 +127,8 @@ def test_the_largest_batches():
     # Of up to 70: most tokens in 36 of 26, and in 15 of 59 most pairs of them.
     shapes = [batch["targets"].shape for batch in batch_size.largest_batches(hparams, 70)]
     assert shapes == [(15, 59), (36, 26)]
+    packed = batch_size.largest_batches(hparams, 256, packed_length=256)
+    assert [batch["inputs"].shape for batch in packed] == [(3, 256), (36, 26)]
     fixed = HParams(batch_size=6, max_length=50, use_fixed_batch_size=True)
     (batch,) = batch_size.largest_batches(fixed, 40)
     assert batch["inputs"].shape == (6, 40)
