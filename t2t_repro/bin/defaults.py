@@ -19,6 +19,7 @@ from t2t_repro.runs import problem_of
 
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
 TEXT = "text2text_tmpdir"  # the problem of the user's own files
+_KEPT = ("random_seed", "xla_compile")  # of a run that goes on, beside its hparams
 _HINTS = {
     "problem": "--registry_help lists the problems.",
     "hparams_set": "--registry_help lists the sets; transformer_base_v1 is the paper's, by T2T.",
@@ -36,6 +37,9 @@ def is_quickstart(args: flags.FlagValues) -> bool:
 
 def run_before(args: flags.FlagValues) -> RunConfig | None:
     """Returns what the run is that these flags continue; None: they begin one."""
+    if is_quickstart(args):
+        config = _config_in(args.output_dir or quickstart.OUTPUT_DIR)
+        return config if config and config.problem == quickstart.PROBLEM else None
     return _run_in(args.output_dir or _of_the_set(args).get("output_dir"))
 
 
@@ -45,14 +49,19 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
     Raises:
         UserError: if the run that is there is of a problem that needs --t2t_usr_dir.
     """
+    before = run_before(args)
     if is_quickstart(args):
-        return quickstart.defaults(args.output_dir)
-    found, before = _of_the_set(args), run_before(args)
+        found = quickstart.defaults(args.output_dir)
+        if before:
+            del found["hparams_set"]  # the run's hparams may be others
+            found |= {name: getattr(before, name) for name in _KEPT}
+        return found
+    found = _of_the_set(args)
     made_for = found.get("problem")
     found |= _of_the_text(args, args.output_dir or found.get("output_dir"))
     if before:
         problem_of(before)  # names the --t2t_usr_dir that is missing
-        kept = ("problem", "data_dir", "random_seed", "xla_compile")
+        kept = ("problem", "data_dir", *_KEPT)
         found |= {name: getattr(before, name) for name in kept}
     if made_for and found["problem"] == made_for:
         from t2t_repro.data import records
@@ -141,6 +150,10 @@ def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[
 
 def _run_in(output_dir: str | None) -> RunConfig | None:
     """Returns what the run there is, if there is one that is not the embedded default's."""
-    run = RunDirectory(output_dir) if output_dir else None
-    config = run.config() if run and run.exists() else None
+    config = _config_in(output_dir)
     return config if config and config.problem != quickstart.PROBLEM else None
+
+
+def _config_in(output_dir: str | None) -> RunConfig | None:
+    run = RunDirectory(output_dir) if output_dir else None
+    return run.config() if run and run.exists() else None

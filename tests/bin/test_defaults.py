@@ -112,6 +112,23 @@ def test_the_same_line_continues_its_run(asked):
     assert RunDirectory("t2t_runs/transformer_big").exists()
 
 
+@pytest.mark.parametrize("where", [[], ["--output_dir=o"]])
+def test_the_quickstart_goes_on_as_it_was_begun(asked, where):
+    changed = ["--random_seed=3", "--hparams=batch_size=999", "--train_steps=70"]
+    run(*where, *changed)
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    for again in ([], changed, ["--schedule=evaluate"]):
+        run(*where, *again)
+        assert asked[-1].config == asked[0].config and asked[-1].run.path == asked[0].run.path
+    run(*where, "--hparams_set=transformer_quickstart", *changed)
+    assert asked[-1].config == asked[0].config
+    begun = len(asked)
+    for other in ("--random_seed=4", "--hparams=batch_size=7"):
+        with pytest.raises(SystemExit):
+            run(*where, other)
+    assert len(asked) == begun
+
+
 @pytest.fixture
 def text(tmp_path, monkeypatch):
     """Returns the flags that name two files of 40 sentences."""
