@@ -45,11 +45,12 @@ def dataset(
         start: the number of batches to leave out, for a program that goes on.
 
     Raises:
-        UserError: as `pipeline.make_dataset`.
+        UserError: as `pipeline.make_dataset`; or on hparams for training whose effective_batch_size
+            nothing here would make updates of.
     """
     problem = registry.get_problem(problem) if isinstance(problem, str) else problem
     training = split == Split.TRAIN if training is None else training
-    hparams = _hparams(hparams)
+    hparams = _hparams(hparams, training)
     return pipeline.make_dataset(
         problem, split, hparams, data_dir, training=training, seed=seed, start=start
     )
@@ -88,7 +89,7 @@ def text_dataset(
             "Expected two lists of as many sentences. Received: inputs "
             f"{found[0]!r}, targets {found[1]!r}. Pair them line by line."
         )
-    hparams = _hparams(hparams)
+    hparams = _hparams(hparams, training)
     if alone := [name for name in _OF_RECORDS if training and getattr(hparams, name)]:
         raise UserError(
             "Expected hparams without subword_dropout and bidirectional_steps for text_dataset, "
@@ -154,8 +155,17 @@ def text_dataset(
     return made.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
 
-def _hparams(hparams: HParams | str) -> HParams:
-    return registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
+def _hparams(hparams: HParams | str, training: bool) -> HParams:
+    hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
+    wanted = hparams.effective_batch_size
+    if training and wanted and not hparams.optimizer_multistep_accumulate_steps:
+        raise UserError(
+            "Expected hparams without effective_batch_size, of which t2t-trainer alone makes "
+            f"updates, to train by Model.fit. Received: effective_batch_size={wanted}. Set "
+            "effective_batch_size=0, or optimizer=multistep_adam with "
+            "optimizer_multistep_accumulate_steps."
+        )
+    return hparams
 
 
 def _jax() -> bool:

@@ -96,6 +96,18 @@ def test_hparams_that_need_records_are_refused_for_training():
     assert len(list(text_dataset(["a"], ["b"], ENCODER, hparams, training=False))) == 1
 
 
+def test_updates_that_only_the_trainer_makes_are_refused_for_training(tmp_path):
+    hparams = dataclasses.replace(HPARAMS, effective_batch_size=25_000)
+    said = "Received: effective_batch_size=25000. Set effective_batch_size=0, or optimizer=multi"
+    with pytest.raises(UserError, match=said):
+        text_dataset(["a"], ["b"], ENCODER, hparams)
+    with pytest.raises(UserError, match=said):
+        dataset("algorithmic_reverse_binary40_test", tmp_path, hparams)
+    gathered = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
+    for other, training in ((hparams, False), (dataclasses.replace(hparams, **gathered), True)):
+        assert len(list(text_dataset(["a"], ["b"], ENCODER, other, training=training))) == 1
+
+
 def test_a_problem_is_named(tmp_path):
     with pytest.raises(UserError, match="algorithmic_identity_decimal40"):
         dataset("algorithmic_identity_decimal40", tmp_path, "transformer_test")
