@@ -119,6 +119,11 @@ def machine_of(args: flags.FlagValues) -> "Machine":
         UserError: if they do not.
     """
     cli.check_needs(args, {"pipeline_options": "runner"})
+    if args.runner and args.num_concurrent_processes:
+        raise UserError(
+            "--num_concurrent_processes has no effect with --runner, whose own options say how "
+            "many work. Received: both. Leave one of them out."
+        )
     try:
         options = shlex.split(args.pipeline_options)
     except ValueError as error:

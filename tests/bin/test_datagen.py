@@ -70,6 +70,10 @@ def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
         (["--runner=DirectRunner", "--pipeline_options=--x='1"], "Received: No closing quotation"),
         (["--runner=Flink"], "Expected --runner to be one of DirectRunner, FlinkRunner"),
         (["--num_concurrent_processes=0"], "num_concurrent_processes"),
+        (
+            ["--runner=DirectRunner", "--num_concurrent_processes=2"],
+            "--num_concurrent_processes has no effect with --runner",
+        ),
     ):
         with pytest.raises(SystemExit):
             run(*problem, *flags)
