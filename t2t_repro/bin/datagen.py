@@ -88,6 +88,7 @@ def main(args: flags.FlagValues) -> None:
             max_cases=args.max_cases,
             options=cli.raw_file_options(args),
             check=check_of(args, problem),
+            checks_again=bool(args.check_data),
             **({"vocab_size": t2t_vocab_size(problem)} if args.t2t_exact else vocabulary),
         )
         for problem in problems

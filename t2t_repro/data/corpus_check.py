@@ -25,7 +25,8 @@ from t2t_repro.problem import Problem, Split, Text2TextProblem
 def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
 
-    An interrupted run that is gone on with had it checked before.
+    An interrupted run that is gone on with had it checked before. What files that are there were
+    made of is checked if the job says so, and stops at nothing.
 
     Raises:
         UserError: if there are errors, and the job is to stop at them; or the problem's samples
@@ -37,6 +38,8 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
         if (job.check, left_out) in ((DROP, False), (KEEP, True)):
             pairs = f"without those of {to.bad_pairs}" if left_out else "of all pairs"
             report(f"The files that are there were made {pairs}; --overwrite makes them again.")
+        if job.checks_again:
+            _examine(job, to, track, report)
         return
     if not job.check:
         to.bad_pairs.unlink(missing_ok=True)
@@ -45,6 +48,20 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     made_for = {"bad_pairs_are": job.check, "raw_files": raw_files, "max_cases": job.max_cases}
     if journal.journal_path(job).exists() and _is_made_for(to, made_for):
         return
+    made, corpus = _examine(job, to, track, report)
+    to.bad_pairs.unlink(missing_ok=True)
+    if job.check == STOP and made.errors:
+        raise errors_in(made, str(to.html))
+    if job.check == DROP:  # also where there are none: the file says that they were looked for
+        output.write_bad_pairs(to, made, corpus)
+        report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
+    output.write_report(to, made, _title(job), **made_for)
+
+
+def _examine(
+    job: Job, to: output.Paths, track: Track, report: Callable[[str], None]
+) -> tuple[Report, Corpus]:
+    """Checks the text, says what was found and writes it, not yet what it was made for."""
     corpus = corpus_of(job)
     # What flags of the raw text repeat on purpose is no fault.
     repeats = any(job.options.get(name) for name in ("train_weights", "train_temperature"))
@@ -53,16 +70,13 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
         report(line)
     if any(each.count for each in made.findings):
         report(f"The numbers of lines are those of the files in {job.tmp_dir}.")
-    title = f"The text of {job.problem.name}"
-    to.bad_pairs.unlink(missing_ok=True)
-    output.write_report(to, made, title)  # not `made_for` it before all is done
+    output.write_report(to, made, _title(job))
     report(f"The report, with the first pairs of each kind: {to.html}")
-    if job.check == STOP and made.errors:
-        raise errors_in(made, str(to.html))
-    if job.check == DROP:  # also where there are none: the file says that they were looked for
-        output.write_bad_pairs(to, made, corpus)
-        report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
-    output.write_report(to, made, title, **made_for)
+    return made, corpus
+
+
+def _title(job: Job) -> str:
+    return f"The text of {job.problem.name}"
 
 
 def check_unasked(problem: Problem) -> str:

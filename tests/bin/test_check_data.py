@@ -109,6 +109,23 @@ def test_datagen_stops_at_errors_unless_it_is_told_what_to_do(text, capsys):
     assert "Checked" not in capsys.readouterr().err
 
 
+def test_what_files_that_are_there_were_made_of_is_checked_if_it_is_asked_for(text, capsys):
+    report = text / "data" / "datagen.text2text_tmpdir.report.json"
+    bad = text / "data" / "datagen.text2text_tmpdir.bad_pairs.tsv"
+    add(text, "", "nothing")
+    datagen_of(text, "--drop_bad_pairs")
+    report.unlink()
+    left_out = bad.read_bytes()
+    capsys.readouterr()
+    datagen_of(text)
+    assert "Checked" not in capsys.readouterr().err and not report.exists()
+    datagen_of(text, "--check_data")
+    said = capsys.readouterr().err
+    assert "Checked 61 train and 9 dev pairs" in said and "Keeping the 2 train files" in said
+    assert json.loads(report.read_text())["pairs"] == {"train": 61, "dev": 9}
+    assert bad.read_bytes() == left_out
+
+
 @pytest.mark.parametrize(
     "argv",
     [
