@@ -165,7 +165,7 @@ def main(args: flags.FlagValues) -> None:
             train()
         trains = request.schedule in SCHEDULES[:3] and not args.plan
         if trains and args.certify and not os.environ.get(cluster.VARIABLE):
-            certify_run(request.run.path, "t2t-trainer")
+            certify_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
         if args.finish and not args.plan:
             finish(request, args.certify)
 
@@ -297,10 +297,10 @@ def finish(request: TrainRequest, certify: bool) -> None:
     from t2t_repro import finishing
     from t2t_repro.certificate.certify import certify_run
 
-    out = RunDirectory(request.run.path / "finished")
-    finishing.finish(trained_run(request.run.path), out, finishing.FinishRequest())
+    out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
+    finishing.finish(trained_run(request.run.path, data_dir), out, finishing.FinishRequest())
     if certify:
-        certify_run(out.path, "t2t-finish", request.run.path)
+        certify_run(out.path, "t2t-finish", request.run.path, data_dir=data_dir)
 
 
 def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:
