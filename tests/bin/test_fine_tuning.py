@@ -132,7 +132,7 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
     assert "Proposed for fine-tuning: the hparams of " in capsys.readouterr().out
     assert json.loads(hparams.to_json())["freeze"] == "embeddings,encoder"
     asked.clear()
-    argv[3] = "--warm_start_partial"
+    del argv[3]  # the parent
     with pytest.raises(SystemExit):
         cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
     # Nothing is proposed by the parent: the set would be the one for so many pairs.
