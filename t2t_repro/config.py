@@ -82,6 +82,14 @@ def _by_optimizer(prefix: str, otherwise: str) -> ReadIf:
     )
 
 
+def _by_decay(kind: str) -> ReadIf:
+    """Of the settings of one of Adafactor's two ways to forget."""
+    return ReadIf(
+        lambda hp: hp.optimizer_adafactor_decay_type == kind,
+        f"only optimizer_adafactor_decay_type={kind} reads it.",
+    )
+
+
 def _normalizes(hp: "HParams") -> bool:
     sequences = hp.layer_preprocess_sequence + hp.layer_postprocess_sequence
     return "n" in sequences.replace("none", "")
@@ -226,11 +234,11 @@ class HParams:
     optimizer_adam_beta2: Annotated[Rate, _ADAM] = 0.997
     optimizer_adam_epsilon: Annotated[Positive, _ADAM] = 1e-6
     optimizer_adafactor_beta1: Annotated[Rate, _ADAFACTOR] = 0.0
-    optimizer_adafactor_beta2: Annotated[Rate, _ADAFACTOR] = 0.999
+    optimizer_adafactor_beta2: Annotated[Rate, _by_decay("adam"), _ADAFACTOR] = 0.999
     optimizer_adafactor_clipping_threshold: Annotated[float, _ADAFACTOR] = 1.0
     optimizer_adafactor_decay_type: Annotated[str, one_of("pow", "adam"), _ADAFACTOR] = "pow"
     optimizer_adafactor_factored: Annotated[bool, _ADAFACTOR] = True
-    optimizer_adafactor_memory_exponent: Annotated[float, _ADAFACTOR] = 0.8
+    optimizer_adafactor_memory_exponent: Annotated[float, _by_decay("pow"), _ADAFACTOR] = 0.8
     optimizer_adafactor_multiply_by_parameter_scale: Annotated[bool, _ADAFACTOR] = True
     # batches a step, with multistep_adam
     optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0

@@ -115,6 +115,18 @@ def test_a_wrong_type_in_python_is_refused():
         ("learning_rate_cosine_cycle_steps=7", "learning_rate_cosine_cycle_steps", "cosine"),
         ("optimizer=adafactor,optimizer_adam_beta1=0.5", "optimizer_adam_beta1", "does not read"),
         ("optimizer_adafactor_beta1=0.5", "optimizer_adafactor_beta1", "is not adafactor"),
+        ("optimizer_adafactor_beta2=0.5", "optimizer_adafactor_beta2", "is not adafactor"),
+        (
+            "optimizer=adafactor,optimizer_adafactor_beta2=0.5",
+            "optimizer_adafactor_beta2",
+            "only optimizer_adafactor_decay_type=adam reads it",
+        ),
+        (
+            "optimizer=adafactor,optimizer_adafactor_decay_type=adam,"
+            "optimizer_adafactor_memory_exponent=0.5",
+            "optimizer_adafactor_memory_exponent",
+            "only optimizer_adafactor_decay_type=pow reads it",
+        ),
         ("max_relative_position=20", "max_relative_position", "dot_product_relative reads it"),
         *(
             (
