@@ -1,9 +1,9 @@
 """tensor2tensor's Transformer on TensorFlow 2 and Keras 3: the same names, files and numbers.
 
 `get_hparams` and `get_problem` look a named configuration or task up, `Transformer` is the model,
-`callbacks` has those of its `fit`, `decode` searches for its best outputs, `load` gives a trained
-run, which translates text. Heavy libraries load when a name that needs them is used;
-`keras.saving.load_model` knows this package's classes all the same.
+`callbacks` has those of its `fit`, `data` makes its batches, `decode` searches for its best
+outputs, `load` gives a trained run, which translates text. Heavy libraries load when a name that
+needs them is used; `keras.saving.load_model` knows this package's classes all the same.
 """
 
 import importlib
@@ -14,15 +14,15 @@ from t2t_repro import serializable
 from t2t_repro.registry import get_hparams, get_problem
 
 if TYPE_CHECKING:
-    from t2t_repro import callbacks
+    from t2t_repro import callbacks, data
     from t2t_repro.decoding.decode import decode
     from t2t_repro.loaded_run import load
     from t2t_repro.models.transformer import Transformer
 
 __version__ = "0.1.0"
-__all__ = ["Transformer", "callbacks", "decode", "get_hparams", "get_problem", "load"]
+__all__ = ["Transformer", "callbacks", "data", "decode", "get_hparams", "get_problem", "load"]
 
-_MODULES = ("callbacks",)
+_MODULES = ("callbacks", "data")
 _HEAVY = {
     "Transformer": "models.transformer",
     "decode": "decoding.decode",

@@ -1,5 +1,8 @@
 """Every call of the public door, as its documentation writes it."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -84,3 +87,9 @@ def test_scores():
     scores = parseval.score(trees, trees)
     assert scores["all"]["f1"] == scores["len<=40"]["f1"] == scores["all"]["recall"] == 100
     assert len(scores["sentences"]) == 1
+
+
+def test_the_modules_of_the_door_need_no_import_of_their_own():
+    program = "import t2t_repro; print(t2t_repro.data.__name__, t2t_repro.callbacks.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "t2t_repro.data t2t_repro.callbacks\n", done.stderr
