@@ -91,6 +91,8 @@ def test_a_smaller_model_is_of_the_users_own_command(asked, flags, lost):
     replaced = ("--hparams_set", "--output_dir", "--plan")
     kept = [word for word in shlex.split(flags) if word.partition("=")[0] not in replaced]
     assert set(kept) - set(words) == set(lost)
+    of_files = "--train_source" in flags  # whose data lie in the run
+    assert of_files != any(word.startswith("--data_dir=") for word in words)
     other = asked(words)
     config, before = other.config, request.config
     assert (config.problem, config.random_seed) == (before.problem, before.random_seed)
