@@ -23,7 +23,7 @@ def asked(monkeypatch, tmp_path):
     requests = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of_nothing: None)
+    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
 
@@ -184,9 +184,11 @@ def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
 
 def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
     made = []
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of: made.append(of[1]))
+    monkeypatch.setattr(
+        "t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: made.append(of[1])
+    )
     monkeypatch.setattr("t2t_repro.finishing.finish", lambda *of: None)
-    monkeypatch.setattr(trainer, "trained_run", lambda path: None)
+    monkeypatch.setattr(trainer, "trained_run", lambda path, data_dir: None)
     run("--hparams_set=transformer_big", "--finish")
     assert made == ["t2t-trainer", "t2t-finish"]
     run("--hparams_set=transformer_big", "--finish", "--nocertify")

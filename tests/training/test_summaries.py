@@ -1,5 +1,7 @@
 """What a run reports beside its loss: norms, padding, the plain loss, and TensorBoard's events."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +19,9 @@ from t2t_repro.training.trainer import Trainer
 def events(folder):
     """Returns {tag: [(step, value)]} of a folder's events; a value is a number or strings."""
     found: dict[str, list] = {}
-    for file in sorted(folder.glob("events.out.tfevents*")):
+    # Names of the same second differ in TensorFlow's count of a process's files: 9 is before 10.
+    files = folder.glob("events.out.tfevents*")
+    for file in sorted(files, key=lambda file: [int(n) for n in re.findall(r"\d+", file.name)]):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
             for value in event.summary.value:
                 shown = value.simple_value
