@@ -128,6 +128,10 @@ class Grid:
         """Returns one of them by its name."""
         return self.variants[self.names.index(name)]
 
+    def called(self, name: str) -> str:
+        """Returns how a reader knows one of them: "post-norm (none/dan)"."""
+        return self.variant(name).described
+
     def folder(self, cell: Cell) -> str:
         """Returns the name of a cell's folder: "depth-6_warmup-0_none-dan_seed-1"."""
         axes = {"depth": cell.depth, "warmup": cell.warmup}

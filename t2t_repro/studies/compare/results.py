@@ -135,14 +135,14 @@ class Results:
         counts = sorted({pair.seeds for pair in pairs} or {self.grid.seeds})
         seeds = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1] > 1)}"
         if undecided == len(settings):
+            all_of_them = " and ".join(map(self.grid.called, self.grid.names))
             return (
-                f"{steps} the numbers support no difference between "
-                f"{' and '.join(self.grid.names)}: in none of the {len(settings)} settings of "
-                "depth and warm-up does one end with a dev loss that is lower with each of "
-                f"{seeds} and outside the bootstrap's 95 % interval."
+                f"{steps} the numbers support no difference between {all_of_them}: in none of the "
+                f"{len(settings)} settings of depth and warm-up does one end with a dev loss that "
+                f"is lower with each of {seeds} and outside the bootstrap's 95 % interval."
             )
         parts = [
-            f"{name} in {len(mine)}" + (f" ({_settings(mine)})" if mine else "")
+            f"{self.grid.called(name)} in {len(mine)}" + (f" ({_settings(mine)})" if mine else "")
             for name, mine in sorted(best.items(), key=lambda item: -len(item[1]))
         ]
         rest = f", and {undecided} cannot be decided" if undecided else ""
@@ -165,7 +165,8 @@ class Results:
                 of_bad = {(r.cell.depth, r.cell.warmup) for r in bad}
                 where = _settings([s for s in self.grid.settings() if s in of_bad])
                 parts.append(
-                    f"{len(bad)} of {len(mine)} cells of {name}" + f" ({where})" * bool(bad)
+                    f"{len(bad)} of {len(mine)} cells of {self.grid.called(name)}"
+                    + f" ({where})" * bool(bad)
                 )
                 shares.add(len(bad) / max(1, len(mine)))
             if shares == {0.0}:

@@ -66,6 +66,7 @@ class Verdict:
     Attributes:
         depth: None: each set's own.
         names: of the two.
+        called: the same as a reader knows them: "post-norm (none/dan)".
         warmups: the best of each; None: the set's own, or there is none.
         seeds: that both have.
         loss, bleu: by dev loss and by BLEU; None where there are none.
@@ -74,6 +75,7 @@ class Verdict:
 
     depth: int | None
     names: tuple[str, str]
+    called: tuple[str, str]
     warmups: tuple[int | None, int | None]
     seeds: int
     loss: Measured | None
@@ -82,10 +84,7 @@ class Verdict:
 
     def sentence(self, steps: int) -> str:
         """Returns the answer, or that there is none and why."""
-        first, second = (
-            name if warmup is None else f"{name} (warm-up {warmup:,})"
-            for name, warmup in zip(self.names, self.warmups, strict=True)
-        )
+        first, second = map(_with_warmup, self.called, self.warmups)
         where = "" if self.depth is None else f" at depth {self.depth}"
         pair = f"of {first} and {second}{where}"
         measured = [("dev loss", self.loss, ".3f"), ("BLEU", self.bleu, ".2f")]
@@ -100,7 +99,7 @@ class Verdict:
         if not by:
             return f"{head}neither is shown to be better; {figures}."
         winners = {index: [what for what in by if by[what] == index] for index in by.values()}
-        said = [f"{self.names[i]} is better by {' and '.join(w)}" for i, w in winners.items()]
+        said = [f"{self.called[i]} is better by {' and '.join(w)}" for i, w in winners.items()]
         rest = [what for what, of, _ in known if of.better is None]
         undecided = [f"{' and '.join(rest)} decides nothing"] if rest else []
         return f"{head}{', '.join(said + undecided)}; {figures}; {chance}."
@@ -108,6 +107,13 @@ class Verdict:
     @property
     def _chance(self) -> int:
         return 2 ** (self.seeds - 1)
+
+
+def _with_warmup(called: str, warmup: int | None) -> str:
+    if warmup is None:
+        return called
+    said = f"warm-up {warmup:,}"
+    return f"{called[:-1]}, {said})" if called.endswith(")") else f"{called} ({said})"
 
 
 def verdicts(results: Results) -> list[Verdict]:
@@ -152,29 +158,30 @@ def table(found: Sequence[Verdict]) -> Table:
 
 def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Verdict:
     best = [_best_warmup(results, depth, name) for name in names]
+    called = results.grid.called(names[0]), results.grid.called(names[1])
     warmups = tuple(warmup for warmup, _ in best)
     sides = [cells for _, cells in best]
     shared = set.intersection(*({r.cell.seed for r in side} for side in sides))
     first, second = ([r for r in side if r.cell.seed in shared] for side in sides)
     doubts = [
-        f"of {name} no training came to its end"
-        for name, s in zip(names, sides, strict=True)
+        f"of {words} no training came to its end"
+        for words, s in zip(called, sides, strict=True)
         if not s
     ]
-    for name, (warmup, cells) in zip(names, best, strict=True):
+    for name, words, (warmup, cells) in zip(names, called, best, strict=True):
         ended = results.of(depth=depth, warmup=warmup, variant=name)
         if diverged := len(ended) - len(cells):
-            doubts.append(f"{diverged} of {len(ended)} trainings of {name} diverged")
+            doubts.append(f"{diverged} of {len(ended)} trainings of {words} diverged")
         if poor := sum(r.status == FREQUENCIES for r in cells):
-            doubts.append(f"{poor} of {name} ended no better than word frequencies")
+            doubts.append(f"{poor} of {words} ended no better than word frequencies")
         if not cells or _ends_at_nothing(results.grid, cells[0].cell):
             continue
         fall = _late_fall(cells)
         if fall is None:
-            doubts.append(f"{name} was evaluated too seldom to see whether it still learned")
+            doubts.append(f"{words} was evaluated too seldom to see whether it still learned")
         elif fall >= STILL:
             doubts.append(
-                f"in the last quarter of the steps the dev loss of {name} still fell by "
+                f"in the last quarter of the steps the dev loss of {words} still fell by "
                 f"{fall:.1%}, so that these are no whole trainings (with a learning rate that "
                 "falls to 0 they would be)"
             )
@@ -184,7 +191,8 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
     loss = _by_loss(first, second) if shared else None
     with_text = shared and all(r.hypotheses for r in (*first, *second))
     bleu = _by_bleu(first, second) if with_text else None
-    return Verdict(depth, names, (warmups[0], warmups[1]), len(shared), loss, bleu, tuple(doubts))
+    suits = warmups[0], warmups[1]
+    return Verdict(depth, names, called, suits, len(shared), loss, bleu, tuple(doubts))
 
 
 def _best_warmup(

@@ -139,7 +139,8 @@ def test_the_report_has_everything_in_one_page(plan, finished):
     (pair,) = csv.DictReader((finished / "comparisons.csv").open())
     assert (pair["first"], pair["second"], pair["loss"]) == (POST, PRE, "0")
     assert report.summary[0].startswith(
-        "Which of none/dan (warm-up 0) and n/da (warm-up 0) at depth 1 is better after a whole "
+        "Which of post-norm (none/dan, warm-up 0) and pre-norm (n/da, warm-up 0) at depth 1 is "
+        "better after a whole "
         "training cannot be said here: "
     )
     assert "the numbers support no difference" in report.summary[1]
@@ -168,7 +169,9 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
     assert list(result.gradients) == list(result.activations) == [0]  # the next was the fourth
     results = {cell: result}
     said = comparison_results.Results(plan, results).summary()
-    assert said[1].startswith("Diverged: 1 of 1 cells of none/dan (depth 1 with warm-up 0), 0 of 0")
+    assert said[1].startswith(
+        "Diverged: 1 of 1 cells of post-norm (none/dan) (depth 1 with warm-up 0), 0 of 0"
+    )
 
 
 def test_other_errors_of_a_run_are_errors(plan, tmp_path):

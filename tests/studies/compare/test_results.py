@@ -187,11 +187,12 @@ def test_the_summary_says_what_the_numbers_support():
     results[Cell(2, 0, PRE, 0)] = result_of(Cell(2, 0, PRE, 0), 5.1)
     assert summary_of(plan, results) == [
         "After 1,200 steps with 2 seeds, the lower dev loss of the 4 settings of depth and warm-up "
-        "is that of n/da in 3 (depth 6 with warm-up 0, depth 2 and 6 with warm-up 4,000), of "
-        "none/dan in 0, and 1 cannot be decided.",
-        "Diverged: 4 of 8 cells of none/dan (depth 6 with warm-up 0, depth 6 with warm-up 4,000), "
-        "0 of 8 cells of n/da; no better than word frequencies at the end: 0 of 8 cells of "
-        "none/dan, 1 of 8 cells of n/da (depth 2 with warm-up 0).",
+        "is that of pre-norm (n/da) in 3 (depth 6 with warm-up 0, depth 2 and 6 with warm-up "
+        "4,000), of post-norm (none/dan) in 0, and 1 cannot be decided.",
+        "Diverged: 4 of 8 cells of post-norm (none/dan) (depth 6 with warm-up 0, depth 6 with "
+        "warm-up 4,000), 0 of 8 cells of pre-norm (n/da); no better than word frequencies at the "
+        "end: 0 of 8 cells of post-norm (none/dan), 1 of 8 cells of pre-norm (n/da) (depth 2 with "
+        "warm-up 0).",
     ]
 
 
@@ -207,7 +208,8 @@ def test_the_summary_counts_the_seeds_that_were_compared():
 def test_the_summary_says_when_the_numbers_support_nothing():
     plan = plan_of(seeds=1)
     assert summary_of(plan, grid(plan, {POST: 3.0, PRE: 3.0})) == [
-        "After 1,200 steps the numbers support no difference between none/dan and n/da: in none of "
+        "After 1,200 steps the numbers support no difference between post-norm (none/dan) and "
+        "pre-norm (n/da): in none of "
         "the 4 settings of depth and warm-up does one end with a dev loss that is lower with each "
         "of 1 seed and outside the bootstrap's 95 % interval.",
         "No cell diverged and each ended better than word frequencies, so the numbers say nothing "
@@ -224,8 +226,8 @@ def test_of_three_the_best_is_better_than_each_of_the_others():
     results = grid(plan, {POST: 3.3, PRE: 3.0, "n/dan": 3.1})
     assert len(differences_of(plan, results)) == 3
     assert (
-        "n/da in 1 (depth 2 with warm-up 0), of none/dan in 0, of n/dan in 0."
-        in (summary_of(plan, results)[0])
+        "pre-norm (n/da) in 1 (depth 2 with warm-up 0), of post-norm (none/dan) in 0, of n/dan in "
+        "0." in (summary_of(plan, results)[0])
     )
     tied = grid(plan, {POST: 3.3, PRE: 3.0, "n/dan": 3.0})
     assert "support no difference" in summary_of(plan, tied)[0]

@@ -80,8 +80,9 @@ def test_each_stands_with_the_warm_up_that_suits_it():
     assert answer.loss.better == answer.bleu.better == 0
     said = answer.sentence(9000)
     assert said.startswith(
-        "After a whole training of 9,000 steps with 3 seeds, of none/dan (warm-up 2,000) and n/da "
-        "(warm-up 700) at depth 3: none/dan is better by dev loss and BLEU; dev loss 2.0"
+        "After a whole training of 9,000 steps with 3 seeds, of post-norm (none/dan, warm-up "
+        "2,000) and pre-norm (n/da, warm-up 700) at depth 3: post-norm (none/dan) is better by dev "
+        "loss and BLEU; dev loss 2.0"
     )
     assert said.endswith("that all 3 seeds agree happens by chance in 1 of 4.")
     rows = verdict.table([answer]).rows
@@ -105,7 +106,9 @@ def test_one_seed_that_disagrees_decides_nothing():
     cell = Cell(3, 2000, POST, 1)
     (answer,) = verdict.verdicts(found(plan_of(), but={cell: result_of(cell, 2.25, 5)}))
     assert answer.loss.better is None and answer.bleu.better == 0
-    assert "none/dan is better by BLEU, dev loss decides nothing" in answer.sentence(9000)
+    assert "post-norm (none/dan) is better by BLEU, dev loss decides nothing" in answer.sentence(
+        9000
+    )
 
 
 def test_what_makes_it_no_answer_is_said():
@@ -115,28 +118,29 @@ def test_what_makes_it_no_answer_is_said():
     cells[stopped] = dataclasses.replace(cells[stopped], stopped_at=17, sentences=None)
     (answer,) = verdict.verdicts(Results(plan, cells))
     assert answer.sentence(9000).startswith(
-        "Which of none/dan (warm-up 700) and n/da (warm-up 700) at depth 3 is better after a whole "
-        "training cannot be said here: in the last quarter of the steps the dev loss of none/dan "
+        "Which of post-norm (none/dan, warm-up 700) and pre-norm (n/da, warm-up 700) at depth 3 is "
+        "better after a whole training cannot be said here: in the last quarter of the steps the "
+        "dev loss of post-norm (none/dan) "
         "still fell by 5.0%, so that these are no whole trainings (with a learning rate that falls "
-        "to 0 they would be); 1 of 2 trainings of n/da diverged; "
+        "to 0 they would be); 1 of 2 trainings of pre-norm (n/da) diverged; "
     )
     assert "1 seed of each, where 3 are needed. So far: dev loss" in answer.sentence(9000)
     poor = {
         c: dataclasses.replace(r, unigram_loss=1.9) for c, r in found(plan_of()).by_cell.items()
     }
     (answer,) = verdict.verdicts(Results(plan_of(), poor))
-    assert answer.doubts[0] == "3 of none/dan ended no better than word frequencies"
+    assert answer.doubts[0] == "3 of post-norm (none/dan) ended no better than word frequencies"
     cells = {c: dataclasses.replace(r, dev=r.dev[-1:]) for c, r in found(plan_of()).by_cell.items()}
     (answer,) = verdict.verdicts(Results(plan_of(), cells))
     assert "evaluated too seldom" in answer.doubts[0]
     few = [(3600, 3.0), (7200, 2.0), (9000, 2.0)]  # at the last quarter's begin 2.125
     cells = {c: dataclasses.replace(r, dev=few) for c, r in cells.items()}
     (answer,) = verdict.verdicts(Results(plan_of(), cells))
-    assert "the dev loss of none/dan still fell by 5.9%, so" in answer.doubts[0]
+    assert "the dev loss of post-norm (none/dan) still fell by 5.9%, so" in answer.doubts[0]
     none = {c: dataclasses.replace(r, stopped_at=2, sentences=None) for c, r in cells.items()}
     for given in (none, {}):
         (answer,) = verdict.verdicts(Results(plan_of(), given))
-        assert answer.doubts[0] == "of none/dan no training came to its end"
+        assert answer.doubts[0] == "of post-norm (none/dan) no training came to its end"
         assert answer.loss is answer.bleu is None and verdict.table([answer]).rows == []
 
 
