@@ -16,21 +16,24 @@ class Variant:
     """One of those that are compared.
 
     Attributes:
-        name: "none/dan", "transformer_base_v1", "lstm_attention[hidden_size=256]".
+        name: "none/dan", "transformer_base_v1"; where several are of one set, with their changes:
+            "lstm_attention[hidden_size=256]".
         hparams_set: its set.
         hparams: changes of this one alone, as t2t-trainer's flag.
         sequences: "PREPROCESS/POSTPROCESS" in the place of the set's; "": the set's own.
+        text: what the user wrote for it; "": the name.
     """
 
     name: str
     hparams_set: str
     hparams: str = ""
     sequences: str = ""
+    text: str = ""
 
     @property
     def folder(self) -> str:
-        """Its name as a part of a folder's."""
-        return re.sub(r"[^\w.=]+", "-", self.name).strip("-")
+        """What the user wrote as a part of a folder's name."""
+        return re.sub(r"[^\w.=]+", "-", self.text or self.name).strip("-")
 
     @property
     def described(self) -> str:
@@ -72,14 +75,18 @@ def of_sets(text: str) -> tuple[Variant, ...]:
     Raises:
         UserError: if there are not two different ones. (`Grid` refuses unknown names.)
     """
-    found, at = [], 0
+    asked, at = [], 0
     while at < len(text.rstrip(", ")):
         piece = _SET.match(text, at)
         if not piece:
             _refuse(text)
-        name, changes = piece[1], (piece[2] or "").strip()
-        found.append(Variant(f"{name}[{changes}]" if changes else name, name, changes))
+        asked.append((piece[1], (piece[2] or "").strip()))
         at = piece.end()
+    sets, found = [hparams_set for hparams_set, _ in asked], []
+    for hparams_set, changes in asked:
+        written = f"{hparams_set}[{changes}]" if changes else hparams_set
+        name = hparams_set if sets.count(hparams_set) == 1 else written
+        found.append(Variant(name, hparams_set, changes, text=written))
     if len({variant.folder for variant in found}) < max(2, len(found)):
         _refuse(text)
     return tuple(found)

@@ -50,6 +50,17 @@ def test_axes_and_changes_of_one_alone_are_set():
     assert schedule == "constant*rsqrt_decay*rsqrt_hidden_size"
 
 
+def test_a_set_alone_is_called_by_its_name_and_keeps_its_changes_in_its_folder():
+    text = f"{V1}[batch_size=77],{V2}[batch_size=88],{V2}[batch_size=99]"
+    plan = plan_of(text)
+    assert plan.names == (V1, f"{V2}[batch_size=88]", f"{V2}[batch_size=99]")
+    assert [plan.folder(Cell(None, None, name, 0)) for name in plan.names] == [
+        f"{V1}-batch_size=77_seed-0",
+        f"{V2}-batch_size=88_seed-0",
+        f"{V2}-batch_size=99_seed-0",
+    ]
+
+
 def test_what_differs_is_listed_and_nothing_else():
     rows = {row[0]: row[1:] for row in differing.table(plan_of()).rows}
     assert rows == {
