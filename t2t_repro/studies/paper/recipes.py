@@ -98,7 +98,7 @@ class Scale:
     batch: int
 
 
-_CHECKPOINTS = 20
+_CHECKPOINTS = 5  # of a run of table 3, whose last is the table's; the others are for who stops it
 _OF_WIDTH = ("hidden_size", "filter_size", "attention_key_channels", "attention_value_channels")
 
 
