@@ -139,18 +139,25 @@ def split_texts(texts: list[str], language: str, limits: Limits, split: bool = T
     Raises:
         Refused: with 413 if there are too many sentences.
     """
+    most = limits.max_sentences
     found: list[Text] = []
     count = len(texts)
     if split:  # lines are counted first: to split a million takes seconds
         count = max(count, sum(bool(line.strip()) for text in texts for line in lines_of(text)))
-    if count <= limits.max_sentences:
-        found = [Text.of(text, language, split) for text in texts]
-        count = sum(len(text.sentences) for text in found)
-    if count > limits.max_sentences:
+    received = str(count)
+    if count <= most:
+        count = 0
+        for text in texts:
+            found.append(Text.of(text, language, split, most - count))
+            count += len(found[-1].sentences)
+            if count > most:  # the rest is not split
+                received = "more"
+                break
+    if count > most:
         raise Refused(
             413,
-            f"Expected at most {limits.max_sentences} sentences in a request. Received: "
-            f"{count}. Send them in several.",
+            f"Expected at most {most} sentences in a request. Received: {received}. Send them in "
+            "several.",
         )
     return found
 

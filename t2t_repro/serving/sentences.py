@@ -9,6 +9,10 @@ import sentencex
 from t2t_repro.serving.exported import Hypothesis
 from t2t_repro.serving.guards import Guard, guards
 
+# Characters that are split at once: where quotation marks are not closed, sentencex takes a time
+# with the square of what it gets, and everyone else waits.
+PIECE = 4000
+
 
 def lines_of(text: str) -> list[str]:
     """Returns the lines of a text, their ends left out; one more than there are ends."""
@@ -23,19 +27,26 @@ class Text:
     lines: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, text: str, language: str, split: bool = True) -> "Text":
+    def of(cls, text: str, language: str, split: bool = True, most: int | None = None) -> "Text":
         """Returns a text in sentences.
 
         Args:
             text: with any number of lines.
             language: its code in ISO 639, whose abbreviations end no sentence.
             split: whether to split it; else it is one sentence.
+            most: stop behind so many sentences and some more; None: split all of it.
         """
         if not split:
             return cls(text, ((text,),) if text.strip() else ((),))
-        lines = (line.strip() for line in lines_of(text))
-        found = (sentencex.segment(language, line) if line else () for line in lines)
-        return cls(text, tuple(tuple(sentence.strip() for sentence in line) for line in found))
+        found: list[tuple[str, ...]] = []
+        count = 0
+        for line in lines_of(text):
+            left = None if most is None else most - count
+            found.append(tuple(_segmented(line.strip(), language, left)))
+            count += len(found[-1])
+            if most is not None and count > most:
+                break
+        return cls(text, tuple(found))
 
     @property
     def sentences(self) -> list[str]:
@@ -45,6 +56,23 @@ class Text:
         """Returns the translations of the sentences, each in its sentence's line."""
         rest = iter(translations)
         return "\n".join(" ".join(next(rest) for _ in line) for line in self.lines)
+
+
+def _segmented(line: str, language: str, most: int | None) -> list[str]:
+    """Returns the sentences of a line, all, or more than `most`.
+
+    It is split by pieces, whose last sentence may go on in the next. A piece without an end of a
+    sentence is the beginning of one that is too long for any model: the line stays one with it.
+    """
+    found: list[str] = []
+    while len(line) > PIECE and (most is None or len(found) <= most):
+        *ended, last = sentencex.segment(language, line[:PIECE])
+        if not ended:
+            return [*found, line]
+        found += [sentence.strip() for sentence in ended]
+        line = (last + line[PIECE:]).lstrip()
+    rest = sentencex.segment(language, line[:PIECE]) if line else ()
+    return found + [sentence.strip() for sentence in rest]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -91,11 +91,18 @@ def test_an_export_with_one_alpha(model):
 
 
 def test_too_much(model):
-    for inputs in (["a"] * 4, [""] * 4, ["Ab ab. Cd cd.", "e\nf"]):
+    for inputs, received in (
+        (["a"] * 4, "4"),
+        ([""] * 4, "4"),
+        ("a\nb\nc\nd", "4"),
+        (["Ab ab. Cd cd.", "e\nf"], "more"),
+        (["Ab ab. Cd cd. Ef ef. Gh gh.", "i"], "more"),
+    ):
         body = json.dumps({"inputs": inputs}).encode()
         assert refused(read, body, served(model), LIMITS) == (
             413,
-            "Expected at most 3 sentences in a request. Received: 4. Send them in several.",
+            "Expected at most 3 sentences in a request. "
+            f"Received: {received}. Send them in several.",
         )
     check_lengths([20, 1], 20)
     assert refused(check_lengths, [20, 21], 20) == (

@@ -1,10 +1,11 @@
 """Texts in sentences and back; reasons to beware of a translation."""
 
 import pytest
+import sentencex
 
 from t2t_repro.serving.exported import Hypothesis
 from t2t_repro.serving.guards import guards
-from t2t_repro.serving.sentences import Text, Translation
+from t2t_repro.serving.sentences import PIECE, Text, Translation
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,28 @@ from t2t_repro.serving.sentences import Text, Translation
 )
 def test_a_text_in_sentences(text, language, lines):
     assert list(Text.of(text, language).lines) == lines
+
+
+SENTENCES = ['"Yes?" he said.', "Mr. Smith has 3.5 cats, and (so he says) a dog.", "Ab ab!"]
+
+
+def test_a_long_line_is_split_as_a_short_one():
+    line = " ".join(SENTENCES * 300)
+    assert len(line) > 5 * PIECE
+    assert Text.of(line, "en").sentences == SENTENCES * 300
+    endless = "word " * PIECE
+    assert Text.of(f"Ab ab. {endless}", "en").sentences == ["Ab ab.", endless.strip()]
+    assert Text.of(f"{endless}\nAb ab.", "en").sentences == [endless.strip(), "Ab ab."]
+
+
+def test_what_is_split_at_once_is_bounded_and_so_is_all_of_it(monkeypatch):
+    seen, segment = [], sentencex.segment
+    monkeypatch.setattr(
+        sentencex, "segment", lambda language, text: seen.append(text) or segment(language, text)
+    )
+    quotes = '"\u201ca. ' * 100_000
+    assert 5 < len(Text.of(f"{quotes}\n{quotes}", "en", most=5).sentences)
+    assert 0 < len(seen) <= 7 and max(map(len, seen)) <= PIECE
 
 
 def test_translations_stand_where_their_sentences_stood():
