@@ -23,7 +23,7 @@ from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
-from t2t_repro.files import sha256
+from t2t_repro.files import locked, sha256
 from t2t_repro.interop import ctranslate2, export
 from t2t_repro.interop.ctranslate2 import DETAILS, SHORTLIST, library
 from t2t_repro.interop.form import SETTINGS, ExportRequest, Form
@@ -183,32 +183,40 @@ KIND = CTranslate2Engine
 def load(job: DecodeJob, say: Report) -> Engine:
     """CTranslate2 with the model of the run, which is written if need be."""
     library()
-    path, shortlist = job.request.engine_dir, job.settings.shortlist
-    if not path:
-        source = job.run.checkpoint(job.request.checkpoint_path)
-        # The same step may be made again of other weights, such as the mean of more checkpoints.
-        weights = sha256(source / WEIGHTS)[:8]
-        name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
-        if shortlist:  # a folder for each
-            name += f"-shortlist-{sha256(shortlist)[:8]}"
-        path = os.fspath(job.run.path / "export" / name)
-        if not os.path.exists(path):
-            # What a problem says of its own and no export keeps is followed by who decodes.
-            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
-            others = [f"{name}={getattr(DecodeHParams(), name)}" for name in its_own]
-            request = ExportRequest(
-                format="ctranslate2",
-                export_dir=path,
-                checkpoint_path=os.fspath(source),
-                decode_hparams=",".join([*others, *[f"shortlist={shortlist}"] * bool(shortlist)]),
-            )
-            export.export(job.run, request, say)
+    path, shortlist = job.request.engine_dir or written(job, say), job.settings.shortlist
     engine = CTranslate2Engine(path, job.request.compute_type)
     among = " with a shortlist" if engine.shortlist else ""
     say(f"Decoding with CTranslate2 ({engine.compute_type}){among} and {path}")
     engine.check_vocabularies(job.run.encoders)
     engine.check_shortlist(shortlist)
     return engine
+
+
+def written(job: DecodeJob, say: Report) -> str:
+    """Returns the folder of a job's model in its run, which the first who asks for it writes."""
+    source, shortlist = job.run.checkpoint(job.request.checkpoint_path), job.settings.shortlist
+    # The same step may be made again of other weights, such as the mean of more checkpoints.
+    weights = sha256(source / WEIGHTS)[:8]
+    name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
+    if shortlist:  # a folder for each
+        name += f"-shortlist-{sha256(shortlist)[:8]}"
+    path = job.run.path / "export" / name
+    if path.exists():
+        return os.fspath(path)
+    path.parent.mkdir(exist_ok=True)
+    with locked([path.parent], say):  # the shards of a file are decoded beside one another
+        if not path.exists():
+            # What a problem says of its own and no export keeps is followed by who decodes.
+            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
+            others = [f"{name}={getattr(DecodeHParams(), name)}" for name in its_own]
+            request = ExportRequest(
+                format="ctranslate2",
+                export_dir=os.fspath(path),
+                checkpoint_path=os.fspath(source),
+                decode_hparams=",".join([*others, *[f"shortlist={shortlist}"] * bool(shortlist)]),
+            )
+            export.export(job.run, request, say)
+    return os.fspath(path)
 
 
 def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:

@@ -1,5 +1,8 @@
 """The CTranslate2 engine decodes as the model does."""
 
+import pathlib
+import threading
+import time
 import types
 
 import keras
@@ -9,8 +12,9 @@ import pytest
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2
+from t2t_repro.interop import ctranslate2, ctranslate2_engine
 from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.text.shortlist import Shortlist
@@ -211,3 +215,36 @@ def test_a_translation_is_of_the_candidates_of_its_batch(tmp_path):
     ids, _ = engine.decode(Sentences(inputs, [9, 9]), Search(2))
     allowed = shortlist.among(inputs).any(axis=0)
     assert not allowed.all() and set(ids.ravel()) <= {0, *np.flatnonzero(allowed)}
+
+
+def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):
+    checkpoint = tmp_path / "checkpoints" / "ckpt-70"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "weights.npz").write_bytes(b"weights")
+    monkeypatch.setattr(ctranslate2_engine, "WEIGHTS", "weights.npz")
+    run = types.SimpleNamespace(
+        path=tmp_path, checkpoint=lambda asked: checkpoint, decode_settings=DecodeHParams
+    )
+    job = types.SimpleNamespace(
+        run=run,
+        request=types.SimpleNamespace(checkpoint_path=""),
+        settings=DecodeHParams.parse(""),
+    )
+    made, said, found = [], [], []
+
+    def export(run, request, say):
+        made.append(request.export_dir)
+        time.sleep(0.3)
+        pathlib.Path(request.export_dir).mkdir()
+
+    monkeypatch.setattr(ctranslate2_engine.export, "export", export)
+    shards = [
+        threading.Thread(target=lambda: found.append(ctranslate2_engine.written(job, said.append)))
+        for _ in range(3)
+    ]
+    for shard in shards:
+        shard.start()
+    for shard in shards:
+        shard.join()
+    assert len(made) == 1 and found == made * 3
+    assert said == [f"Waiting for another process that writes to {tmp_path / 'export'}."] * 2
