@@ -1,12 +1,15 @@
 """Files that a program is about to write: they must not be those that it reads, or a run's own."""
 
 import os
+import re
 from collections.abc import Mapping
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, is_stream
 from t2t_repro.run_directory import owner
 
+# The records and vocabularies of a --data_dir, by their names.
+_DATA = re.compile(r"vocab\..+|.+-\d{5}-of-\d{5}")
 _Paths = Mapping[str, str | os.PathLike | None]
 
 
@@ -22,7 +25,7 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
 
     Raises:
         UserError: if an output is an input, or in a folder of them, or another output, or a file
-            of a run's own.
+            of a run's own, or data.
     """
     taken = {name: [path] for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
@@ -33,6 +36,11 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
             raise UserError(
                 f"Expected {name} to be a file of your own. Received: {os.fspath(path)}, which the "
                 f"run {run} needs. Name another."
+            )
+        if _DATA.fullmatch(os.path.basename(os.path.realpath(path))) and os.path.exists(path):
+            raise UserError(
+                f"Expected {name} to be a file of your own. Received: {os.fspath(path)}, which by "
+                "its name is data of a problem. Name another."
             )
         names = [os.fspath(path) + ending for ending in ("", INCOMPLETE, f"{INCOMPLETE}.json")]
         for other, paths in taken.items():

@@ -51,6 +51,16 @@ def test_what_is_one_file(here, output, input, received):
             check_outputs({"--a": output, "--b": input}, {})
 
 
+@pytest.mark.parametrize("name", ["vocab.x.32768.subwords", "x-train-00000-of-00010"])
+def test_data_are_no_outputs(here, name):
+    check_outputs({"--out": name}, {})
+    (here / name).touch()
+    (here / "short").symlink_to(name)
+    for path in (name, "short"):
+        with pytest.raises(UserError, match=f"Received: {path}, which by its name is data of a"):
+            check_outputs({"--out": path}, {})
+
+
 @pytest.mark.parametrize(
     "output", ["run/run.json", "run/metrics.jsonl", "run/vocab.x", "run/checkpoints/ckpt-6/x"]
 )
