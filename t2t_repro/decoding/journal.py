@@ -101,16 +101,24 @@ class GrowingFiles:
             if path.is_dir():  # found before the work is done, not after it
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
             path.parent.mkdir(parents=True, exist_ok=True)
-        first = _alone(self.unfinished[0], stack)
+        files: list[BinaryIO] = []
+        try:
+            for path in self.unfinished:  # each: another job may have one of the others
+                files.append(_alone(path, stack))
+        except UserError:
+            for path, file in zip(self.unfinished, files, strict=False):
+                if file.tell() == 0:
+                    path.unlink()
+            raise
         reason = self._read_journal()  # nobody else writes it any more
         if reason:
             report(f"{self.unfinished[0]} is of no use, {reason}. Beginning anew.")
         if self._whole:
-            if _size(self.unfinished[0]) < self._sizes[0]:  # it had its name already
-                self.unfinished[0].unlink()
+            for path, size in zip(self.unfinished, self._sizes, strict=True):
+                if _size(path) < size:  # it had its name already
+                    path.unlink()
             return
-        others = [stack.enter_context(open(path, "ab")) for path in self.unfinished[1:]]
-        self._files = [first, *others]
+        self._files = files
         for file, size in zip(self._files, self._sizes, strict=True):
             file.truncate(size)
         self._write_journal()

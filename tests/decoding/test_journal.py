@@ -9,6 +9,7 @@ import pytest
 from t2t_repro.decoding import journal
 from t2t_repro.decoding.journal import JOURNAL, growing
 from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE
 
 # Writes 4 pieces of 3 lines in a child, which dies at the system call of a number, before it or
 # after it, and goes on in another child; prints, for each number, what both left. It is a program
@@ -140,6 +141,22 @@ def test_two_programs_do_not_write_one_file(tmp_path):
         with pytest.raises(UserError, match=message), growing([tmp_path / "a"], {}, print):
             pass
     assert contents(tmp_path) == {"a": "one\n"}
+
+
+def test_two_jobs_do_not_share_a_second_file(tmp_path):
+    def paths(first):
+        return [tmp_path / first, tmp_path / "same"]
+
+    with growing(paths("a"), {}, print) as files:
+        files.add(["one\n", "ONE\n"], 1)
+        with (
+            pytest.raises(UserError, match="Expected no other program that writes .*same.incom"),
+            growing(paths("b"), {}, print),
+        ):
+            pass
+        assert not (tmp_path / f"b{INCOMPLETE}").exists()
+        files.add(["two\n", "TWO\n"], 1)
+    assert [path.read_text() for path in paths("a")] == ["one\ntwo\n", "ONE\nTWO\n"]
 
 
 def test_what_another_program_finishes_meanwhile_stays(tmp_path, monkeypatch):
