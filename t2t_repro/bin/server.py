@@ -49,12 +49,14 @@ def define_flags(f: flags.FlagValues) -> None:
         ("max_body_bytes", 1_000_000, "Bytes in a request; beyond, 413."),
         ("max_connections", 500, "Connections at once; beyond, 503."),
     ):
-        least = 0 if name == "batch_timeout_ms" else 1
-        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
+        least, most = (0, 3_600_000) if name == "batch_timeout_ms" else (1, None)
+        flags.DEFINE_integer(
+            name, default, text, lower_bound=least, upper_bound=most, flag_values=f
+        )
     text = "Tokens in a sentence; beyond, 413. Default: 256, or as many as the model reads."
     flags.DEFINE_integer("max_sentence_tokens", None, text, lower_bound=1, flag_values=f)
     text = "Seconds within which a request must arrive (408), and then its answer be found (504)."
-    flags.DEFINE_float("timeout_s", 30.0, text, lower_bound=0.1, flag_values=f)
+    flags.DEFINE_float("timeout_s", 30.0, text, 0.1, 24 * 3600.0, flag_values=f)
     text = "Append a line of JSON for each answer to this file, without texts."
     flags.DEFINE_string("request_log", None, text, flag_values=f)
     text = "Write into --request_log what was asked and answered, too."

@@ -131,7 +131,9 @@ def test_what_is_ctranslate2_already(tmp_path, capsys):
         ("--request_log=/nowhere/log", "Expected --request_log, a file that can be written. Rec"),
         ("--port=65536", "--port=65536: 65536 is not an integer in the range .0, 65535."),
         ("--max_batch_size=0", "--max_batch_size=0: 0 is not a positive integer"),
-        ("--timeout_s=0", "--timeout_s=0: 0.0 is not number >= 0.1"),
+        ("--timeout_s=0", r"--timeout_s=0: 0.0 is not a number in the range .0.1, 86400.0."),
+        ("--timeout_s=inf", r"--timeout_s=inf: inf is not a number in the range .0.1, 86400.0."),
+        ("--batch_timeout_ms=3600001", "3600001 is not an integer in the range .0, 3600000."),
     ],
 )
 def test_flags_that_are_not_right(flag, message, folder, capsys):
