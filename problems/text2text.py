@@ -34,8 +34,7 @@ class Text2textTmpdir(Text2TextProblem):
         request, rest = RawText.of(options)
         super().prepare_raw_files(tmp_dir, rest)
         if request:
-            names = (self.TRAIN_FILES, self.EVAL_FILES, self.TEST_FILES)
-            files = dict(zip(Split.ALL, names, strict=True))
+            files = {split: self._names(split) for split in Split.ALL}
             intake.prepare(tmp_dir, request, files, self.random_seed)
 
     _asked_files: Mapping[str, str] = MappingProxyType({})  # by `ask_vocabularies`
@@ -102,11 +101,16 @@ class Text2textTmpdir(Text2TextProblem):
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
+    def text_alone(self, tmp_dir: str) -> list[str]:
+        there = all(raw.find(tmp_dir, name) for name in self.TEST_FILES)
+        return [Split.TEST] if there else []
+
     def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
         return raw.find_all(tmp_dir, self._names(dataset_split))
 
     def _names(self, dataset_split: str) -> tuple[str, str]:
-        return self.TRAIN_FILES if dataset_split == Split.TRAIN else self.EVAL_FILES
+        names = (self.TRAIN_FILES, self.EVAL_FILES, self.TEST_FILES)
+        return dict(zip(Split.ALL, names, strict=True))[dataset_split]
 
     def _files(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
         return [raw.required(tmp_dir, name) for name in self._names(dataset_split)]

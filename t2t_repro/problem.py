@@ -86,6 +86,10 @@ class Text2TextProblem(Problem):
 
     # --- what follows from it ------------------------------------------------------------------
 
+    def text_alone(self, tmp_dir: str) -> list[str]:
+        """Returns the splits that are text to decode and to score, and are made into no files."""
+        return []
+
     @property
     def vocab_filename(self) -> str:
         """The vocabulary's file name, such as "vocab.translate_ende_wmt32k.32768.subwords"."""

@@ -49,12 +49,15 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     if journal.journal_path(job).exists() and _is_made_for(to, made_for):
         return
     made, corpus = _examine(job, to, track, report)
-    to.bad_pairs.unlink(missing_ok=True)
     if job.check == STOP and made.errors:
         raise errors_in(made, str(to.html))
+    to.bad_pairs.unlink(missing_ok=True)
     if job.check == DROP:  # also where there are none: the file says that they were looked for
-        output.write_bad_pairs(to, made, corpus)
-        report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
+        alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
+        of_files = {split: read for split, read in corpus.items() if split not in alone}
+        output.write_bad_pairs(to, made, of_files)
+        count = sum(1 for split in of_files for _ in made.bad_pairs(split))
+        report(f"Left out {count:,} pairs, which are in {to.bad_pairs}")
     output.write_report(to, made, _title(job), **made_for)
 
 
@@ -105,7 +108,7 @@ def errors_in(made: Report, page: str) -> UserError:
 
 
 def corpus_of(job: Job) -> Corpus:
-    """Returns the pairs of a problem by split.
+    """Returns the pairs of a problem by split; those of text alone are held out too.
 
     Raises:
         UserError: if its samples are no pairs of text.
@@ -116,7 +119,8 @@ def corpus_of(job: Job) -> Corpus:
             "Expected a problem whose samples are pairs of text, to check them. Received: "
             f"{problem.name}. Leave out --check_data, --drop_bad_pairs and --keep_bad_pairs."
         )
-    sources = dict.fromkeys([Split.TRAIN, *(files.source for files in job.files())])
+    made = (files.source for files in job.files())
+    sources = dict.fromkeys([Split.TRAIN, *made, *problem.text_alone(job.tmp_dir)])
     return {split: functools.partial(_pairs, problem, job, split) for split in sources}
 
 

@@ -63,13 +63,17 @@ def generate_data(
         problem = job.problem
         others = _other_sets(job)
         corpus_check.check_corpus(job, track, report)
+        begun = journal.journal_path(job).exists()
         entry = journal.resume(job, report)
-        raw_text.check(job, entry, _read_summary(job))
+        summary = _read_summary(job)
+        raw_text.check(job, entry, summary)
         todo = _todo(job, entry, report)
         everything = len(todo) == len(job.files())
-        anew = vocabularies.check(job, everything, not (entry.group or entry.finished), report)
+        begins = not (entry.group or entry.finished)
+        anew = vocabularies.check(
+            job, everything, begins, report, left=begins and begun and not summary["splits"]
+        )
         todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
-        summary = _read_summary(job)
         try:
             with user_code.blaming(), machine:
                 if anew:
@@ -95,7 +99,7 @@ def generate_data(
                     entry.finish(files, statistics | made_of, job)
         except UserError as error:
             if not isinstance(error, WorkerLost):
-                journal.discard(job)
+                journal.keep_finished(entry, job)
             raise
         except KeyboardInterrupt:
             if journal.journal_path(job).exists():

@@ -13,6 +13,7 @@ from typing import Any
 
 from t2t_repro import __version__, schema
 from t2t_repro.corpora import bad_pairs
+from t2t_repro.data import records
 from t2t_repro.data.blocks import UNSHUFFLED, Statistics
 from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
@@ -84,25 +85,42 @@ def discard(job: Job) -> int:
     return len(remains)
 
 
+def keep_finished(journal: Journal, job: Job) -> None:
+    """Removes every unfinished file; where groups are finished, the journal tells of them alone."""
+    discard(job)
+    journal.begin("", [])
+    if journal.finished:
+        journal.save(job)
+
+
 def resume(job: Job, report: Callable[[str], None]) -> Journal:
-    """Returns the journal to go on with; a new one where there is none, or it does not fit."""
+    """Returns the journal to go on with; a new one where there is none, or it does not fit.
+
+    Where it does not fit, what that run had finished is of the other text or settings as well: it
+    is removed with the rest.
+    """
     try:
         journal = schema.read(journal_path(job), Journal)
+        reason = _misfit(journal, job)
     except FileNotFoundError:
-        journal, reason = Journal(), ""
+        if removed := discard(job):
+            report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
+        return Journal(settings=settings(job))
     except (OSError, schema.Malformed):
         journal, reason = Journal(), "their record cannot be read"
-    else:
-        reason = _misfit(journal, job)
-        if not reason:
-            report("Going on where an earlier run was interrupted.")
-            return journal
-    removed = discard(job)
+    if not reason and not (cut := _cut(journal, job)):
+        report("Going on where an earlier run was interrupted.")
+        return journal
+    finished = _remove_finished(journal, job) if reason else 0
+    made_again = f" The {finished} that it had finished are made again." if finished else ""
+    report(
+        f"Not going on with the {discard(job)} unfinished files of an earlier run: "
+        f"{reason or cut}.{made_again}"
+    )
     if reason:
-        report(f"Not going on with the {removed} unfinished files of an earlier run: {reason}.")
-    elif removed:
-        report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
-    return Journal(settings=settings(job))
+        return Journal(settings=settings(job))
+    journal.begin("", [])
+    return journal
 
 
 def settings(job: Job) -> dict[str, Any]:
@@ -139,7 +157,7 @@ def raw_files(job: Job) -> dict[str, list[int]]:
 
 
 def _misfit(journal: Journal, job: Job) -> str:
-    """Returns why the remains cannot be used; "": they can."""
+    """Returns why nothing of the run can be used; "": it can."""
     for name, value in settings(job).items():
         if (before := journal.settings.get(name)) != value:
             return f"they were made with another {name} ({before}, now {value})"
@@ -147,6 +165,11 @@ def _misfit(journal: Journal, job: Job) -> str:
     for name, status in journal.raw_files.items():
         if raw.get(name) != status:
             return f"the raw file {name} has changed since"
+    return ""
+
+
+def _cut(journal: Journal, job: Job) -> str:
+    """Returns why what the group in work has cannot be used; "": it can."""
     for name, size in zip(journal.files, journal.sizes, strict=False):
         path = pathlib.Path(job.data_dir, name)
         spill = path.with_name(name + UNSHUFFLED)
@@ -155,3 +178,16 @@ def _misfit(journal: Journal, job: Job) -> str:
         if not spill.exists() or spill.stat().st_size < size:
             return f"{spill.name} is not whole"
     return ""
+
+
+def _remove_finished(journal: Journal, job: Job) -> int:
+    """Removes the files that the run gave their final names; returns their number."""
+    names, counts = set(journal.files), journal.settings.get("number of files", {})
+    for files in job.files():
+        for split in files.splits if files.name in journal.finished else ():
+            sets = records.shard_sets(job.problem, split, job.data_dir)
+            names.update(map(os.path.basename, sets.get(counts.get(split), [])))
+    paths = [path for name in names if (path := pathlib.Path(job.data_dir, name)).exists()]
+    for path in paths:
+        path.unlink()
+    return len(paths)

@@ -34,7 +34,7 @@ def known(job: Job) -> tuple[str, VocabularySize] | None:
     return None
 
 
-def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
+def check(job: Job, everything: bool, begins: bool, report: Report, *, left: bool = False) -> bool:
     """Checks the vocabulary that is there; returns whether it is to be made anew.
 
     Args:
@@ -42,6 +42,8 @@ def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
         everything: whether all files are to be made.
         begins: whether no file is made yet.
         report: receives a line for what is used.
+        left: whether it was left by a run that was not ended and is not gone on with: it is of
+            that one's text.
 
     Raises:
         UserError: if it is of another size than asked for, or missing beside files that it was
@@ -57,7 +59,7 @@ def check(job: Job, everything: bool, begins: bool, report: Report) -> bool:
         return begins
     alone = known(job) is not None and not _others(job)
     given = bool(job.vocabularies) and not job.vocab_size  # else they are extended
-    anew = job.overwrite and begins and alone and not given
+    anew = (job.overwrite or left) and begins and alone and not given
     for name in job.problem.vocab_files(job.data_dir):
         there = pathlib.Path(job.data_dir, name).exists()
         if not there and not everything:

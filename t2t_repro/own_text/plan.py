@@ -38,9 +38,19 @@ class Text:
 
     @classmethod
     def of(cls, summary: pathlib.Path) -> "Text":
-        """Returns what its summary says."""
+        """Returns what its summary says.
+
+        Raises:
+            UserError: if it lacks a split.
+        """
         made: Any = schema.read(summary, dict[str, Any])
-        pairs, dev = (made["splits"][split]["examples"] for split in ("train", "dev"))
+        try:
+            pairs, dev = (made["splits"][split]["examples"] for split in ("train", "dev"))
+        except LookupError as error:
+            raise UserError(
+                f"Expected a summary of train and dev in {summary}. Received: none of {error}. "
+                "Remove its folder, and give the same command."
+            ) from error
         return cls(pairs, dev, made["vocab_size"]["targets"])
 
 

@@ -101,6 +101,42 @@ def test_bad_pairs_are_left_out_of_vocabulary_and_files(tmp_path):
     ]
 
 
+class Scored(Pairs):
+    """Has a test split of text alone, of which a pair is in training; another is no pair."""
+
+    test = [DEV[0], TRAIN[20], ("nothing", "")]
+
+    def text_alone(self, tmp_dir):
+        return [Split.TEST]
+
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        if dataset_split != Split.TEST:
+            yield from super().generate_samples(data_dir, tmp_dir, dataset_split)
+        else:
+            yield from ({"inputs": source, "targets": target} for source, target in self.test)
+
+
+def test_training_pairs_of_a_test_split_that_is_text_alone_are_found(tmp_path):
+    message = r"2 \(the pair is in dev or test too\), as train line 11, "
+    with pytest.raises(UserError, match=message):
+        run(tmp_path, STOP, Scored())
+    said = run(tmp_path, DROP, Scored())
+    assert said[0].startswith("Checked 180 train and 7 dev and 3 test pairs")
+    assert any(line.startswith("Left out 4 pairs, which are in ") for line in said)
+    rows = (tmp_path / "datagen.pairs.bad_pairs.tsv").read_text().splitlines()[1:]
+    assert ["train", "21", "leakage"] in [row.split("\t")[:3] for row in rows]
+    assert len(rows) == 4 and len(sources(tmp_path)) == 176
+
+
+def test_who_is_refused_loses_no_list_of_what_was_left_out(tmp_path):
+    run(tmp_path, DROP)
+    listed = (tmp_path / "datagen.pairs.bad_pairs.tsv").read_text()
+    with pytest.raises(UserError, match="Expected pairs without errors"):
+        run(tmp_path, STOP, overwrite=True)
+    assert (tmp_path / "datagen.pairs.bad_pairs.tsv").read_text() == listed
+    assert run(tmp_path, KEEP)[0].startswith("The files that are there were made without those of ")
+
+
 def test_keeping_takes_all_and_forgets_what_was_left_out(tmp_path):
     run(tmp_path, DROP)
     before = records(tmp_path)

@@ -1,6 +1,7 @@
 """t2t-datagen killed and started again, and on several processes: always the same bytes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,45 @@ def test_remains_that_do_not_fit_are_not_used(raw, whole, tmp_path, monkeypatch,
     said = run(raw, tmp_path)
     assert said[0].startswith("Not going on with the ") and said[0].endswith(f": {reason}.")
     assert contents(tmp_path) == whole
+
+
+@pytest.mark.parametrize("change", ["text", "seed"])
+def test_what_a_run_that_is_not_gone_on_with_had_finished_is_made_again(raw, tmp_path, change):
+    text, data, fresh = (tmp_path / name for name in ("text", "data", "fresh"))
+    shutil.copytree(raw, text)
+    kill("blocks.Spill.write", 14, text, data)  # in the dev split
+    assert len(list(data.glob("*-train-*-of-*"))) == SHARDS
+    options = {"seed": 8} if change == "seed" else {}
+    if change == "text":
+        for side in ("inputs", "targets"):
+            lines = (text / f"{side}.train.txt").read_text().splitlines(keepends=True)
+            (text / f"{side}.train.txt").write_text("".join(f"new {line}" for line in lines[9:]))
+    said = run(text, data, **options)
+    assert said[0].endswith("The 5 that it had finished are made again.")
+    run(text, fresh, **options)
+    assert contents(data) == contents(fresh)
+
+
+def test_an_error_behind_a_finished_split_does_not_hide_whose_it_is(raw, tmp_path, monkeypatch):
+    text, data, fresh = (tmp_path / name for name in ("text", "data", "fresh"))
+    shutil.copytree(raw, text)
+    add, bad = blocks.Statistics.add, []
+
+    def fails_in_dev(self, sample):
+        if list(data.glob("*-train-*-of-00005")) and not list(data.glob("*-train-*incomplete")):
+            bad.append(sample)
+            raise UserError("Expected good samples. Received: a bad one.")
+        return add(self, sample)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks.Statistics, "add", fails_in_dev)
+        with pytest.raises(UserError, match="a bad one"):
+            run(text, data)
+    assert bad and not list(data.glob("*incomplete")) and (data / JOURNAL).exists()
+    (text / "targets.train.txt").write_text((raw / "targets.train.txt").read_text().upper())
+    assert run(text, data)[0].endswith("The 5 that it had finished are made again.")
+    run(text, fresh)
+    assert contents(data) == contents(fresh)
 
 
 def test_a_file_removed_from_a_finished_split_is_made_again(raw, whole, tmp_path, monkeypatch):
