@@ -141,6 +141,7 @@ class Begun:
             for path, digest in inputs.items()
             if self.inputs.get(path) != digest
         ]
+        differs += [f"{path} is gone" for path in self.inputs if path not in inputs]
         if differs:
             raise UserError(
                 f"Expected the text and flags with which {folder} was begun. Received: "

@@ -261,6 +261,21 @@ def test_other_text_is_refused(programs, request_of, tmp_path):
         run(own)
 
 
+def test_a_file_of_a_pattern_that_is_gone_is_named(programs, request_of, tmp_path):
+    for side in ("en", "de"):
+        for number in (1, 2, 3):
+            (tmp_path / f"c-{number}.{side}").write_text(f"{side}{number}\n" * 40)
+    sides = {"source": "en", "target": "de"}
+    patterns = {f"train_{name}": str(tmp_path / f"c-*.{side}") for name, side in sides.items()}
+    begun = request_of()
+    begun = dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **patterns))
+    run(begun)
+    for side in ("en", "de"):
+        (tmp_path / f"c-3.{side}").unlink()
+    with pytest.raises(UserError, match="Received: .*c-3.en is gone; .*c-3.de is gone. Put them"):
+        run(begun)
+
+
 def test_flags_with_which_nothing_could_be_done_need_not_stay(programs, request_of):
     programs.fails = "t2t-datagen"
     with pytest.raises(UserError, match="t2t-datagen to end well"):
