@@ -11,6 +11,7 @@ from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.vocabulary import count_tokens
 
 if TYPE_CHECKING:
+    from t2t_repro.corpora.raw_record import Kept
     from t2t_repro.corpora.sources import RawFile
 
 Sample = dict[str, Any]
@@ -122,6 +123,13 @@ class Problem:
                 f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
                 "Leave it out, or take a problem that reads it."
             )
+
+    def keep_text(self, kept: "Kept") -> None:
+        """Says of which text there are files: `prepare_raw_files` shall not replace it by another.
+
+        Args:
+            kept: the text, by the names of its files without .gz, and the folder of these files.
+        """
 
     def prepare_vocabulary(
         self,

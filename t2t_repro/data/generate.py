@@ -55,6 +55,8 @@ def generate_data(
     machine, problem = machine or Local(), job.problem
     if job.options:
         os.makedirs(job.tmp_dir, exist_ok=True)  # to lock it
+        if not journal.journal_path(job).exists():  # else that says what is gone on with
+            problem.keep_text(raw_text.kept(job, _read_summary(job)))
     with user_code.blaming(), locked(_existing(job.tmp_dir), report):
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right

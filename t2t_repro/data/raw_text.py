@@ -65,12 +65,18 @@ def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:
         if not all(map(os.path.exists, files.paths)):
             continue
         for name, digest in _digests(job, files).items():
-            if made_of.get(name, digest) != digest:
-                raise UserError(
-                    f"Expected the {name} that the {files.name} files in {job.data_dir!r} were "
-                    f"made of. Received: another text in {job.tmp_dir!r}. Make them again by "
-                    "--overwrite, or name another --data_dir."
-                )
+            raw_record.Kept(made_of, os.fspath(job.data_dir)).check(name, digest, job.tmp_dir)
+
+
+def kept(job: Job, summary: Mapping[str, Any]) -> raw_record.Kept:
+    """Returns the text of which a job keeps the files that are there."""
+    found: dict[str, str] = {}
+    for files in job.files() if not job.overwrite else ():
+        made_of = summary["splits"].get(files.name, {}).get(_KEY)
+        there = (records.shard_sets(job.problem, split, job.data_dir) for split in files.splits)
+        if isinstance(made_of, dict) and all(there):
+            found |= made_of
+    return raw_record.Kept(found, os.fspath(job.data_dir))
 
 
 def sha256(path: str | os.PathLike) -> str:

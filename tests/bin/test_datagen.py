@@ -157,8 +157,9 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys):
     assert "Drawing 1 of 26 pairs for dev" in said.err
     proposed = r"proposed: --hparams_set=transformer_own_text_bidirectional \(23 training pairs on "
     assert re.search(proposed, said.out)
+    text = {path.name: path.read_bytes() for path in (tmp_path / "raw").iterdir()}
     for more, message in (
-        (["--test_size=3"], "Expected the inputs.train.txt that the train files in "),
+        (["--test_size=3"], "Expected the inputs.train.txt that the files in "),
         (["--columns=a,b"], "Expected a and b on line 1 of "),
         (["--test_size=0"], "--test_size=0"),
         (["--train_weights=2", "--train_temperature=3"], "Received: both"),
@@ -168,6 +169,8 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys):
             run(*flags, *more)
         assert left.value.code == 2
         assert message in " ".join(capsys.readouterr().err.split())
+        # Nothing is replaced of which there are records.
+        assert {path.name: path.read_bytes() for path in (tmp_path / "raw").iterdir()} == text
     run(*flags, "--test_size=3", "--overwrite")
     assert "train: 22 examples in 1 files" in capsys.readouterr().out
 
