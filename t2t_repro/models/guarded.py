@@ -118,35 +118,39 @@ class GuardedModel(keras.Model):
         given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords).arguments
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
-        check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
+        self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
         self._check_parts()
         self._build_first()
         return super().fit(**prepared(given))
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, x=None, y=None, *arguments, **keywords):
-        check_arrays(x, y, keywords.get("sample_weight"))
+        self._check_arrays(x, y, keywords.get("sample_weight"))
         self._build_first()
         return super().evaluate(x, y, *arguments, **keywords)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, x, *arguments, **keywords):
-        check_arrays(x)
+        self._check_arrays(x)
         return super().predict(x, *arguments, **keywords)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
-        check_arrays(x, y, sample_weight)
+        self._check_arrays(x, y, sample_weight)
         self._check_parts()
         self._build_first()
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
-        check_arrays(x, y, sample_weight)
+        self._check_arrays(x, y, sample_weight)
         self._build_first()
         return super().test_on_batch(x, y, sample_weight, return_dict)
+
+    def _check_arrays(self, x, y=None, sample_weight=None):
+        sizes = {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
+        check_arrays(x, y, sample_weight, sizes)
 
     def train_loss(self, batch, sample_weight=None):
         """Returns the loss of a training step.

@@ -1,5 +1,6 @@
 """What Keras hands over, as a batch: x, y and sample_weight of `fit` and the like."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -59,13 +60,30 @@ def as_batch(x: Any, y: Any = None) -> dict:
     return batch
 
 
-def check_arrays(x: Any, y: Any = None, sample_weight: Any = None) -> None:
-    """Refuses what a step would: one that fails under JAX takes the weights with it.
+def check_arrays(
+    x: Any, y: Any = None, sample_weight: Any = None, sizes: Mapping[str, int] | None = None
+) -> None:
+    """Refuses what a step would, or what it would compute nonsense of.
 
-    Data that are no arrays, such as a dataset, are as yet unknown, and pass.
+    One that fails under JAX takes the weights with it, and an id without a row in its table is
+    computed there as not a number. Data that are no arrays, such as a dataset, are as yet unknown,
+    and pass.
+
+    Args:
+        x, y: as `as_batch`.
+        sample_weight: as `token_weights`.
+        sizes: {"inputs", "targets"}: of the vocabularies; None: not known.
     """
-    if isinstance(x, dict) or hasattr(x, "shape"):
+    pair = isinstance(x, tuple | list) and len(x) == 2 and all(hasattr(a, "shape") for a in x)
+    if pair or isinstance(x, dict) or hasattr(x, "shape"):
         batch = as_batch(x, y)
+        for name, size in (sizes or {}).items():
+            ids = batch[name]
+            if isinstance(ids, np.ndarray) and ids.max(initial=0) >= size:
+                raise UserError(
+                    f"Expected {name} to be ids below {size}, the model's {name}_vocab_size. "
+                    f"Received: {ids.max()}. Give it a vocab_size of all ids, as its encoder has."
+                )
         if hasattr(sample_weight, "shape"):
             _check_weights(sample_weight, batch["targets"])
 

@@ -163,6 +163,7 @@ class Transformer(SequenceModel):
                 f"{self.hparams.attention_chunk_size}, which never makes them. A model with "
                 "attention_chunk_size=0 and the same variables computes the same, and has them."
             )
+        batch = as_batch(batch)
         sources, targets = segments(batch)
         memory, real, of_encoder = self._encode(batch["inputs"], False, sources)
         _, of_decoder = self._decode(batch["targets"], memory, real, False, sources, targets)
