@@ -149,8 +149,12 @@ class GuardedModel(keras.Model):
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def _check_arrays(self, x, y=None, sample_weight=None):
-        sizes = {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
-        check_arrays(x, y, sample_weight, sizes)
+        check_arrays(x, y, sample_weight, self.vocab_sizes)
+
+    @property
+    def vocab_sizes(self) -> dict[str, int]:
+        """{"inputs", "targets"}: the ids of each are below; {}: not known."""
+        return {}
 
     def train_loss(self, batch, sample_weight=None):
         """Returns the loss of a training step.

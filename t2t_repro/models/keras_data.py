@@ -1,6 +1,7 @@
 """What Keras hands over, as a batch: x, y and sample_weight of `fit` and the like."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -61,7 +62,10 @@ def as_batch(x: Any, y: Any = None) -> dict:
 
 
 def check_arrays(
-    x: Any, y: Any = None, sample_weight: Any = None, sizes: Mapping[str, int] | None = None
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Refuses what a step would, or what it would compute nonsense of.
 
@@ -72,12 +76,12 @@ def check_arrays(
     Args:
         x, y: as `as_batch`.
         sample_weight: as `token_weights`.
-        sizes: {"inputs", "targets"}: of the vocabularies; None: not known.
+        sizes: {"inputs", "targets"}: of the vocabularies, as far as known.
     """
     pair = isinstance(x, tuple | list) and len(x) == 2 and all(hasattr(a, "shape") for a in x)
     if pair or isinstance(x, dict) or hasattr(x, "shape"):
         batch = as_batch(x, y)
-        for name, size in (sizes or {}).items():
+        for name, size in sizes.items():
             ids = batch[name]
             if isinstance(ids, np.ndarray) and ids.max(initial=0) >= size:
                 raise UserError(

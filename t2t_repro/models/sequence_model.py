@@ -162,6 +162,10 @@ class SequenceModel(Replacing, GuardedModel):
         draw = keras.random.uniform(ops.shape(ids), seed=self.symbol_dropout_seed)
         return ops.where(draw < rate, 0, ids)
 
+    @property
+    def vocab_sizes(self) -> dict[str, int]:
+        return {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
+
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
