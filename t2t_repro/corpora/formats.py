@@ -128,9 +128,12 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
         try:
             row = next(table, None)
         except csv.Error as error:
+            mend = "Mend its quotes: a quote within a quoted field is written twice"
+            if "field limit" in str(error):
+                mend += ", and one that is not closed goes on for ever. Or split the text"
             raise UserError(
                 f"Expected CSV in {os.fspath(path)}. Received: in the row from line {number} on, "
-                f"{error}. Mend its quotes: a quote within a quoted field is written twice."
+                f"{error}. {mend}."
             ) from error
         if row is None:
             return

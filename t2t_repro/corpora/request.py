@@ -106,6 +106,12 @@ class RawText:
     def __post_init__(self) -> None:
         if not any(getattr(self, name) is not None for name in flags_of(type(self))):
             return
+        for name in flags_of(type(self)):
+            if getattr(self, name) == "":
+                raise UserError(
+                    f"Expected {self.flag_of(name)} with a value. Received: nothing, as of a "
+                    "variable that is not set. Give one, or leave the flag out."
+                )
         if not self.train_source:
             given = next(name for name in flags_of(type(self)) if getattr(self, name) is not None)
             other = "" if self.short else ", or put the problem's own files into --tmp_dir"

@@ -149,6 +149,7 @@ class DecodeRequest:
             UserError: on the first thing that is refused.
         """
         refusals = (
+            *_of_values(self),
             *_of_sources(self, settings),
             *_of_json(self, settings),
             *_of_engine(self, settings, abilities),
@@ -174,6 +175,23 @@ def _check(refusals: Refusals) -> None:
     for refused, message in refusals:
         if refused:
             raise UserError(message)
+
+
+_NAMING = (*_READ, "decode_to_file", "decode_json_file", "checkpoint_path", "engine_dir")
+
+
+def _of_values(r: DecodeRequest) -> Refusals:
+    for name in _NAMING:
+        yield (
+            getattr(r, name) == "",
+            f"Expected --{name} with a value. Received: nothing, as of a variable that is not set. "
+            "Give one, or leave the flag out.",
+        )
+    yield (
+        r.ensemble is not None and not any(name.strip() for name in r.ensemble.split(",")),
+        "Expected --ensemble to name runs, with commas between. Received: "
+        f"{r.ensemble!r}. Name at least one, or leave the flag out.",
+    )
 
 
 def _of_sources(r: DecodeRequest, s: "DecodeHParams") -> Refusals:

@@ -76,6 +76,7 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.csv", "Hello,Hallo\n", (), "a first line with source and target in .*'Hello | Hallo'"),
         ("a.csv", "german,english\n", (None, ("englisch", "german")), "Did you mean 'english'"),
         ("a.csv", 'source,target\n"a" b,c\n', (), "from line 2 on, .* Mend its quotes"),
+        ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "field limit .131072.*Or split the"),
         ("a.csv", 'source,target\na,"b\nc,d\n', (), "from line 2 on, unexpected end of data"),
         ("a.jsonl", '{"source": "a"}\n', (), "source and target on line 1 of .* Received: source"),
         ("a.jsonl", "{}\n", (), "Received: nothing. Name them by --columns"),

@@ -90,3 +90,10 @@ def test_temperature_draws_shares_together():
     assert tempered([400, 100], 1) == [1, 1]
     weights = tempered([400, 100, 0], 2)
     assert weights == pytest.approx([1, 2, 1])  # shares of 20 to 10
+
+
+@pytest.mark.parametrize("name", ["dev_source", "test_target", "columns", "train_source"])
+def test_a_flag_of_a_variable_that_is_not_set_is_refused(name):
+    given = {"train_source": "a", "train_target": "b", name: ""}
+    with pytest.raises(UserError, match=f"Expected --{name} with a value. Received: nothing"):
+        RawText(**given)
