@@ -343,9 +343,6 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
         (["--engine=ctranslate2", "--ensemble=x"], "Received: --ensemble with --engine"),
         (["--engine=ctranslate2", f"--decode_hparams={SAMPLE}"], "Received: sampling_method with"),
         (["--decode_from_file="], "Expected --decode_from_file with a value. Received: nothing"),
-        (["--decode_from_file=HERE", "--partial_targets_file="], "--partial_targets_file with a"),
-        (["--checkpoint_path="], "Expected --checkpoint_path with a value. Received: nothing"),
-        (["--decode_from_file=HERE", "--ensemble=,"], "--ensemble to name runs, with commas betw"),
         (["--partial_targets_file=HERE"], "has a line for each one of --decode_from_file."),
         (["--partial_targets_file=no", "--decode_from_file=HERE"], "No such file: 'no'."),
         (

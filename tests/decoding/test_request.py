@@ -48,6 +48,19 @@ def test_what_has_no_effect_is_refused(asked, decode_hparams, message):
         check(asked, decode_hparams)
 
 
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        (FILE | {"partial_targets_file": ""}, "--partial_targets_file with a value. Received: no"),
+        (FILE | {"checkpoint_path": ""}, "Expected --checkpoint_path with a value. Received: no"),
+        (FILE | {"ensemble": " ,"}, "--ensemble to name runs, with commas between. Received: ' ,'"),
+    ],
+)
+def test_flags_of_variables_that_are_not_set_are_refused(asked, message):
+    with pytest.raises(UserError, match=message):
+        check(asked)
+
+
 def test_a_batch_size_may_stand_in_any_command():
     check(TYPED, "batch_size=7")
     check({"eval_use_test_set": True, "decode_to_file": "x"})

@@ -18,6 +18,15 @@ def test_ids_are_not_negative(name, x, y):
         as_batch(x, y)
 
 
+@pytest.mark.parametrize("data", [(X, Y), ((X, Y),), ({"inputs": X, "targets": Y},)])
+def test_ids_have_a_row_in_their_table(data):
+    check_arrays(*data, sizes={"inputs": 8, "targets": 10})
+    for name, size in (("inputs", 7), ("targets", 9)):
+        message = f"Expected {name} to be ids below {size}, the model's {name}_vocab_size. Rec"
+        with pytest.raises(UserError, match=message):
+            check_arrays(*data, sizes={"inputs": 8, "targets": 10, name: size})
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 1), ()])
 def test_weights_of_another_shape_are_named(shape):
     with pytest.raises(UserError, match=r"sample_weight to be \(B,\).* for targets \(2, 4\)"):

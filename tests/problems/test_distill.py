@@ -112,5 +112,5 @@ def test_other_translations_are_not_kept_unseen(raw_dir, vocabulary, tmp_path):
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
     assert set(summary["splits"]["train"]["raw_text"]) == set(LINES)
     (raw_dir / "train" / "prediction").write_text("ab\nab\nab\n")
-    with pytest.raises(UserError, match="Expected the prediction that the train files"):
+    with pytest.raises(UserError, match="Expected the prediction that the files in"):
         made(raw_dir, vocabulary, tmp_path / "data")

@@ -316,5 +316,5 @@ def _fixed(values: dict[str, Any]) -> dict[str, Any]:
     fixed = {name: value for name, value in values.items() if name not in _AXES}
     for variant in values.get("variants", ()):
         for name in ("hparams_set", "hparams"):
-            fixed[f"{name} of {variant['name']}"] = variant[name]
+            fixed[f"{name} of {variant.get('text') or variant['name']}"] = variant[name]
     return fixed
