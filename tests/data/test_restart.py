@@ -215,6 +215,17 @@ def test_an_error_behind_a_finished_split_does_not_hide_whose_it_is(raw, tmp_pat
     assert contents(data) == contents(fresh)
 
 
+def test_what_is_finished_stays_where_the_split_in_work_has_been_cut(raw, whole, tmp_path):
+    kill("blocks.Spill.write", 14, raw, tmp_path)  # in the dev split, a block of which is written
+    before = {path: os.stat(path).st_ino for path in tmp_path.glob("*-train-*-of-00005")}
+    (spill,) = tmp_path.glob("*-dev-*.unshuffled.incomplete")
+    spill.unlink()
+    said = run(raw, tmp_path)
+    assert said[0].endswith(f": {spill.name} is not whole.")
+    assert contents(tmp_path) == whole and len(before) == SHARDS
+    assert {path: os.stat(path).st_ino for path in before} == before
+
+
 def test_a_file_removed_from_a_finished_split_is_made_again(raw, whole, tmp_path, monkeypatch):
     kill("blocks.Spill.write", 14, raw, tmp_path)
     (tmp_path / f"{PROBLEM}-train-00001-of-00005").unlink()
