@@ -22,6 +22,17 @@ def test_reads_the_four_files(raw_dir):
     assert problem.num_samples(str(raw_dir), Split.EVAL) == 2
 
 
+def test_a_test_set_is_text_alone(raw_dir):
+    problem = registry.get_problem("text2text_tmpdir")
+    (raw_dir / "inputs.test.txt").write_text("grey 7\n")
+    assert problem.text_alone(str(raw_dir)) == []
+    (raw_dir / "targets.test.txt").write_text("grey 8\n")
+    assert problem.text_alone(str(raw_dir)) == [Split.TEST]
+    samples = list(problem.generate_samples("", str(raw_dir), Split.TEST))
+    assert samples == [{"inputs": "grey 7", "targets": "grey 8"}]
+    assert registry.get_problem("translate_ende_multi30k").text_alone(str(raw_dir)) == []
+
+
 def test_the_size_is_in_the_name_of_the_vocabulary_alone():
     assert not registry.get_problem("text2text_tmpdir").says_vocab_size
     for name in ("translate_ende_wmt32k", "translate_ende_wmt32k_packed", "wsj_parsing"):
