@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import sentencex
 
 from t2t_repro.errors import UserError
 from t2t_repro.serving.requests import (
@@ -90,7 +91,7 @@ def test_an_export_with_one_alpha(model):
     )
 
 
-def test_too_much(model):
+def test_too_much(model, monkeypatch):
     for inputs, received in (
         (["a"] * 4, "4"),
         ([""] * 4, "4"),
@@ -104,6 +105,13 @@ def test_too_much(model):
             "Expected at most 3 sentences in a request. "
             f"Received: {received}. Send them in several.",
         )
+    pieces, segment = [], sentencex.segment
+    monkeypatch.setattr(
+        sentencex, "segment", lambda language, text: pieces.append(text) or segment(language, text)
+    )
+    body = json.dumps({"inputs": ["Ab ab. " * 5000, "Cd cd."]}).encode()
+    assert refused(read, body, served(model), LIMITS)[0] == 413
+    assert sum(map(len, pieces)) < 10_000  # of 35,000, and nothing of the next
     check_lengths([20, 1], 20)
     assert refused(check_lengths, [20, 21], 20) == (
         413,
