@@ -17,13 +17,12 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, fields, quiet, start, user_code
+from t2t_repro import cores, fields, quiet, signals, start, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 from t2t_repro.runs import trained_run
-from t2t_repro.training import signals
 
 Request = TypeVar("Request")
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from t2t_repro import quiet, user_code
+from t2t_repro import quiet, signals, start, user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -77,17 +77,20 @@ def run(
         before = path.stat().st_size if path.exists() else 0
         reader, writer = SPAWN.Pipe(duplex=False)
         process = SPAWN.Process(target=_work, args=(writer, path, function, arguments))
-        process.start()
-        assert process.pid is not None
-        writer.close()
         result, failure = None, ""
         try:
+            with signals.held():
+                process.start()
+                writer.close()
+            assert process.pid is not None
             while not multiprocessing.connection.wait([reader, process.sentinel], every):
                 if not watch(process.pid):
                     process.kill()
             with contextlib.suppress(EOFError):
                 result, failure = reader.recv()
         except BaseException as stop:
+            if process.pid is None:  # nothing has been started
+                raise
             if not isinstance(stop, Interrupted):
                 process.kill()
             elif stop.signum == signal.SIGTERM:  # Ctrl-C reaches both
@@ -175,8 +178,7 @@ def program(module: str, name: str, argv: list[str]) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signum)
 
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {signum: signal.signal(signum, forward) for signum in signals}
+    before = {signum: signal.signal(signum, forward) for signum in start.SIGNALS}
     try:
         process.start()
         process.join()

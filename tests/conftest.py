@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import multiprocessing.util
 import os
 import pathlib
 import random
@@ -216,3 +217,19 @@ class FakeClock:
 def make_clock():
     """Makes a clock for `waiting.appearing`."""
     return FakeClock
+
+
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGINT], ids=lambda signum: signum.name)
+def half_started(request, monkeypatch):
+    """Sends a signal when a process is there and not told yet what to do; returns their ids."""
+    started, spawn = [], multiprocessing.util.spawnv_passfds
+
+    def interrupted(path, args, passfds):
+        pid = spawn(path, args, passfds)
+        if "--multiprocessing-fork" in args:
+            started.append(pid)
+            os.kill(os.getpid(), request.param)
+        return pid
+
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", interrupted)
+    return started

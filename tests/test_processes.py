@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from t2t_repro import memory, processes, registry
+from t2t_repro import memory, processes, registry, signals
 from t2t_repro.errors import Interrupted, UserError
-from t2t_repro.training import signals
 
 
 def test_a_function_returns_from_a_process_of_its_own():
@@ -64,3 +63,11 @@ def test_a_signal_ends_both():
     with pytest.raises(Interrupted, match="SIGTERM"), signals.watching():
         processes.run(time.sleep, 60, watch=stop, every=0.1)
     assert memory.resident(pids[0]) == 0
+
+
+def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started, tmp_path, capfd):
+    log = tmp_path / "log"
+    with pytest.raises(Interrupted), signals.watching():
+        processes.run(time.sleep, 0.1, log=log)
+    assert len(half_started) == 1 and memory.resident(half_started[0]) == 0
+    assert capfd.readouterr().err == "" and not (log.exists() and log.read_text())

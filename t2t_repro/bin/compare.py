@@ -74,7 +74,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Trains what is not trained yet, and writes the report."""
-    from t2t_repro.training import signals
+    from t2t_repro import signals
 
     with signals.watching():
         runner.run(request_of(args))

@@ -141,7 +141,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags say; SIGTERM and SIGINT end it in order."""
-    from t2t_repro.training import signals
+    from t2t_repro import signals
 
     with signals.watching():
         if args.registry_help:

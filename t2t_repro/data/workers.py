@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from t2t_repro import processes, quiet
+from t2t_repro import processes, quiet, signals
 from t2t_repro.errors import UserError
 
 _AHEAD = 2  # blocks given to each process before the first result is needed
@@ -71,7 +71,8 @@ class Workers:
             for block in blocks:
                 if len(waiting) == _AHEAD * self._processes:
                     yield waiting.popleft().result()
-                waiting.append(pool.submit(_work, job, function, block))
+                with signals.held():  # it may start a process
+                    waiting.append(pool.submit(_work, job, function, block))
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
@@ -86,9 +87,10 @@ class Workers:
 
     def _started(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
-            self._pool = concurrent.futures.ProcessPoolExecutor(
-                self._processes, processes.SPAWN, _begin
-            )
+            with signals.held():
+                self._pool = concurrent.futures.ProcessPoolExecutor(
+                    self._processes, processes.SPAWN, _begin
+                )
         return self._pool
 
 

@@ -41,17 +41,17 @@ class Text:
         """Returns what its summary says.
 
         Raises:
-            UserError: if it lacks a split.
+            UserError: if it lacks a split, or the vocabulary's size.
         """
         made: Any = schema.read(summary, dict[str, Any])
         try:
             pairs, dev = (made["splits"][split]["examples"] for split in ("train", "dev"))
-        except LookupError as error:
+            return cls(pairs, dev, made["vocab_size"]["targets"])
+        except (LookupError, TypeError) as error:
             raise UserError(
                 f"Expected a summary of train and dev in {summary}. Received: none of {error}. "
                 "Remove its folder, and give the same command."
             ) from error
-        return cls(pairs, dev, made["vocab_size"]["targets"])
 
 
 def chosen_set(

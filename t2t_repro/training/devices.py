@@ -17,10 +17,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro import memory
+from t2t_repro import memory, signals
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
-from t2t_repro.training import signals
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_repro import signals
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Split
@@ -26,7 +27,6 @@ from t2t_repro.training import (
     guards,
     model_state,
     moving_average,
-    signals,
 )
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.log import TrainingLog, make_log

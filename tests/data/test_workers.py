@@ -1,10 +1,13 @@
+import contextlib
 import operator
 import os
 
 import pytest
 
+from t2t_repro import signals
 from t2t_repro.data import workers
 from t2t_repro.data.workers import WorkerLost, Workers
+from t2t_repro.errors import Interrupted
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -34,6 +37,14 @@ def test_a_killed_process_is_named():
     with Workers(2) as pool:
         with pytest.raises(WorkerLost, match="2 processes .* Received: one of them was killed"):
             list(pool.map(os._exit, [9, 9, 9]))
+
+
+def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started, capfd):
+    with pytest.raises(Interrupted), signals.watching(), Workers(2) as pool:
+        list(pool.map(operator.neg, range(9)))
+    with contextlib.suppress(ChildProcessError):  # the pool has waited for it
+        os.waitpid(half_started[0], 0)
+    assert len(half_started) == 1 and capfd.readouterr().err == ""
 
 
 def test_batches():

@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
+from t2t_repro import signals
 from t2t_repro.config import HParams
 from t2t_repro.errors import Interrupted, UserError
-from t2t_repro.training import batch_size, signals
+from t2t_repro.training import batch_size
 from t2t_repro.training.batch_size import Trial
 
 

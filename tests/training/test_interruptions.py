@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro import signals
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, signals
+from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.log import TrainingLog

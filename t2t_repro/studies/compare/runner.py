@@ -133,7 +133,7 @@ def _run_cell(request: Request, cell: Cell, show, where: str) -> str:
 
 def _work(request: Request, cell: Cell) -> None:
     """The work of a cell's process."""
-    from t2t_repro.training import signals
+    from t2t_repro import signals
 
     with signals.watching():
         if request.usr_dir:

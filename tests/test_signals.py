@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from t2t_repro import signals
 from t2t_repro.errors import Interrupted
-from t2t_repro.training import signals
 
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
@@ -35,6 +35,24 @@ def test_a_deferred_signal_is_received_and_waits(capfd):
             pytest.fail("the signal that waits comes first")
     said = "SIGTERM: the running step ends and is saved. A second signal leaves at once."
     assert said in capfd.readouterr().err
+
+
+def test_a_signal_is_held_for_a_moment_and_nothing_is_said(capfd):
+    steps = []
+    with pytest.raises(Interrupted, match="SIGTERM"), signals.watching():
+        with signals.held():
+            with signals.held():
+                os.kill(os.getpid(), signal.SIGTERM)
+                steps.append("inner")
+            time.sleep(0.2)
+            steps.append("outer")
+        pytest.fail("the signal counts when the block is over")
+    assert capfd.readouterr().err == ""
+    with pytest.raises(Interrupted), signals.watching(), signals.deferred():
+        with signals.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+        steps.append("deferred")
+    assert steps == ["inner", "outer", "deferred"]
 
 
 def test_signals_are_taken_back_from_a_library():
@@ -81,7 +99,7 @@ def test_watching_twice_and_in_another_thread_changes_nothing():
 def test_a_second_signal_leaves_at_once_even_out_of_a_long_call(signum):
     program = (
         "import ctypes\n"
-        "from t2t_repro.training import signals\n"
+        "from t2t_repro import signals\n"
         "libc = ctypes.CDLL(None)\n"
         "with signals.watching(), signals.deferred():\n"
         "    print('ready', flush=True)\n"
@@ -94,6 +112,20 @@ def test_a_second_signal_leaves_at_once_even_out_of_a_long_call(signum):
     assert process.poll() is None
     process.send_signal(signum)
     assert process.wait(timeout=10) == CODES[signum]
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_second_signal_waits_too_where_one_is_held(signum):
+    program = (
+        "import os, signal, time\n"
+        "from t2t_repro import signals\n"
+        "with signals.watching(), signals.held():\n"
+        f"    for _ in range(2): os.kill(os.getpid(), {int(signum)}); time.sleep(0.1)\n"
+        "    print('whole', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (CODES[signum], b"whole\n")
 
 
 def test_what_to_do_is_said_by_the_innermost():

@@ -6,6 +6,8 @@
             ...                       # a signal here only sets signals.received()
             with signals.immediate(): # an evaluation within
                 ...
+        with signals.held():          # a moment that must be whole, as the start of a process
+            ...
 
 While modules are imported a signal ends the process at once: they may make of Interrupted whatever
 they like, and what is unfinished stays as after a kill. So it does where Python can raise nothing:
@@ -21,6 +23,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,12 +42,13 @@ class _Watch:
     def __init__(self, then: str) -> None:
         self.received = 0
         self.deferred = False
+        self.held = False
         self.then = then
 
     def handle(self, signum: int, frame: types.FrameType | None) -> None:
         """Runs in the main thread, between two steps of the interpreter."""
         first, self.received = not self.received, self.received or signum
-        if first and not self.deferred:
+        if first and not self.deferred and not self.held:
             if _is_importing(frame):  # what is raised there may be swallowed
                 start.leave(signum)
             raise Interrupted(self.received, then=self.then)
@@ -131,6 +135,25 @@ def immediate() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Lets a moment's work be done before a signal has an effect; nothing is said about it.
+
+    A process of which half is started would complain on its own.
+    """
+    watch = _watch
+    if watch is None or watch.held or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch.held = True
+    try:
+        yield
+    finally:
+        watch.held = False
+    if watch.received and not watch.deferred:
+        raise Interrupted(watch.received)
+
+
+@contextlib.contextmanager
 def _mode(*, deferred: bool) -> Iterator[None]:
     watch = _watch
     if watch is None:
@@ -156,6 +179,9 @@ def _leave_at_the_second(reading: int) -> None:
             continue
         count += 1
         if count > 1:
+            until = time.monotonic() + 1
+            while _watch and _watch.held and time.monotonic() < until:
+                time.sleep(0.001)
             start.leave(number[0])
         if _watch and _watch.deferred:
             os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
