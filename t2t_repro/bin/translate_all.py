@@ -192,7 +192,7 @@ def translate_all(
     for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
         path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         seen += 1
-        if target.exists():
+        if target.exists() and not _is_newer(path, target):
             say(f"{target} exists already and is not translated again.")
         else:
             try:
@@ -217,6 +217,14 @@ def translate_all(
             f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"
             f"{f' from step {least} on' if least else ''}. Give --wait_minutes to wait."
         )
+
+
+def _is_newer(checkpoint: pathlib.Path, translation: pathlib.Path) -> bool:
+    """Returns whether a checkpoint is another one than the one of the translation, made since."""
+    try:  # a translation has the time of its checkpoint, in whole seconds on some file systems
+        return checkpoint.stat().st_mtime >= translation.stat().st_mtime + 1
+    except FileNotFoundError:
+        return False
 
 
 def _check_folder(

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from t2t_repro.errors import UserError
 from t2t_repro.page_policy import page_policy
 from t2t_repro.serving import libretranslate, openapi
 from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
@@ -69,6 +70,9 @@ def create(
         assert isinstance(error, Refused)
         return error_answer(error.status, error.message, error.headers)
 
+    async def refuse_text(request: Request, error: Exception) -> Response:
+        return error_answer(400, str(error))
+
     async def refuse_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         paths = ", ".join(route.path for route in routes)
@@ -93,7 +97,12 @@ def create(
     ]
     app = Starlette(
         routes=routes,
-        exception_handlers={Refused: refuse, HTTPException: refuse_http, Exception: fail},
+        exception_handlers={
+            Refused: refuse,
+            UserError: refuse_text,  # of an encoder that knows some words alone
+            HTTPException: refuse_http,
+            Exception: fail,
+        },
         lifespan=lifespan,
     )
     paths = frozenset(route.path for route in routes)

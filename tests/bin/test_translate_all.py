@@ -92,6 +92,10 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     said = capsys.readouterr()
     assert f"{out / PROBLEM}-5 exists already and is not translated again." in said.err
     assert "Translating" not in said.err
+    os.utime(checkpoints.list_checkpoints(run.path)[0], (2e9, 2e9))  # it was trained anew
+    program(run, *flags, "--decode_hparams=extra_length=3")
+    assert "Translating" in capsys.readouterr().err
+    assert (out / f"{PROBLEM}-10").stat().st_mtime == 2e9
     assert json.loads((out / "scores.json").read_text()) == rows
     with pytest.raises(SystemExit):
         program(run, *flags, "--alpha=0.7")
