@@ -95,6 +95,21 @@ assert any(np.abs(averages[id(w)] - np.asarray(w)).max() > 1e-6 for w in model.t
 print("same numbers")
 """
 
+OPPONENTS = """
+import sys
+sys.path.insert(0, {root!r})
+import numpy as np
+from t2t_repro.decoding.decode import decode
+from tests.models.test_opponents import Case, _ended
+
+for name in ("bahdanau", "luong_multi"):
+    case = Case(name)
+    ids, scores = decode(case.model("trained"), case["inputs"][:1], 4, 0.6, 8, top_beams=4)
+    assert _ended(ids[0]) == _ended(case["beam_ids"][0]), (ids[0], case["beam_ids"][0])
+    np.testing.assert_allclose(scores[0], case["beam_scores"][0], atol=1e-4)
+print("same numbers")
+"""
+
 
 def run(program):
     environment = os.environ | {
@@ -116,6 +131,11 @@ def test_attention_in_chunks_and_in_neighbourhoods_on_jax():
 @pytest.mark.slow
 def test_the_regularizers_on_jax():
     run(REGULARIZERS.format(root=str(pathlib.Path(__file__).parents[1])))
+
+
+@pytest.mark.slow
+def test_models_that_see_padding_get_none_on_jax():
+    run(OPPONENTS.format(root=str(pathlib.Path(__file__).parents[1])))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ class ModelEngine(Engine):
     def __init__(self, model: keras.Model, searches: int = 1):
         self.model, self.searches = model, searches
         self.learned_positions = getattr(model, "learned_positions", None)
+        self.sees_padding = getattr(model, "sees_padding", False)
         if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
             self.abilities = self.abilities - {Ability.ALIGNMENTS}
         if hasattr(model, "models"):  # each would need the probabilities that a sentence has alone

@@ -153,10 +153,13 @@ class Engine(abc.ABC):
         abilities: what it can do besides search; the rest is refused.
         learned_positions: how many positions its model has learned, where a translation ends at
             the latest; None: any number.
+        sees_padding: whether its model reads the padding of a source as well, so that only what is
+            as long goes in one batch.
     """
 
     abilities: frozenset[Ability] = frozenset()
     learned_positions: int | None = None
+    sees_padding: bool = False
 
     @property
     @abc.abstractmethod

@@ -39,6 +39,11 @@ class Ensemble(keras.Model):
         known = [m.learned_positions for m in self.models if m.learned_positions is not None]
         return min(known, default=None)
 
+    @property
+    def sees_padding(self) -> bool:
+        """Whether what one of them makes of a sentence depends on how far that is padded."""
+        return any(model.sees_padding for model in self.models)
+
     def call(self, batch, training=False):
         """Returns what stands for the logits, as `Transformer.call`: (B, T, V)."""
         return self._mean([model(batch, training=training) for model in self.models])

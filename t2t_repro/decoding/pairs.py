@@ -29,11 +29,15 @@ def run_pairs(
     """
     results = [np.zeros(0, "float32")] * len(pairs)
     most = getattr(program.model, "learned_positions", None)
+    exact = getattr(program.model, "sees_padding", False)
     some = [i for i, (_, targets) in enumerate(pairs) if targets]
     order = sorted(some, key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
-    for batch in batches(order, pairs, batch_size):
+    for batch in batches(order, pairs, batch_size, exact):
         rows = few_row_counts(len(batch))
-        inputs, targets = (_padded([pairs[i][side] for i in batch], rows, most) for side in (0, 1))
+        inputs, targets = (
+            _padded([pairs[i][side] for i in batch], rows, 1 if exact else 8, most)
+            for side in (0, 1)
+        )
         values = np.asarray(program.run({"inputs": inputs, "targets": targets}))
         for i, row in zip(batch, values, strict=False):
             results[i] = row[: len(pairs[i][1])]
@@ -41,14 +45,20 @@ def run_pairs(
     return results
 
 
-def batches(order: list[int], pairs: list[Pair], batch_size: int = 0) -> Iterator[list[int]]:
-    """Yields `order` in pieces of `batch_size`, or of as many pairs as make a good batch."""
+def batches(
+    order: list[int], pairs: list[Pair], batch_size: int = 0, exact: bool = False
+) -> Iterator[list[int]]:
+    """Yields `order` in pieces of `batch_size`, or of as many pairs as make a good batch.
+
+    exact: whether those of one batch have the same lengths.
+    """
     batch: list[int] = []
     longest = 0
     for i in order:
         longest = max(longest, *map(len, pairs[i]))
         room = batch_size or min(BATCH_PAIRS, BATCH_TOKENS // longest)
-        if batch and len(batch) >= room:
+        others = exact and batch and [*map(len, pairs[batch[0]])] != [*map(len, pairs[i])]
+        if batch and (len(batch) >= room or others):
             yield batch
             batch, longest = [], max(map(len, pairs[i]))
         batch.append(i)
@@ -65,10 +75,10 @@ class LogProbs(Program):
         return of_target - ops.logsumexp(logits, axis=-1)
 
 
-def _padded(sentences: list[list[int]], rows: int, most: int | None) -> np.ndarray:
-    """The sentences as rows; 0 pads to `most` or to a multiple of 8, so that lengths are few."""
+def _padded(sentences: list[list[int]], rows: int, multiple: int, most: int | None) -> np.ndarray:
+    """The sentences as rows; 0 pads to `most` or to a multiple, so that lengths are few."""
     length = max(map(len, sentences))
-    array = np.zeros((rows, min(-(-length // 8) * 8, most or length + 8)), "int32")
+    array = np.zeros((rows, min(-(-length // multiple) * multiple, most or length + 8)), "int32")
     array[len(sentences) :, 0] = EOS_ID
     for row, sentence in zip(array, sentences, strict=False):
         row[: len(sentence)] = sentence

@@ -49,7 +49,7 @@ class StretchedSearch:
             ids[rows[which], :, : some_ids.shape[2]] = some_ids
             scores[rows[which]] = np.asarray(some_scores)[: len(rows)][which]
 
-        start = _with_padding(sentences)
+        start = _with_padding(sentences, 1 if self._model.sees_padding else 8)
         limits = start["limits"]
         fixed = {"alpha": np.asarray(alpha, "float32")}
         if "candidates" not in sentences.facts and batch * rules.beam_size >= _MANY_ROWS:
@@ -80,12 +80,12 @@ def _take(values: Any, index: np.ndarray) -> Any:
     )
 
 
-def _with_padding(sentences: Sentences) -> dict[str, Any]:
-    """What the search starts with, padded. Rows of limit 0 take no part."""
+def _with_padding(sentences: Sentences, multiple: int) -> dict[str, Any]:
+    """What the search starts with, padded, sources to a multiple. Rows of limit 0 take no part."""
     inputs, limits, facts = sentences.inputs, sentences.limits, dict(sentences.facts)
     rows, length = inputs.shape
     more = few_row_counts(rows) - rows
-    inputs = np.pad(inputs, ((0, more), (0, -length % 8)))
+    inputs = np.pad(inputs, ((0, more), (0, -length % multiple)))
     inputs[rows:, :1] = EOS_ID
     for name, x in facts.items():
         widths = [(0, more), *((0, -size % 8) for size in x.shape[1:])]

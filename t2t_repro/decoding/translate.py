@@ -9,7 +9,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, repeat
+from itertools import groupby, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,15 +218,19 @@ class Translator:
         return results
 
     def _batches(self, order: list[int], sentences: list[list[int]]) -> Iterator[list[int]]:
-        """`order`, longest first, in pieces."""
+        """`order`, longest first, in pieces; each of one length where the model sees padding."""
         size = self.settings.batch_size or (T2T_BATCH_SIZE if self.t2t_exact else BATCH_SENTENCES)
-        start = 0
-        while start < len(order):
-            count = size
-            if not self.settings.batch_size and not self.t2t_exact:
-                count = max(1, min(size, BATCH_TOKENS // len(sentences[order[start]])))
-            yield order[start : start + count]
-            start += count
+        alike = [order]
+        if self.engine.sees_padding and not self.t2t_exact:
+            alike = [list(some) for _, some in groupby(order, lambda i: len(sentences[i]))]
+        for some in alike:
+            start = 0
+            while start < len(some):
+                count = size
+                if not self.settings.batch_size and not self.t2t_exact:
+                    count = max(1, min(size, BATCH_TOKENS // len(sentences[some[start]])))
+                yield some[start : start + count]
+                start += count
 
     def _hypotheses(
         self, sentences: list[list[int]], ids: np.ndarray, scores: np.ndarray

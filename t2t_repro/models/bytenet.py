@@ -24,6 +24,8 @@ from t2t_repro.registry import register_model
 class ByteNet(SequenceModel):
     """For the arguments see `SequenceModel`. Padding is computed too, and seen, as in T2T."""
 
+    sees_padding = True
+
     def __init__(
         self,
         hparams: HParams,

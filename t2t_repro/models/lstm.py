@@ -170,7 +170,7 @@ class LSTMSeq2seq(LSTMModel):
 class LSTMSeq2seqAttention(LSTMModel):
     """The source backwards, and the target with attention to it."""
 
-    attends = True
+    attends = sees_padding = True
 
 
 @register_model
@@ -186,4 +186,4 @@ class LSTMSeq2seqBidirectionalEncoder(LSTMModel):
 class LSTMSeq2seqAttentionBidirectionalEncoder(LSTMModel):
     """The source from both sides, and the target with attention to it."""
 
-    attends, bidirectional = True, True
+    attends = sees_padding = bidirectional = True

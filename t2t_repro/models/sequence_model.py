@@ -58,6 +58,7 @@ class SequenceModel(Replacing, GuardedModel):
 
     symbol_dropout_seed: keras.random.SeedGenerator
     softmax: Any
+    sees_padding = False  # whether what it makes of a sentence depends on how far that is padded
 
     def __init__(
         self,

@@ -11,9 +11,13 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.decoding.decode import ModelEngine, decode
 from t2t_repro.decoding.engine import Ability
+from t2t_repro.decoding.ensemble import Ensemble
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.models import parameters
+from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training import distribution, learning_rate, losses, optimizers
 
 FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "opponents"
@@ -103,6 +107,28 @@ def test_greedy_and_beam_search(case):
     np.testing.assert_allclose(scores, case["beam_scores"], atol=1e-4)
 
 
+def _alone_and_together(model, sources):
+    """What a translator and a scorer make of each sentence, one by one and all at once."""
+    engine = ModelEngine(model)
+    encoders = dict.fromkeys(("inputs", "targets"), TextEncoder())
+    translator = Translator(engine, encoders, DecodeHParams(beam_size=3, extra_length=5))
+    together = translator.translate_ids(sources)
+    alone = [translator.translate_ids([source])[0] for source in sources]
+    pairs = [(source, sources[0]) for source in sources]
+    scores = engine.token_log_probs(pairs)
+    return together, alone, scores, [engine.token_log_probs([pair])[0] for pair in pairs]
+
+
+def test_a_translation_does_not_depend_on_its_neighbours(case):
+    sources = [[*ids[ids > 1].tolist(), 1] for ids in case["inputs"]]
+    together, alone, *scores = _alone_and_together(case.model("trained"), sources)
+    for beams, own in zip(together, alone, strict=True):
+        assert [h.ids for h in beams] == [h.ids for h in own]
+        np.testing.assert_allclose([h.score for h in beams], [h.score for h in own], rtol=1e-5)
+    for found, expected in zip(*scores, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def models():
     """A tiny model of each kind."""
@@ -155,6 +181,13 @@ def test_packed_examples_are_refused(models):
 def test_their_engine_draws_no_alignments(models):
     with pytest.raises(UserError, match="Received: return_alignments. Leave"):
         ModelEngine(models[0]).check([Ability.ALIGNMENTS])
+
+
+def test_an_ensemble_sees_padding_where_one_of_them_does(models):
+    assert Ensemble(models).sees_padding and ModelEngine(Ensemble(models[:1])).sees_padding
+    sizes = {"inputs_vocab_size": 7, "targets_vocab_size": 5}
+    alone = registry.get_model("lstm_seq2seq").from_hparams(models[0].hparams, **sizes)
+    assert not ModelEngine(Ensemble([alone])).sees_padding
 
 
 def test_one_table_for_two_widths_is_refused():
