@@ -136,10 +136,14 @@ class Results:
         seeds = f"{' or '.join(map(str, counts))} seed{'s' * (counts[-1] > 1)}"
         if undecided == len(settings):
             all_of_them = " and ".join(map(self.grid.called, self.grid.names))
+            found, than = f"support no difference between {all_of_them}", "the other's"
+            if len(self.grid.names) > 2:
+                found, than = f"name no best of {all_of_them}", "each of the others'"
+            where = f"none of {len(settings)} settings" if len(settings) > 1 else "no setting"
             return (
-                f"{steps} the numbers support no difference between {all_of_them}: in none of the "
-                f"{len(settings)} settings of depth and warm-up does one end with a dev loss that "
-                f"is lower with each of {seeds} and outside the bootstrap's 95 % interval."
+                f"{steps} the numbers {found}: in {where} of depth and warm-up does one end with a "
+                f"dev loss that is lower than {than} with each of {seeds} and outside the "
+                "bootstrap's 95 % interval."
             )
         parts = [
             f"{self.grid.called(name)} in {len(mine)}" + (f" ({_settings(mine)})" if mine else "")
