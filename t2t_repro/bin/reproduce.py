@@ -19,7 +19,7 @@ import shlex
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, registry
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import INT64
 from t2t_repro.requests import flag
@@ -146,6 +146,7 @@ def table3(request: Request, place: Place) -> None:
     study = scaled.Study(
         rows=rows, scale=scale, problem=request.problem, seeds=request.seeds, place=place
     )
+    reproduce.check_problem(registry.get_problem(request.problem))
     if request.plan:
         for seed, name in itertools.product(range(request.seeds), rows):
             recipe = recipes.table3(name, request.problem, scale, seed)

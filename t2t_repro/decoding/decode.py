@@ -27,6 +27,7 @@ from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import static_shapes
 from t2t_repro.decoding.shortlist import Candidates
 from t2t_repro.decoding.steering import CANDIDATES, Steering
+from t2t_repro.errors import UserError
 
 
 def decode(
@@ -51,8 +52,17 @@ def decode(
         ids int32 (B, K, L), K = top_beams and L the steps that were taken: they end at the first 1
         and are padded with 0. scores float32 (B, K): log-probabilities divided by the length
         penalty; greedy search does not divide.
+
+    Raises:
+        UserError: if inputs are no batch of ids of the model's vocabulary.
     """
     inputs = checked_inputs(inputs)
+    size = getattr(model, "inputs_vocab_size", None)
+    if size is not None and inputs.max(initial=0) >= size:
+        raise UserError(
+            f"decode expects ids below {size}, the model's inputs_vocab_size. Received: "
+            f"{inputs.max()}. They were made with another vocabulary."
+        )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
     return engine_of(model).decode(Sentences(inputs, limits), search)

@@ -86,7 +86,17 @@ class Attention(Layer):
         )
 
     def project(self, x, kernel, training=False):
-        """(B, T, D) x (D, C) -> (B, T, C)."""
+        """(B, T, D) x (D, C) -> (B, T, C).
+
+        Raises:
+            UserError: if x has another width than the layer was built for.
+        """
+        if x.shape[-1] not in (None, kernel.shape[0]):
+            raise UserError(
+                f"Expected inputs of width {kernel.shape[0]}, for which {self.name} was built. "
+                f"Received: shape {tuple(x.shape)}. Give it vectors of that width, or another "
+                "layer of its own."
+            )
         multiply = kernels.product if training else kernels.flat_product
         return multiply(x, ops.cast(kernel, x.dtype))
 

@@ -30,7 +30,13 @@ class Mask(NamedTuple):
         return False
 
     def whole(self, length, source):
-        """Returns bool, broadcast to (B, N, T, S): True where the query may look."""
+        """Returns bool, broadcast to (B, N, T, S): True where the query may look.
+
+        Raises:
+            UserError: if `pairs` is of other lengths, as far as they are known.
+        """
+        if self.pairs is not None:
+            _check_lengths(tuple(self.pairs.shape[2:]), (length, source))
         positions = ops.arange(length, dtype="int32"), ops.arange(source, dtype="int32")
         return self.at(*positions, self.queries, self.keys)
 
@@ -51,9 +57,22 @@ class Mask(NamedTuple):
         if self.causal:
             seen = seen & (key_positions[None, :] <= query_positions[:, None])[None, None]
         if self.pairs is not None:
-            rows = ops.take(self.pairs, query_positions, axis=2)
-            seen = seen & ops.take(rows, key_positions, axis=3)
+            seen = seen & _taken(_taken(self.pairs, query_positions, 2), key_positions, 3)
         return seen
+
+
+def _taken(pairs, positions, axis: int):
+    """Some positions of an axis; one of size 1 is the same for all."""
+    return pairs if pairs.shape[axis] == 1 else ops.take(pairs, positions, axis=axis)
+
+
+def _check_lengths(given: tuple, lengths: tuple) -> None:
+    for axis, size, length in zip("TS", given, lengths, strict=True):
+        if isinstance(size, int) and isinstance(length, int) and size not in (1, length):
+            raise UserError(
+                f"Expected attention_mask to have {length} or 1 as {axis}, of (B, T, S) or (B, N, "
+                f"T, S). Received: {size}. Cut it to the sequences."
+            )
 
 
 class CausalMask(Mask):
@@ -81,8 +100,8 @@ def joined(attention_mask: Any = None, padding: Any = None, causal: bool = False
     """Returns one mask of all that a layer may be given.
 
     Args:
-        attention_mask: bool (B, T, S) or (B, N, T, S), True where the query may look at the key; or
-            None; or a Mask, which alone counts then.
+        attention_mask: bool (B, T, S) or (B, N, T, S), True where the query may look at the key; an
+            axis of size 1 is the same for all; or None; or a Mask, which alone counts then.
         padding: bool (B, S), True at tokens, or None.
         causal: whether nobody looks ahead.
 

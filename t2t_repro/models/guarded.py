@@ -124,10 +124,11 @@ class GuardedModel(keras.Model):
         return super().fit(**prepared(given))
 
     @functools.wraps(keras.Model.evaluate)
-    def evaluate(self, x=None, y=None, *arguments, **keywords):
-        self._check_arrays(x, y, keywords.get("sample_weight"))
+    def evaluate(self, *arguments, **keywords):
+        given = inspect.signature(keras.Model.evaluate).bind(self, *arguments, **keywords).arguments
+        self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
         self._build_first()
-        return super().evaluate(x, y, *arguments, **keywords)
+        return super().evaluate(*arguments, **keywords)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, x, *arguments, **keywords):

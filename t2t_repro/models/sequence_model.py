@@ -180,8 +180,8 @@ class SequenceModel(Replacing, GuardedModel):
 
     @classmethod
     def from_config(cls, config):
-        hparams = config.pop("hparams")
-        return cls(HParams(**hparams), **config)
+        config = dict(config)
+        return cls(HParams(**config.pop("hparams")), **config)
 
     @functools.wraps(keras.Model.save)
     def save(self, filepath, *arguments, **keywords):

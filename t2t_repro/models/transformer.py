@@ -291,6 +291,7 @@ class Transformer(SequenceModel):
 
     @classmethod
     def from_config(cls, config):
+        config = dict(config)
         layers = config.pop("layers", [])
         model = super().from_config(config)
         restore(model, layers)

@@ -59,6 +59,11 @@ def test_table_3_made_smaller(capsys):
         (["--rows=ende_big", "--seeds=2"], "--seeds has no effect on table 2. Leave it out."),
         (["--table=3", "--batch=99999999", "--plan"], "Expected effective_batch_size <= 10000000."),
         (["--rows=ende_big", "--hparams=batch_siz=9", "--plan"], "Did you mean 'batch_size'"),
+        (["--table=3", "--problem=foo", "--plan"], "Unknown problem. Received: 'foo'."),
+        (
+            ["--table=3", "--problem=algorithmic_identity_decimal40", "--plan"],
+            "Received: algorithmic_identity_decimal40",
+        ),
         (["--rows=ende_big", "--batch=7"], "--batch has no effect on table 2."),
     ],
 )

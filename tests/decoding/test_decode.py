@@ -237,6 +237,7 @@ def test_an_empty_batch_has_no_translations(base):
         ({"inputs": [[0.5]]}, "an integer type. Received: shape (1, 1), float64"),
         ({"beam_size": 2, "top_beams": 3}, "Received: beam_size=2, top_beams=3"),
         ({"inputs": [[5, -1]]}, "ids of at least 0, which is padding. Received: -1"),
+        ({"inputs": [[5, 37]]}, "ids below 37, the model's inputs_vocab_size. Received: 37."),
         ({"alpha": float("nan")}, "a finite alpha. Received: nan"),
         ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
         ({"decode_length": -2}, "a positive number of tokens as the limit of each sentence"),

@@ -118,6 +118,25 @@ def test_masks_of_memory_may_be_said_in_each_way(make):
     assert np.abs(expected - np.asarray(layer(X, plain)[0])).max() > 1e-3
     np.testing.assert_allclose(layer(X, plain, memory_mask=REAL)[0], expected, atol=1e-5)
     np.testing.assert_allclose(layer(X, memory)[0], expected, atol=1e-5)
+    np.testing.assert_allclose(
+        layer(X, plain, attention_mask=REAL[:, None])[0], expected, atol=1e-5
+    )
+
+
+def test_a_mask_of_other_lengths_is_refused():
+    layer = CrossAttention(N)
+    for shape, axis, received in (((B, T, S + 2), "S", S + 2), ((B, T - 1, S), "T", T - 1)):
+        with pytest.raises(UserError, match=f" or 1 as {axis}, .*Received: {received}. Cut it"):
+            layer(X, MEMORY, attention_mask=np.ones(shape, "bool"))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_inputs_of_another_width_are_refused(training):
+    itself, other = SelfAttention(N), MultiHeadAttention(N, key_dim=4)
+    itself(X), other(X, MEMORY)
+    for call in (lambda x: itself(x, training=training), lambda x: other(X, x, training=training)):
+        with pytest.raises(UserError, match=f"of width {D}, .*Received: shape \\(2, 5, 24\\)"):
+            call(np.ones((B, T, 2 * D), "float32"))
 
 
 def test_multi_head_attention_is_that_of_keras():

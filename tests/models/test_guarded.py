@@ -205,3 +205,11 @@ def test_weights_are_trained_in_float32(dtype):
     model = t2t_repro.Transformer(t2t_repro.get_hparams("transformer_test"), 11, 11, dtype=dtype)
     with pytest.raises(UserError, match=f"float32 to train.*Received: the policy {dtype}, which"):
         model.compile("sgd")
+
+
+def test_weights_of_another_shape_are_refused_wherever_they_stand():
+    model, (batch,) = build(), batches(1)
+    weights = np.ones((4, 6), "float32")
+    with pytest.raises(UserError, match="sample_weight"):
+        model.evaluate(batch, None, None, 0, weights)
+    assert np.isfinite(model.evaluate(batch, None, 4, 0))

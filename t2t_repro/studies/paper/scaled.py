@@ -15,7 +15,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import conclusions, published, recipes, reproduce, run_records
@@ -274,18 +274,21 @@ def write(study: Study, failed: Sequence[tuple[str, int]] = ()) -> list[pathlib.
         study: of which runs.
         failed: those that have failed now, (row, seed).
     """
-    folder, found = study.runs_file.parent, results(study)
-    lost = failures(study, found, failed)
-    runs = {
-        row: {seed: result._asdict() for seed, result in sorted(of_row.items())}
-        for row, of_row in found.items()
-    }
-    text = json.dumps({"settings": study.settings, "runs": runs, "failed": lost}, indent=1)
-    write_text_atomic(study.runs_file, text + "\n")
-    made = tables(study, found, lost)
-    paths = [folder / f"{PAGE}.json", folder / f"{PAGE}.md"]
-    values = {table.name: table.as_dict() for table in made}
-    write_text_atomic(paths[0], json.dumps(values, indent=1) + "\n")
-    head = f"# Table 3 of the paper at 1/{study.scale.width} of its widths\n"
-    write_text_atomic(paths[1], "\n".join([head, *(table.markdown() for table in made)]))
+    folder = study.runs_file.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked([folder], lambda text: None):  # several may train rows beside one another
+        found = results(study)
+        lost = failures(study, found, failed)
+        runs = {
+            row: {seed: result._asdict() for seed, result in sorted(of_row.items())}
+            for row, of_row in found.items()
+        }
+        text = json.dumps({"settings": study.settings, "runs": runs, "failed": lost}, indent=1)
+        write_text_atomic(study.runs_file, text + "\n")
+        made = tables(study, found, lost)
+        paths = [folder / f"{PAGE}.json", folder / f"{PAGE}.md"]
+        values = {table.name: table.as_dict() for table in made}
+        write_text_atomic(paths[0], json.dumps(values, indent=1) + "\n")
+        head = f"# Table 3 of the paper at 1/{study.scale.width} of its widths\n"
+        write_text_atomic(paths[1], "\n".join([head, *(table.markdown() for table in made)]))
     return paths

@@ -120,7 +120,8 @@ SETTINGS = (
     ),
     Setting(
         *("positions", "3.5", "timing", "timing", _hparam("pos")),
-        "sines, then cosines, as T2T; the paper interleaves them: a permutation of columns",
+        "sines, then cosines, with exponents i / (d / 2 - 1), as T2T; the paper interleaves them, "
+        "with 2 i / d",
     ),
     Setting(
         *("one table of embeddings", "3.4", True, True),
