@@ -21,7 +21,7 @@ import sys
 
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, registry, signals
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_overrides
@@ -74,8 +74,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Trains what is not trained yet, and writes the report."""
-    from t2t_repro import signals
-
     with signals.watching():
         runner.run(request_of(args))
 

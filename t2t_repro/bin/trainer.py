@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import __version__, cli, fields, registry
+from t2t_repro import __version__, cli, fields, registry, signals
 from t2t_repro.bin import asked_hparams, defaults, quickstart, unread_flags
 from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
 from t2t_repro.errors import UserError
@@ -141,8 +141,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags say; SIGTERM and SIGINT end it in order."""
-    from t2t_repro import signals
-
     with signals.watching():
         if args.registry_help:
             print(registry_help())

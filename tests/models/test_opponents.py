@@ -129,6 +129,16 @@ def test_a_translation_does_not_depend_on_its_neighbours(case):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_exact_batches_stay_tensor2tensors(case):
+    sources = [[*ids[ids > 1].tolist(), 1] for ids in case["inputs"]]
+    encoders = dict.fromkeys(("inputs", "targets"), TextEncoder())
+    settings = DecodeHParams(beam_size=4, alpha=0.6, extra_length=8, return_beams=True)
+    engine = ModelEngine(case.model("trained"))
+    found = Translator(engine, encoders, settings, t2t_exact=True).translate_ids(sources)
+    for beams, expected in zip(found, case["beam_ids"], strict=True):
+        assert [[*h.ids, 1] if h.finished else h.ids for h in beams] == _ended(expected)
+
+
 @pytest.fixture(scope="module")
 def models():
     """A tiny model of each kind."""

@@ -7,7 +7,7 @@ import shlex
 import signal
 import time
 
-from t2t_repro import processes, progress
+from t2t_repro import processes, progress, signals
 from t2t_repro.errors import UserError
 from t2t_repro.progress import duration
 from t2t_repro.studies.compare import grid as grids
@@ -133,8 +133,6 @@ def _run_cell(request: Request, cell: Cell, show, where: str) -> str:
 
 def _work(request: Request, cell: Cell) -> None:
     """The work of a cell's process."""
-    from t2t_repro import signals
-
     with signals.watching():
         if request.usr_dir:
             from t2t_repro.interop import usr_dir

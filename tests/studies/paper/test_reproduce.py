@@ -5,10 +5,11 @@ import importlib
 import json
 import math
 import shutil
+import threading
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, files, registry
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.paper import recipes, reproduce, run_records, scaled, settings
@@ -65,6 +66,21 @@ class Programs:
             begin(
                 flags["output_dir"], hparams, 2.0 + seed / 10 + 1 / hparams.num_heads, steps + seed
             )
+
+
+def test_the_tables_wait_for_another_command_that_writes_them(place, tmp_path):
+    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
+    problem = "translate_ende_multi30k"
+    study = scaled.Study(rows=["base"], scale=scale, problem=problem, seeds=1, place=place)
+    folder = tmp_path / "output_dir"
+    folder.mkdir()
+    writer = threading.Thread(target=scaled.write, args=(study,))
+    with files.locked([folder], print):
+        writer.start()
+        writer.join(0.3)
+        assert writer.is_alive() and not list(folder.iterdir())
+    writer.join(30)
+    assert (folder / scaled.RUNS).exists()
 
 
 def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
