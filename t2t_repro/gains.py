@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro import schema
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.progress import took
@@ -87,13 +86,9 @@ def parent_of(run: TrainedRun) -> pathlib.Path:
     Raises:
         UserError: if it does not say, or it is not there.
     """
-    try:
-        begun = schema.read(run.path / WARM_START, dict[str, Any], "Name it by --parent.")
-    except FileNotFoundError:
-        begun = {}
-    path = pathlib.Path(str(begun.get("checkpoint", "")))
-    if not begun or not path.is_dir():
-        received = f"{path}, which is not there" if begun else f"none in {run.path}"
+    path = run.directory.parent()
+    if not path or not path.is_dir():
+        received = f"{path}, which is not there" if path else f"none in {run.path}"
         raise UserError(
             f"Expected the run that {run.path} began with, as t2t-trainer --warm_start_from leaves "
             f"it in {WARM_START}. Received: {received}. Name it by --parent."

@@ -49,6 +49,7 @@ class _RunFile:
     xla_compile: bool = False
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
+    options: dict[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,10 +60,18 @@ class RunConfig(_RunFile):
     in a request alone: as many as training/batch_parts.py chooses. `xla_compile`: whether XLA
     compiles its steps under TensorFlow too, for which its batches are padded to few lengths.
     `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
-    of the user's package that was loaded, None where none was.
+    of the user's package that was loaded, None where none was. `options` are flags of t2t-trainer
+    that say how it trains, not what it is; None: as the run says already.
     """
 
     hparams: HParams
+
+
+@dataclasses.dataclass(frozen=True)
+class _Begun:
+    """What is read of warm-start.json."""
+
+    checkpoint: str
 
 
 class RunDirectory:
@@ -123,7 +132,10 @@ class RunDirectory:
             hparams = config.hparams
             if hparams.train_steps < self.newest_step():  # nothing will be trained
                 hparams = dataclasses.replace(hparams, train_steps=before.hparams.train_steps)
-            config = dataclasses.replace(config, t2t_usr_dir=usr_dir, hparams=hparams)
+            options = before.options if config.options is None else config.options
+            config = dataclasses.replace(
+                config, t2t_usr_dir=usr_dir, hparams=hparams, options=options
+            )
         self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
         for file in vocabularies:
@@ -133,10 +145,22 @@ class RunDirectory:
         commands += (f"{stamp}Z {shlex.join(command)}",)
         run = dataclasses.asdict(dataclasses.replace(config, commands=commands))
         del run["hparams"]
-        if run["t2t_usr_dir"] is None:
-            del run["t2t_usr_dir"]
+        run = {name: v for name, v in run.items() if v or name not in ("t2t_usr_dir", "options")}
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+
+    def parent(self) -> pathlib.Path | None:
+        """Returns the checkpoint whose weights it began with; None: it began with random ones.
+
+        Raises:
+            schema.Malformed: if the file that says so is broken.
+        """
+        try:
+            return pathlib.Path(
+                schema.read(self.path / WARM_START, _Begun, "Delete it.").checkpoint
+            )
+        except FileNotFoundError:
+            return None
 
     def newest_step(self) -> int:
         """Returns the step of the newest checkpoint by its name; 0: there is none."""

@@ -12,7 +12,7 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import quickstart
+from t2t_repro.bin import kept_flags, quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
@@ -30,7 +30,8 @@ _HINTS = {
 
 def is_quickstart(args: flags.FlagValues) -> bool:
     """Whether the flags leave all to the embedded default, or name its set alone."""
-    named = args.problem or args.data_dir or args.train_source or args.find_batch_size
+    own = ("problem", "data_dir", "train_source", "find_batch_size", "warm_start_from")
+    named = any(args[name].value for name in own)
     of_its_set = args.hparams_set in (None, quickstart.HPARAMS_SET)
     return of_its_set and not named and not _run_in(args.output_dir)
 
@@ -55,6 +56,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         if before:
             del found["hparams_set"]  # the run's hparams may be others
             found |= {name: getattr(before, name) for name in _KEPT}
+            found |= kept_flags.of_the_run(args, before)
         return found
     found = _of_the_set(args)
     made_for = found.get("problem")
@@ -63,6 +65,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         problem_of(before)  # names the --t2t_usr_dir that is missing
         kept = ("problem", "data_dir", *_KEPT)
         found |= {name: getattr(before, name) for name in kept}
+        found |= kept_flags.of_the_run(args, before)
     if made_for and found["problem"] == made_for:
         from t2t_repro.data import records
 

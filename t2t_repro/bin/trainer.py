@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry, signals
-from t2t_repro.bin import asked_hparams, defaults, quickstart, unread_flags
+from t2t_repro.bin import asked_hparams, defaults, kept_flags, quickstart, unread_flags
 from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -87,8 +87,8 @@ def define_flags(f: flags.FlagValues) -> None:
     whole("keep_best", 0, text)
     text = "What --keep_best goes by: loss, or another metric of the evaluation."
     flags.DEFINE_string("best_metric", "loss", text, flag_values=f)
-    text = "Stop when the metric has not got better for this many steps; default: never."
-    whole("eval_early_stopping_steps", None, text, 1)
+    text = "Stop when the metric has not got better for this many steps; 0: never."
+    whole("eval_early_stopping_steps", None, text)
     text = "That metric: loss, or another of the evaluation."
     flags.DEFINE_string("eval_early_stopping_metric", "loss", text, flag_values=f)
     text = "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1)."
@@ -196,6 +196,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         batch_parts=values["batch_parts"],
         xla_compile=values["xla_compile"],
         t2t_usr_dir=usr_dir,
+        options=kept_flags.to_keep(args, values),
     )
     return TrainRequest(
         run=RunDirectory(values["output_dir"]),
@@ -255,7 +256,7 @@ def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
 def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | None":
     """Returns the early stopping that the flags describe; None: none."""
     stopping = unread_flags.EARLY_STOPPING
-    if values[f"{stopping}steps"] is None:
+    if not values[f"{stopping}steps"]:
         return None
     from t2t_repro.training.early_stopping import EarlyStopping
 

@@ -39,6 +39,11 @@ def check(args: flags.FlagValues) -> None:
         )
     for name in OF_EARLY_STOPPING:
         cli.check_needs(args, {EARLY_STOPPING + name: f"{EARLY_STOPPING}steps"})
+    if args["warm_start_from"].present and not args.warm_start_from:
+        raise UserError(
+            "Expected --warm_start_from to name a run or a checkpoint. Received: nothing. Leave it "
+            "out to begin with random weights."
+        )
     needs = {"warm_start_partial": "warm_start_from", "memory_limit_mb": "find_batch_size"}
     cli.check_needs(args, needs)
 

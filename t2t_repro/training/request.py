@@ -4,6 +4,8 @@ It loads nothing heavy, so that a wrong flag is answered at once.
 """
 
 import dataclasses
+import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -154,7 +156,7 @@ class TrainRequest:
         Raises:
             UserError: on early stopping or best checkpoints without an evaluation that has their
                 metric, another configuration than that of the run that is there, or a warm start
-                from nothing.
+                from nothing, or of a run that is past its start.
         """
         if self.schedule not in SCHEDULES:
             return
@@ -162,8 +164,24 @@ class TrainRequest:
         if trains:
             self.check_metrics(with_evaluation=self.schedule != "train")
         self.run.check(self.config)
-        if trains and self.warm_start_from and not any(self.run.checkpoints_dir.glob("ckpt-*")):
-            check_folder(self.warm_start_from)
+        if trains and self.warm_start_from:
+            self._check_warm_start(self.warm_start_from)
+
+    def _check_warm_start(self, source: str) -> None:
+        """Refuses to begin with nothing, and to go on with other weights than the run's own."""
+        if not any(self.run.checkpoints_dir.glob("ckpt-*")):
+            check_folder(source)
+            return
+        parent = self.run.parent()
+        path = parent and pathlib.Path(os.path.realpath(parent))
+        same = path and pathlib.Path(os.path.realpath(source)) in (path, *path.parents[:2])
+        if not (same or self.plan.restart_damaged_run):
+            raise UserError(
+                f"Expected {self.run.path} to go on from its own checkpoint: it began with "
+                f"{f'the weights of {parent}' if parent else 'random weights'}. Received: "
+                f"--warm_start_from={source}. Leave it out, or give another --output_dir for a new "
+                "run."
+            )
 
     def check_metrics(self, with_evaluation: bool) -> None:
         """Refuses metrics that are not evaluated."""

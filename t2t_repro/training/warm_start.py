@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from t2t_repro import registry
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
@@ -27,6 +28,13 @@ from t2t_repro.training.state import WEIGHTS
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs", "shared_inputs": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "shared_inputs", "shared_targets", "input_emb", "target_emb", "softmax")
+# The hparams that decide what a model computes with variables of the same names and shapes.
+_COMPUTES = (
+    *("num_heads", "layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type"),
+    *("norm_epsilon", "pos", "self_attention_type", "attention_block_length", "attention_score"),
+    *("unidirectional_encoder", "use_target_space_embedding", "multiply_embedding_mode"),
+    *("attention_mechanism", "output_attention"),
+)
 _SHOWN = 8  # names that a line of the table lists
 _PARTIAL = "--warm_start_partial takes what fits"
 
@@ -111,7 +119,10 @@ def begin(
             or the vocabularies differ, and `partial` does not allow it; or if nothing fits.
     """
     path = checkpoints.find(source)
-    parts = _parts(RunDirectory(path.absolute().parents[1]), problem, data_dir, partial)
+    run = RunDirectory(path.absolute().parents[1])
+    if not partial:
+        _check_computes(run, model.hparams)
+    parts = _parts(run, problem, data_dir, partial)
     named = named_variables.weights(model)
     arrays = checkpoints.read_arrays(path / WEIGHTS)
     rows, values = [], {}
@@ -142,6 +153,21 @@ def begin(
         named[name].assign(value)
     state = checkpoints.read_state(path)
     return WarmStart(os.path.abspath(path), state.step, tuple(rows))
+
+
+def _check_computes(run: RunDirectory, hparams: HParams) -> None:
+    """Refuses a model that would compute something else with the weights of a run."""
+    if not run.exists():
+        return
+    theirs = run.config().hparams
+    pairs = ((name, getattr(hparams, name), getattr(theirs, name)) for name in _COMPUTES)
+    differs = [f"{name} is {mine!r}, was {was!r}" for name, mine, was in pairs if mine != was]
+    if differs:
+        raise UserError(
+            f"Expected a model that computes what {run.path} does, for its weights were trained "
+            f"for that. Received: {'; '.join(differs)}. Leave --hparams_set and these out; "
+            f"{_PARTIAL}."
+        )
 
 
 def _parts(

@@ -17,17 +17,6 @@ def run(*argv):
     cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
 
 
-@pytest.fixture
-def asked(monkeypatch, tmp_path):
-    """Takes the place of training, in an empty folder; the requests that it gets."""
-    requests = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: None)
-    monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
-    return requests
-
-
 @pytest.mark.parametrize(
     "hparams_set, problem",
     [
@@ -117,9 +106,11 @@ def test_the_quickstart_goes_on_as_it_was_begun(asked, where):
     changed = ["--random_seed=3", "--hparams=batch_size=999", "--train_steps=70"]
     run(*where, *changed)
     asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
-    for again in ([], changed, ["--schedule=evaluate"]):
+    for again in ([], changed):
         run(*where, *again)
         assert asked[-1].config == asked[0].config and asked[-1].run.path == asked[0].run.path
+    run(*where, "--schedule=evaluate")
+    assert asked[-1].config.hparams == asked[0].config.hparams and asked[-1].schedule == "evaluate"
     run(*where, "--hparams_set=transformer_quickstart", *changed)
     assert asked[-1].config == asked[0].config
     begun = len(asked)

@@ -140,6 +140,26 @@ def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_tol
         )
 
 
+@pytest.mark.parametrize(
+    "overrides, differs",
+    [
+        (",num_heads=4", "num_heads is 4, was 2"),
+        (
+            ",pos=none,attention_score=dot_product",
+            "pos is 'none', was 'timing'; attention_score is 'dot_product', was 'scaled_dot_prod",
+        ),
+    ],
+)
+def test_a_model_that_computes_something_else_takes_weights_in_part_alone(
+    parent, tmp_path, overrides, differs
+):
+    message = f"computes what {parent[0]} does, .*Received: {differs}.*warm_start_partial takes"
+    with pytest.raises(UserError, match=message):
+        begun(parent, tmp_path / "data", overrides)
+    _, _, start = begun(parent, tmp_path / "data", overrides, partial=True)
+    assert {row.what for row in start.rows} == {"taken"}
+
+
 def test_a_vocabulary_is_compared_by_its_pieces_whatever_its_file_is_called(parent, tmp_path):
     hparams, _, model = model_of(tmp_path / "data")
     config = RunDirectory(parent[0]).config()

@@ -1,0 +1,63 @@
+"""Which flags of t2t-trainer a run keeps, in its run.json, so that it goes on as it was begun.
+
+They say how it trains and is evaluated, not what it is; the text of each is that of the command
+line. Where the command that continues the run gives a flag, that goes before what is kept.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from t2t_repro.bin.unread_flags import EARLY_STOPPING, OF_EARLY_STOPPING
+from t2t_repro.errors import UserError
+from t2t_repro.requests import flags_of
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.training.request import Plan
+
+_OF_EVALUATIONS = (
+    *("eval_steps", "eval_use_test_set", "eval_bleu_sentences", "samples_every"),
+    *("eval_throttle_seconds", "keep_best", "best_metric"),
+    *(f"{EARLY_STOPPING}{name}" for name in ("steps", *OF_EARLY_STOPPING)),
+)
+_AN_ACT = "restart_damaged_run"  # what is done once, and not again
+KEPT = (
+    *(name for name in flags_of(Plan) if name not in (_AN_ACT, *_OF_EVALUATIONS)),
+    *("schedule", "warm_start_from", "warm_start_partial", "worker_gpu"),
+    *_OF_EVALUATIONS,
+)
+_PATHS = ("warm_start_from",)
+
+
+def to_keep(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {flag: text} of what a run keeps: what is not as it is by default.
+
+    Args:
+        args: says the defaults.
+        values: {flag: value}, of the command line and of what is known without being said.
+    """
+    kept = {name: values[name] for name in KEPT if values[name] != args[name].default}
+    return {n: os.path.abspath(v) if n in _PATHS else str(v) for n, v in kept.items()}
+
+
+def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
+    """Returns {flag: value} of what a run has kept, but for what the schedule now does not read.
+
+    Raises:
+        UserError: if its run.json holds what is no such flag, or no value of it.
+    """
+    found = {}
+    for name, text in (before.options or {}).items():
+        try:
+            if name not in KEPT:
+                raise ValueError
+            value = args[name].parser.parse(text)
+        except ValueError:
+            raise UserError(
+                "Expected options in the run's run.json to be flags of t2t-trainer and their "
+                f"values. Received: {name}={text!r}. Delete it there, and give the flag."
+            ) from None
+        if args.schedule != "train" or name not in _OF_EVALUATIONS:
+            found[name] = value
+    return found

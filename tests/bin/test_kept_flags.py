@@ -1,0 +1,148 @@
+"""A run goes on as it was begun by its folder alone, with the flags that its run.json keeps."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+
+from t2t_repro import cli
+from t2t_repro.bin import trainer
+from t2t_repro.training.best import KeepBest
+from t2t_repro.training.early_stopping import EarlyStopping
+
+BEGIN = (
+    *("--problem=algorithmic_reverse_binary40_test", "--hparams_set=transformer_test"),
+    *("--data_dir=data", "--output_dir=o"),
+)
+
+
+def run(*argv):
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+
+
+@pytest.fixture
+def begun(asked):
+    """Asks for a run with flags, and begins it; returns the request."""
+
+    def begin(*argv):
+        run(*(argv if "--output_dir=o" in argv else (*BEGIN, *argv)))
+        asked[-1].run.begin(asked[-1].config, ["t2t-trainer"], [])
+        return asked[-1]
+
+    return begin
+
+
+def test_the_folder_alone_goes_on_as_it_was_begun(begun):
+    first = begun(
+        *("--keep_checkpoint_max=40", "--local_eval_frequency=70", "--max_nonfinite_steps=3"),
+        *("--keep_best=2", "--best_metric=accuracy", "--eval_early_stopping_steps=900"),
+        *("--eval_early_stopping_metric_delta=0.25", "--eval_steps=0", "--samples_every=0"),
+        *("--worker_gpu=2", "--train_steps=50"),
+    )
+    plan = first.plan
+    assert (plan.keep_checkpoint_max, plan.local_eval_frequency) == (40, 70)
+    for again in (begun("--output_dir=o"), begun("--output_dir=o")):
+        assert again.plan == plan and again.config == first.config
+        assert (again.eval_steps, again.samples_every, again.worker_gpu) == (0, 0, 2)
+    assert plan.early_stopping == EarlyStopping(steps=900, metric_delta=0.25)
+    assert plan.keep_best == KeepBest(count=2, metric="accuracy")
+
+
+def test_what_the_command_says_goes_before_and_is_kept(begun):
+    begun("--keep_best=2", "--local_eval_frequency=70", "--eval_early_stopping_steps=900")
+    begun("--output_dir=o", "--keep_best=0", "--eval_early_stopping_steps=0", "--eval_steps=5")
+    last = begun("--output_dir=o")
+    assert (last.plan.keep_best, last.plan.early_stopping, last.eval_steps) == (None, None, 5)
+    assert last.plan.local_eval_frequency == 70
+
+
+def test_a_damaged_run_is_begun_again_once(begun):
+    assert begun("--restart_damaged_run").plan.restart_damaged_run
+    assert not begun("--output_dir=o").plan.restart_damaged_run
+
+
+def test_without_evaluations_those_flags_are_not_read(begun):
+    begun("--keep_best=2", "--eval_bleu_sentences=0", "--eval_early_stopping_steps=900")
+    plan = begun("--output_dir=o", "--schedule=train").plan
+    assert (plan.keep_best, plan.early_stopping) == (None, None)
+    assert begun("--output_dir=o").schedule == "train"
+
+
+def test_the_quickstart_keeps_them_too(asked):
+    run("--output_dir=o", "--keep_checkpoint_max=3")
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    run("--output_dir=o")
+    assert asked[1].plan == asked[0].plan and asked[1].plan.keep_checkpoint_max == 3
+    assert asked[1].config == asked[0].config
+
+
+def test_a_run_of_another_program_leaves_them(begun):
+    first = begun("--keep_checkpoint_max=40")
+    first.run.begin(dataclasses.replace(first.config, options=None), ["other"], [])
+    assert begun("--output_dir=o").plan.keep_checkpoint_max == 40
+
+
+@pytest.mark.parametrize("name, text", [("keep_best", "many"), ("kep_best", "2"), ("problem", "x")])
+def test_what_is_no_such_flag_is_refused(begun, capsys, name, text):
+    file = begun().run.path / "run.json"
+    values = json.loads(file.read_text())
+    assert "options" not in values
+    file.write_text(json.dumps(values | {"options": {name: text}}))
+    with pytest.raises(SystemExit):
+        run("--output_dir=o")
+    error = capsys.readouterr().err
+    assert f"run.json to be flags of t2t-trainer and their values. Received: {name}={text!r}." in (
+        error
+    )
+
+
+@pytest.fixture
+def parents(tmp_path):
+    """Folders with a checkpoint each, by name."""
+    for name in ("parent", "other"):
+        (tmp_path / name / "checkpoints" / "ckpt-7").mkdir(parents=True)
+    return tmp_path
+
+
+def refused(capsys, *argv):
+    with pytest.raises(SystemExit) as stopped:
+        run(*argv)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_run_that_has_no_checkpoint_yet_begins_with_its_parent_again(begun, parents, capsys):
+    begun("--warm_start_from=parent", "--warm_start_partial")
+    (parents / "elsewhere").mkdir()
+    os.chdir(parents / "elsewhere")
+    run(f"--output_dir={parents / 'o'}")
+    os.chdir(parents)
+    again = begun("--output_dir=o")
+    assert again.warm_start_from == str(parents / "parent") and again.warm_start_partial
+    (parents / "parent").rename(parents / "moved")
+    assert "Expected a checkpoint in" in refused(capsys, "--output_dir=o")
+    assert begun("--output_dir=o", "--warm_start_from=moved").warm_start_from == "moved"
+
+
+def test_a_run_past_its_start_takes_no_other_weights(begun, parents, capsys):
+    first = begun("--warm_start_from=parent")
+    path = first.run.path
+    (path / "checkpoints" / "ckpt-1").mkdir(parents=True)
+    taken = parents / "parent" / "checkpoints" / "ckpt-7"
+    (path / "warm-start.json").write_text(json.dumps({"checkpoint": str(taken), "step": 7}))
+    for same in ("parent", "parent/checkpoints", "parent/checkpoints/ckpt-7"):
+        begun("--output_dir=o", f"--warm_start_from={same}")
+    error = refused(capsys, "--output_dir=o", "--warm_start_from=other")
+    assert f"its own checkpoint: it began with the weights of {taken}. Received: " in error
+    (path / "warm-start.json").unlink()
+    error = refused(capsys, "--output_dir=o", "--warm_start_from=other")
+    assert "it began with random weights. Received: --warm_start_from=other." in error
+    begun("--output_dir=o", "--warm_start_from=other", "--restart_damaged_run")
+
+
+def test_nothing_is_no_parent_and_a_parent_is_no_quickstart(asked, capsys):
+    error = refused(capsys, *BEGIN, "--warm_start_from=")
+    assert "Expected --warm_start_from to name a run or a checkpoint. Received: nothing." in error
+    error = refused(capsys, "--warm_start_from=parent", "--output_dir=o")
+    assert "Expected --problem and --data_dir. Received: none of them." in error and not asked
