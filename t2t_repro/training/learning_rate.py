@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError, unknown
+from t2t_repro.training import trainable
 
 Factor = Callable[[HParams, Any], Any]  # (hparams, float32 step) -> float32 factor
 
@@ -55,8 +55,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, hparams: HParams | dict[str, Any]):
         self.hparams = hparams if isinstance(hparams, HParams) else HParams(**hparams)
-        names = [name.strip() for name in self.hparams.learning_rate_schedule.split("*")]
-        self._factors = [_find_factor(self.hparams, name) for name in names if name]
+        trainable.check_schedule(self.hparams)
+        self._factors = [_FACTORS[name] for name in trainable.factors(self.hparams)]
 
     def __call__(self, step):
         """Returns the rate, a float32 scalar; `step` is the number of batches trained on so far."""
@@ -137,7 +137,7 @@ def _legacy(hp, step):
     if hp.learning_rate_decay_scheme == "noam":
         rate = _noam(hp, step)
     else:
-        decay = _SCHEMES[hp.learning_rate_decay_scheme or "none"][0](hp, step)
+        decay = _SCHEMES[trainable.scheme(hp)](hp, step)
         rate = ops.where(step < hp.learning_rate_warmup_steps, _exponential_warmup(hp, step), decay)
     return rate * correction(hp) * hp.learning_rate
 
@@ -196,52 +196,27 @@ def _sqrt(hp, step):
     return 500.0 / ops.sqrt(ops.maximum(step - hp.learning_rate_warmup_steps, 1.0))
 
 
-# {name: (the function, the setting that must not be 0)}
-_FACTORS: dict[str, tuple[Factor, str | None]] = {
-    "constant": (_constant, None),
-    "linear_warmup": (_linear_warmup, None),
-    "linear_decay": (_linear_decay, "learning_rate_decay_steps"),
-    "cosdecay": (_cosdecay, "learning_rate_decay_steps"),
-    "single_cycle_cos_decay": (_single_cycle_cos_decay, None),
-    "multi_cycle_cos_decay": (_multi_cycle_cos_decay, "learning_rate_decay_steps"),
-    "rsqrt_decay": (_rsqrt_decay, None),
-    "rsqrt_normalized_decay": (_rsqrt_normalized_decay, "learning_rate_warmup_steps"),
-    "exp_decay": (_exp_decay, "learning_rate_decay_steps"),
-    "rsqrt_hidden_size": (_rsqrt_hidden_size, None),
-    "legacy": (_legacy, None),
+_FACTORS: dict[str, Factor] = {
+    "constant": _constant,
+    "linear_warmup": _linear_warmup,
+    "linear_decay": _linear_decay,
+    "cosdecay": _cosdecay,
+    "single_cycle_cos_decay": _single_cycle_cos_decay,
+    "multi_cycle_cos_decay": _multi_cycle_cos_decay,
+    "rsqrt_decay": _rsqrt_decay,
+    "rsqrt_normalized_decay": _rsqrt_normalized_decay,
+    "exp_decay": _exp_decay,
+    "rsqrt_hidden_size": _rsqrt_hidden_size,
+    "legacy": _legacy,
 }
-_SCHEMES: dict[str, tuple[Factor, str | None]] = {
-    "noam": (_noam, None),
-    "none": (_none, None),
-    "exp": (_exp, "learning_rate_decay_steps"),
-    "cosine": (_cosine, "learning_rate_cosine_cycle_steps"),
-    "cyclelinear10x": (_cyclelinear10x, "learning_rate_warmup_steps"),
-    "sqrt": (_sqrt, None),
+_SCHEMES: dict[str, Factor] = {
+    "noam": _noam,
+    "none": _none,
+    "exp": _exp,
+    "cosine": _cosine,
+    "cyclelinear10x": _cyclelinear10x,
+    "sqrt": _sqrt,
 }
-
-
-def _find_factor(hp: HParams, name: str) -> Factor:
-    """Returns the factor called `name`, having checked that `hp` defines it everywhere."""
-    if name not in _FACTORS:
-        raise unknown("factor in learning_rate_schedule", name, _FACTORS)
-    factor, field = _FACTORS[name]
-    part = name
-    if name == "legacy":
-        part = hp.learning_rate_decay_scheme or "none"
-        if part not in _SCHEMES:
-            raise unknown("learning_rate_decay_scheme", part, _SCHEMES)
-        _, field = _SCHEMES[part]
-    if field and getattr(hp, field) <= 0:
-        raise UserError(
-            f"The learning rate's {part} needs {field} > 0. Received: {getattr(hp, field)}."
-        )
-    if name == "single_cycle_cos_decay" and hp.train_steps <= hp.learning_rate_warmup_steps:
-        raise UserError(
-            "single_cycle_cos_decay falls from the end of the warmup to the last step: it needs "
-            f"train_steps > learning_rate_warmup_steps. Received: train_steps={hp.train_steps}, "
-            f"learning_rate_warmup_steps={hp.learning_rate_warmup_steps}."
-        )
-    return factor
 
 
 def _float32(value: float):

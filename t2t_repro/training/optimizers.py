@@ -13,11 +13,11 @@ import keras
 from keras import ops
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import unknown
 from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.names import snake_case
 from t2t_repro.training import learning_rate as learning_rates
+from t2t_repro.training import trainable
 from t2t_repro.training.optimizer import Optimizer
 from t2t_repro.training.updates import gathered
 
@@ -32,9 +32,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     Raises:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
-    name = snake_case(hparams.optimizer)
-    if name not in KINDS:
-        raise unknown("optimizer", hparams.optimizer, KINDS)
+    trainable.check_optimizer(hparams)
     common: dict[str, Any] = {
         "learning_rate": learning_rates.schedule(hparams),
         "l2": hparams.weight_decay,
@@ -42,7 +40,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
         "use_ema": hparams.ema_decay > 0,
         "ema_momentum": hparams.ema_decay,
     }
-    return KINDS[name].make(hparams, **common)
+    return KINDS[snake_case(hparams.optimizer)].make(hparams, **common)
 
 
 def _adam(hp: HParams, **common: Any) -> "Adam":

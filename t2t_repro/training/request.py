@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag, flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import trainable
 from t2t_repro.training.state import DECODED_BLEU, check_folder
 
 if TYPE_CHECKING:
@@ -154,14 +155,15 @@ class TrainRequest:
         """Refuses what would stop the run later, before anything heavy is loaded.
 
         Raises:
-            UserError: on early stopping or best checkpoints without an evaluation that has their
-                metric, another configuration than that of the run that is there, or a warm start
-                from nothing, or of a run that is past its start.
+            UserError: on hparams that cannot be trained by, early stopping or best checkpoints
+                without an evaluation that has their metric, another configuration than that of the
+                run that is there, or a warm start from nothing, or of a run that is past its start.
         """
         if self.schedule not in SCHEDULES:
             return
         trains = self.schedule != "evaluate"
         if trains:
+            trainable.check(self.config.hparams)
             self.check_metrics(with_evaluation=self.schedule != "train")
         self.run.check(self.config)
         if trains and self.warm_start_from:

@@ -45,6 +45,11 @@ CASES = {
         *("distill", "--teacher=TRAINED/run --output_dir=TRAINED"),
         "Expected --output_dir to be a new or empty folder, or one of t2t-distill",
     ),
+    "an unknown factor of the rate": (
+        *("trainer", f"{NEW} --hparams=learning_rate_schedule=constant*linear_warmpu"),
+        "Unknown factor in learning_rate_schedule.*linear_warmup",
+    ),
+    "an unknown optimizer": ("trainer", f"{NEW} --hparams=optimizer=adamm", "Unknown optimizer"),
     "a warm start from nowhere": (
         *("trainer", f"{NEW} --warm_start_from=NONE"),
         "Expected a checkpoint in .*none. Received: no such folder",
