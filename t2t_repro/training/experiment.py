@@ -1,9 +1,7 @@
 """One run as a whole: its model, its data, and tensor2tensor's schedules over them."""
 
 import contextlib
-import dataclasses
 import functools
-import json
 import math
 import os
 import time
@@ -14,7 +12,6 @@ import keras
 
 from t2t_repro import progress
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
@@ -33,6 +30,7 @@ from t2t_repro.training import (
     model_state,
     optimizers,
     outlook,
+    training_data,
     warm_start,
     xla,
 )
@@ -242,10 +240,13 @@ class Experiment:
         self._devices.check_alike(self._settings(data))
         if not cluster.is_chief:
             return
+        replicas = self._devices.replicas
+        training_data.check_same(run, data, replicas, log.say)
         run.begin(self._config, self._request.command, self._vocabularies())
         if self._plan:
             forecast.write(run, self._plan)
-        self._say_what_the_data_are(data, log)
+        training_data.say(data, self._config.hparams, replicas, log.say)
+        training_data.write(run, data, replicas)
         if writer:
             decoded = [DECODED_BLEU] if self._request.make_bleu else []
             names = ("loss", *self._problem.eval_metrics(), *decoded)
@@ -274,20 +275,6 @@ class Experiment:
         config, replicas = self._config, self._devices.replicas
         where = (config.hparams, config.data_dir)
         return describe(self._problem, Split.TRAIN, *where, training=True, replicas=replicas)
-
-    def _say_what_the_data_are(self, data, log: TrainingLog) -> None:
-        """Says what the split holds and what a batch is, and writes it into the run."""
-        hparams, replicas = self._config.hparams, self._devices.replicas
-        unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
-        log.say(
-            f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
-            f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
-            f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
-            f"{hparams.batch_size:,} {unit} x {replicas} "
-            f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
-        )
-        text = json.dumps({"kept": data.kept, **dataclasses.asdict(data)}, indent=1) + "\n"
-        write_text_atomic(self._request.run.path / "training-data.json", text)
 
     def _summaries(
         self,

@@ -93,6 +93,21 @@ assert "tensorflow" not in sys.modules
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_a_run_goes_on_with_its_data_alone(make, monkeypatch):
+    first = make(steps=1)
+    Experiment(first).train()
+    files = ("run.json", "training-data.json", "metrics.jsonl")
+    before = [(first.run.path / name).read_text() for name in files]
+    values = json.loads(before[1])
+    (first.run.path / "training-data.json").write_text(json.dumps(values | {"examples": 7}))
+    with pytest.raises(UserError, match=f"examples was 7, now {values['examples']}. Give"):
+        Experiment(make(steps=2)).train()
+    assert (first.run.path / "run.json").read_text() == before[0]
+    (first.run.path / "training-data.json").write_text(before[1])
+    Experiment(make(steps=2)).train()
+    assert first.run.newest_step() == 2
+
+
 @pytest.mark.slow
 def test_it_says_what_the_data_are(make, capsys):
     request = make(steps=1)
