@@ -8,7 +8,7 @@ from t2t_repro import fields, registry
 from t2t_repro.bin import fine_tuning
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunConfig
-from t2t_repro.training import updates
+from t2t_repro.training import trainable, updates
 
 _FLAGS = ("train_steps", "freeze", "model")  # those that are hparams, too
 
@@ -48,4 +48,21 @@ def of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str, HParam
     changes["batch_size"] = values["try_batch_size"]
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)
+    if before and hparams.train_steps > before.hparams.train_steps:
+        _say_where_the_rate_rises_again(hparams)
     return hparams_set, updates.as_tried(hparams) if values["try_batch_size"] else hparams
+
+
+def _say_where_the_rate_rises_again(hparams: HParams) -> None:
+    """Says so of a run that was made longer than the fall of its rate, such as a fine-tuned one."""
+    if "multi_cycle_cos_decay" not in trainable.factors(hparams):
+        return
+    falls = hparams.learning_rate_warmup_steps + hparams.learning_rate_decay_steps
+    end = falls * updates.gathered(hparams)
+    if hparams.train_steps > end:
+        print(
+            f"Warning: by multi_cycle_cos_decay the learning rate has fallen to 0 at step {end:,}, "
+            "and rises again behind it. A new run with --warm_start_from would begin with these "
+            "weights and fall once more.",
+            flush=True,
+        )

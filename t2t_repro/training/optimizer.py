@@ -11,7 +11,7 @@ class Optimizer(keras.optimizers.Optimizer):
 
     With Keras's use_ema they keep the exponential moving average of the weights (Polyak and
     Juditsky 1992). Its decay begins low, so that the first weights do not weigh in a short run: at
-    step n it is at most (1 + n) / (10 + n), as that of TensorFlow 1's ExponentialMovingAverage.
+    update n it is at most (1 + n) / (10 + n), as that of TensorFlow 1's ExponentialMovingAverage.
     `training/moving_average.py` is about its use.
 
     Args:
@@ -20,6 +20,8 @@ class Optimizer(keras.optimizers.Optimizer):
             reported loss does not (T2T `weight_decay_and_noise`). A bias is a vector named "bias".
         clip_norm: gradients, L2 term included, are scaled down to this global norm; 0 is off.
     """
+
+    accumulate_steps = 1  # batches that make an update
 
     def __init__(self, learning_rate, l2: float = 0.0, clip_norm: float = 0.0, **kwargs):
         super().__init__(learning_rate, **kwargs)
@@ -36,9 +38,13 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def _update_average(self, variable) -> None:
         average = self._model_variables_moving_average[self._get_variable_index(variable)]
-        step = ops.cast(self.iterations, "float32")
+        update = self.iterations // self.accumulate_steps
+        step = ops.cast(update, "float32")
         decay = ops.minimum(self.ema_momentum, (1.0 + step) / (10.0 + step))
-        decay = ops.where(self.iterations == 0, 0.0, decay)
+        decay = ops.where(update == 0, 0.0, decay)
+        if self.accumulate_steps > 1:  # between two updates the weights are the same
+            is_update = (self.iterations + 1) % self.accumulate_steps == 0
+            decay = ops.where(is_update, decay, 1.0)
         old, new = ops.convert_to_tensor(average), ops.convert_to_tensor(variable)
         self.assign(average, decay * old + (1.0 - decay) * new)
 

@@ -42,25 +42,29 @@ def test_before_the_first_step_a_checkpoint_has_the_weights(averaging, weights):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "changes, batches",
     [
-        {},
-        {"optimizer": "adafactor"},
-        {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2},
+        ({}, 1),
+        ({"optimizer": "adafactor"}, 1),
+        ({"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 3}, 3),
     ],
 )
-def test_it_is_the_recursion_with_a_decay_that_begins_low(changes):
+def test_it_is_the_recursion_with_a_decay_that_begins_low(changes, batches):
+    """One of updates, of `batches` batches each."""
     variable = keras.Variable(np.array([[1.0, -2.0], [3.0, 0.5]], "float32"))
     optimizer = optimizers.from_hparams(hparams(ema_decay=DECAY, **changes))
     optimizer.build([variable])
     (average,) = optimizer._model_variables_moving_average
     expected, random = None, np.random.default_rng(0)
     for n in range(16):
-        optimizer.apply([random.standard_normal((2, 2)).astype("float32")], [variable])
+        for _ in range(batches):
+            np.testing.assert_array_equal(average, expected if n else np.zeros((2, 2)))
+            optimizer.apply([random.standard_normal((2, 2)).astype("float32")], [variable])
         decay = min(DECAY, (1 + n) / (10 + n)) if n else 0.0
         value = np.asarray(variable)
         expected = value if expected is None else decay * expected + (1 - decay) * value
         np.testing.assert_allclose(average, expected, rtol=1e-5)
+        expected = np.array(average)
     assert decay == DECAY and np.abs(expected - value).max() > 0.01
 
 
