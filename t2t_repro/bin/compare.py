@@ -63,7 +63,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("seeds", 3, text, lower_bound=1, upper_bound=1000, flag_values=f)
     whole("train_steps", 2000, "Steps of each run.", 1)
     whole("evaluations", 8, "How often each run is evaluated on its way.", 1)
-    whole("eval_steps", 20, "At most this many batches for that; 0: all. The end has all.")
+    text = "At most this many batches for that, but all where sets cut them otherwise; 0: all, as "
+    whole("eval_steps", 20, f"{text}at the end.")
     text = "How many dev sentences to translate at the end; default: 200 of a translation; 0: none."
     flags.DEFINE_integer("bleu_sentences", None, text, lower_bound=0, flag_values=f)
     text = f"How, as t2t-decoder: {', '.join(_SEARCH)}; default: the problem's."

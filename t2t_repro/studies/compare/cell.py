@@ -73,7 +73,7 @@ def run(
             keep_checkpoint_max=0,  # they are measured below, and then all but the last go
             log_step_count_steps=max(1, grid.train_steps // _REPORTS),
         ),
-        eval_steps=grid.eval_steps,
+        eval_steps=grid.dev_batches,
         worker_gpu=worker_gpu,
         command=command,
     )

@@ -30,6 +30,12 @@ _AXES = ("depths", "warmups", "seeds", "variants", "data_dir")  # may change as 
 _FLAGS = {"warmups": "warmup"}  # of fields that are not called as their flag
 _DEPTHS = ("num_hidden_layers", "num_encoder_layers", "num_decoder_layers")
 _WARMUPS = ("learning_rate_warmup_steps",)
+# What decides which of the dev sentences so many batches have.
+_BATCHING = (
+    *("batch_size", "use_fixed_batch_size", "max_length", "min_length", "min_length_bucket"),
+    *("length_bucket_step", "eval_drop_long_sequences", "max_input_seq_length"),
+    "max_target_seq_length",
+)
 _SEQUENCES = ("layer_preprocess_sequence", "layer_postprocess_sequence")
 
 
@@ -67,7 +73,7 @@ class Grid:
         train_steps: of each run.
         learning_rate_constant: instead of the set's own; None: that.
         evaluations: how often each run is evaluated, and a checkpoint of it measured.
-        eval_steps: at most this many batches for an evaluation on the way; 0: all.
+        eval_steps: at most this many batches for an evaluation on the way (`dev_batches`); 0: all.
         bleu_sentences: how many sentences of the dev split are decoded at the end; 0: none.
         decode_hparams: how, as t2t-decoder's flag.
     """
@@ -118,6 +124,18 @@ class Grid:
     def names(self) -> tuple[str, ...]:
         """The names of what is compared."""
         return tuple(variant.name for variant in self.variants)
+
+    @property
+    def dev_batches(self) -> int:
+        """At most how many batches an evaluation on the way has, 0: all.
+
+        All, too, where so many would not be of the same sentences in each cell.
+        """
+        cells = (Cell(*setting, name, 0) for setting in self.settings() for name in self.names)
+        batchings = {
+            tuple(getattr(self.hparams_of(cell), name) for name in _BATCHING) for cell in cells
+        }
+        return self.eval_steps if len(batchings) == 1 else 0
 
     @property
     def of_sequences(self) -> bool:

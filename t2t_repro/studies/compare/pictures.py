@@ -39,7 +39,8 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
         ),
         "dev-loss.png": (
             _losses(results, "Dev loss", lambda r: r.dev, marker="o"),
-            "Dev loss against steps, mean and range of the seeds, on the batches of --eval_steps. "
+            "Dev loss against steps, mean and range of the seeds, on the batches of --eval_steps, "
+            "or on all where batches of different sizes would be of other sentences. "
             "Dotted: a model that knows word frequencies alone.",
         ),
         "final-dev-loss.png": (

@@ -195,3 +195,13 @@ def test_a_variant_that_is_another_one_now_is_refused(tmp_path):
     file.write_text('{"variants": [{}]}')
     with pytest.raises(UserError, match="as t2t-compare wrote it. Received: "):
         grid.begin(other, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change, batches",
+    [("[relu_dropout=0.2]", 20), ("[batch_size=99]", 0), ("[length_bucket_step=1.3]", 0)],
+)
+def test_sets_that_cut_their_batches_otherwise_are_evaluated_on_all_sentences(change, batches):
+    compared = variants.of_sets(f"transformer_base_v1,transformer_base_v1{change}")
+    changes = {"depths": (None,), "warmups": (None,)}
+    assert Grid(variants=compared, **GIVEN | changes).dev_batches == batches
