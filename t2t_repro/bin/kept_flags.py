@@ -21,11 +21,13 @@ _OF_EVALUATIONS = (
     *("eval_throttle_seconds", "keep_best", "best_metric"),
     *(f"{EARLY_STOPPING}{name}" for name in ("steps", *OF_EARLY_STOPPING)),
 )
+_AT_THE_END = ("finish", "certify")
 _AN_ACT = "restart_damaged_run"  # what is done once, and not again
 KEPT = (
     *(name for name in flags_of(Plan) if name not in (_AN_ACT, *_OF_EVALUATIONS)),
     *("schedule", "warm_start_from", "warm_start_partial", "worker_gpu"),
     *_OF_EVALUATIONS,
+    *_AT_THE_END,
 )
 _PATHS = ("warm_start_from",)
 
@@ -42,11 +44,14 @@ def to_keep(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]
 
 
 def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
-    """Returns {flag: value} of what a run has kept, but for what the schedule now does not read.
+    """Returns {flag: value} of what a run has kept, but for what is not read now.
 
     Raises:
         UserError: if its run.json holds what is no such flag, or no value of it.
     """
+    unread: tuple[str, ...] = _OF_EVALUATIONS if args.schedule == "train" else ()
+    if args.schedule == "evaluate" or args.find_batch_size or args.try_batch_size:
+        unread += _AT_THE_END
     found = {}
     for name, text in (before.options or {}).items():
         try:
@@ -58,6 +63,6 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
                 "Expected options in the run's run.json to be flags of t2t-trainer and their "
                 f"values. Received: {name}={text!r}. Delete it there, and give the flag."
             ) from None
-        if args.schedule != "train" or name not in _OF_EVALUATIONS:
+        if name not in unread:
             found[name] = value
     return found

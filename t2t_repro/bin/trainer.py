@@ -149,7 +149,7 @@ def main(args: flags.FlagValues) -> None:
         if args.find_batch_size:
             find_batch_size(request, args.memory_limit_mb)
             return
-        if args.finish:
+        if request.finish:
             check_finish(request)
         request.check()
         check_memory(request)
@@ -162,10 +162,10 @@ def main(args: flags.FlagValues) -> None:
         else:
             train()
         trains = request.schedule in SCHEDULES[:3] and not args.plan
-        if trains and args.certify and not os.environ.get(cluster.VARIABLE):
+        if trains and request.certify and not os.environ.get(cluster.VARIABLE):
             certify_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
-        if args.finish and not args.plan:
-            finish(request, args.certify)
+        if request.finish and not args.plan:
+            finish(request)
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:
@@ -219,6 +219,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         generate=functools.partial(generate, job, values["t2t_usr_dir"]) if job else None,
         job=job,
         foresight=foresight_of(args),
+        finish=values["finish"],
+        certify=values["certify"],
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
         samples_every=values["samples_every"],
@@ -291,14 +293,14 @@ def check_finish(request: TrainRequest) -> None:
         )
 
 
-def finish(request: TrainRequest, certify: bool) -> None:
+def finish(request: TrainRequest) -> None:
     """Finishes a run that was trained, with what t2t-finish tries by default."""
     from t2t_repro import finishing
     from t2t_repro.certificate.certify import certify_run
 
     out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
     finishing.finish(trained_run(request.run.path, data_dir), out, finishing.FinishRequest())
-    if certify:
+    if request.certify:
         certify_run(out.path, "t2t-finish", request.run.path, data_dir=data_dir)
 
 

@@ -115,6 +115,8 @@ class TrainRequest:
         generate: makes the data first; None: they are there.
         job: what `generate` makes; None: nothing.
         foresight: what to do with a forecast; None: there is none.
+        finish: whether to average and to choose a search at the end, as t2t-finish.
+        certify: whether to write certificate.json at the end.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
         make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
@@ -142,6 +144,8 @@ class TrainRequest:
     generate: Callable[[], None] | None = None
     job: Job | None = None
     foresight: Foresight | None = None
+    finish: bool = False
+    certify: bool = True
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
     make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
     samples_every: int = 0

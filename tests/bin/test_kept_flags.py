@@ -57,6 +57,21 @@ def test_what_the_command_says_goes_before_and_is_kept(begun):
     assert last.plan.local_eval_frequency == 70
 
 
+def test_what_is_done_at_the_end_is_kept_and_not_asked_of_an_evaluation(asked, monkeypatch):
+    begin = ["--problem=text2text_tmpdir", "--hparams_set=transformer_test", "--data_dir=data"]
+    monkeypatch.setattr(
+        trainer, "finish", lambda request: asked.append(f"finish {request.certify}")
+    )
+    monkeypatch.setattr(trainer, "check_memory", lambda request: None)
+    run(*begin, "--output_dir=o", "--finish", "--nocertify")
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    run("--output_dir=o")
+    assert asked[1::2] == ["finish False"] * 2
+    run("--output_dir=o", "--schedule=evaluate")
+    run("--output_dir=o", "--nofinish")
+    assert len(asked) == 6
+
+
 def test_a_damaged_run_is_begun_again_once(begun):
     assert begun("--restart_damaged_run").plan.restart_damaged_run
     assert not begun("--output_dir=o").plan.restart_damaged_run
