@@ -168,8 +168,12 @@ class RunDirectory:
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def is_continued_by(self, other: "RunDirectory") -> bool:
-        """Returns whether another run is of the same model and data, as an average of this one."""
-        return not _differences(self.config(), other.config())
+        """Returns whether another run is this one, moved or copied, or of averages of its weights.
+
+        The command that began it, and when, goes with a run wherever it goes.
+        """
+        mine, others = self.config(), other.config()
+        return mine.commands[:1] == others.commands[:1] and not _differences(mine, others)
 
     def check(self, config: RunConfig) -> None:
         """Checks `config` against the run that is here already, if one is.

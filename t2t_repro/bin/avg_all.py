@@ -95,11 +95,11 @@ def average_all(
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
+                    averaging.check_free(run, out)  # another process may have filled it meanwhile
+                    run.copy_description(out)  # so that no average is there that knows no run
                 yield path
 
         for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
-            if not written:
-                run.copy_description(out)
             written.append(path)
             say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:

@@ -1,4 +1,5 @@
 import re
+import shutil
 import subprocess
 import sys
 
@@ -59,6 +60,74 @@ def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys
     assert RunDirectory(out).config() == trained.config()
     assert (out / "vocab.words").read_text() == "a\n" and not (out / "metrics.jsonl").exists()
     assert "Averaged ckpt-20, ckpt-30, ckpt-40 as" in capsys.readouterr().out
+
+
+@pytest.fixture
+def begin(trained, tmp_path):
+    """Begins `trained` once more as another run, with checkpoints and with data of its own."""
+
+    def begin(name):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.words").write_text("b\n")
+        other = RunDirectory(tmp_path / name / "run")
+        files = [str(tmp_path / name / "vocab.words")]
+        other.begin(trained.config(), ["t2t-trainer", f"--output_dir={name}"], files)
+        for step in (15, 25):
+            save(other, step)
+        return other
+
+    return begin
+
+
+def test_a_folder_holds_the_averages_of_one_run(trained, begin, tmp_path):
+    avg_all.average_all(request(trained, tmp_path, n=3))
+    other = begin("other")
+    refusal = "one of averages of the run. Received: .*avg, another run. Name another."
+    with pytest.raises(UserError, match=refusal):
+        avg_all.average_all(request(other, tmp_path, n=2))
+    names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")]
+    assert names == ["ckpt-30", "ckpt-40"]
+    assert (tmp_path / "avg" / "vocab.words").read_text() == "a\n"
+
+
+def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
+    avg_all.average_all(request(trained, tmp_path, n=3))
+    moved = RunDirectory(tmp_path / "moved")
+    shutil.copytree(trained.path, moved.path)
+    vocabulary = str(tmp_path / "vocab.words")
+    moved.begin(moved.config(), ["t2t-trainer", "--output_dir=moved"], [vocabulary])
+    save(moved, 50)
+    written = avg_all.average_all(request(moved, tmp_path, n=3, min_steps=30))
+    assert [path.name for path in written] == ["ckpt-50"]
+
+
+def test_a_folder_that_another_run_takes_while_it_waits_is_refused(
+    trained, begin, tmp_path, make_clock
+):
+    other = begin("other")
+
+    def meanwhile(naps):
+        if naps == 2:
+            avg_all.average_all(request(other, tmp_path, n=2))
+            save(trained, 50)
+
+    with pytest.raises(UserError, match="Received: .*avg, another run"):
+        waiting = request(trained, tmp_path, n=5, wait_minutes=1)
+        avg_all.average_all(waiting, clock=make_clock(meanwhile))
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")] == ["ckpt-25"]
+
+
+def test_an_average_that_a_kill_leaves_knows_its_run(trained, begin, tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "_flush_folder", killed)  # once the checkpoint has its name
+        with pytest.raises(KeyboardInterrupt):
+            avg_all.average_all(request(trained, tmp_path, n=3))
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")] == ["ckpt-30"]
+    with pytest.raises(UserError, match="another run"):
+        avg_all.average_all(request(begin("other"), tmp_path, n=2))
 
 
 def test_only_the_last(trained, tmp_path):
