@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from absl import flags
@@ -65,7 +65,8 @@ def average_all(
         The checkpoints written.
 
     Raises:
-        UserError: if there are fewer than `n` checkpoints, one is damaged, or both runs are one.
+        UserError: if there are fewer than `n` checkpoints, the weights of one are damaged, both
+            runs are one, or the folder is another's.
     """
     from t2t_repro.training import averaging, checkpoints
 
@@ -78,26 +79,31 @@ def average_all(
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 
-    def found() -> Iterator[pathlib.Path]:
-        for path in appearing(
-            lambda: {checkpoints.step_of(p): p for p in checkpoints.list_checkpoints(run.path)},
-            min_steps=least,
-            wait_minutes=request.wait_minutes,
-            clock=clock,
-        ):
-            checkpoints.verify(path)
-            yield path
+    paths: Iterable[pathlib.Path] = appearing(
+        lambda: {checkpoints.step_of(p): p for p in checkpoints.list_checkpoints(run.path)},
+        min_steps=least,
+        wait_minutes=request.wait_minutes,
+        clock=clock,
+    )
+    if request.last_only:
+        paths = list(paths)[-n:]
+
+    def gone(path: pathlib.Path) -> None:
+        say(
+            f"Left out {path.name}, which was removed before it was read. t2t-trainer keeps more "
+            "with --keep_checkpoint_max."
+        )
 
     with contextlib.ExitStack() as stack:
 
-        def counted() -> Iterator[pathlib.Path]:
-            for path in list(found())[-n:] if request.last_only else found():
+        def counted() -> Iterator[averaging.Member]:
+            for path, file in averaging.opened(paths, gone):
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
                     averaging.check_free(run, out)  # another process may have filled it meanwhile
                     run.copy_description(out)  # so that no average is there that knows no run
-                yield path
+                yield path, file
 
         for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
             written.append(path)

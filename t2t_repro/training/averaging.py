@@ -3,13 +3,16 @@
 import collections
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.training import checkpoints
+
+Member = tuple[pathlib.Path, BinaryIO]  # a checkpoint, and its weights as an open file
 
 
 def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
@@ -20,33 +23,63 @@ def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Pa
     """
     if not paths:
         raise UserError("Expected at least one checkpoint to average. Received: none.")
-    return list(rolling_average(paths, out, len(paths)))[-1]
+    return list(rolling_average(opened(paths), out, len(paths)))[-1]
+
+
+def opened(
+    paths: Iterable[pathlib.Path], gone: Callable[[pathlib.Path], None] | None = None
+) -> Iterator[Member]:
+    """Yields checkpoints, each with its weights as an open file, as `rolling_average` takes them.
+
+    Args:
+        paths: the checkpoints.
+        gone: called with one that a trainer has removed since it was found, which is left out;
+            None: that is an error.
+    """
+    for path in paths:
+        try:
+            file = checkpoints.opened(path / checkpoints.WEIGHTS)
+        except checkpoints.CorruptCheckpoint:
+            if gone is None or path.exists():
+                raise
+            gone(path)
+        else:
+            yield path, file
 
 
 def rolling_average(
-    paths: Iterable[pathlib.Path], out: str | os.PathLike, window: int
+    found: Iterable[Member], out: str | os.PathLike, window: int
 ) -> Iterator[pathlib.Path]:
-    """Yields the average of each `window` successive checkpoints as it is written to `out`."""
+    """Yields the average of each `window` successive checkpoints as it is written to `out`.
+
+    A checkpoint is read when it comes, and once more when it leaves the window. Its file is open
+    meanwhile, since a trainer may remove the checkpoint; all weights would not fit into memory.
+    """
     sums: dict[str, np.ndarray] = {}
-    members: collections.deque[pathlib.Path] = collections.deque()
-    for path in paths:
-        values = checkpoints.read_arrays(path / checkpoints.WEIGHTS)
-        if not sums:
-            sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
-        checkpoints.check_shapes({name: total.shape for name, total in sums.items()}, values, path)
-        members.append(path)
-        for name, value in values.items():
-            sums[name] += value
-        if len(members) < window:
-            continue
-        means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
-        state = checkpoints.State(
-            step=checkpoints.step_of(path), averaged=tuple(checkpoints.step_of(p) for p in members)
-        )
-        arrays = {checkpoints.WEIGHTS: checkpoints.encode(means)}
-        yield checkpoints.write(pathlib.Path(out), arrays, state)
-        for name, value in checkpoints.read_arrays(members.popleft() / checkpoints.WEIGHTS).items():
-            sums[name] -= value
+    members: collections.deque[Member] = collections.deque()
+    try:
+        for path, file in found:
+            members.append((path, file))
+            values = checkpoints.read_opened(file)
+            if not sums:
+                sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
+            shapes = {name: total.shape for name, total in sums.items()}
+            checkpoints.check_shapes(shapes, values, path)
+            for name, value in values.items():
+                sums[name] += value
+            if len(members) < window:
+                continue
+            means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
+            steps = [checkpoints.step_of(member) for member, _ in members]
+            state = checkpoints.State(step=steps[-1], averaged=tuple(steps))
+            arrays = {checkpoints.WEIGHTS: checkpoints.encode(means)}
+            yield checkpoints.write(pathlib.Path(out), arrays, state)
+            for name, value in checkpoints.read_opened(members[0][1]).items():
+                sums[name] -= value
+            members.popleft()[1].close()
+    finally:
+        for _, file in members:
+            file.close()
 
 
 def check_free(run: RunDirectory, out: RunDirectory) -> None:

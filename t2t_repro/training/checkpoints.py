@@ -24,6 +24,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -201,8 +202,26 @@ def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathli
 
 def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
     """Returns {name: array} of an .npz that `write` made; the checksums are checked."""
-    with _reading(file), zipfile.ZipFile(file), np.load(file) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    with opened(file) as stream:
+        return read_opened(stream)
+
+
+def opened(file: pathlib.Path) -> BinaryIO:
+    """Returns an .npz for `read_opened`, which can be read as often as is wished.
+
+    Also once it was removed: its bytes stay on the disk until it is closed.
+    """
+    with _reading(file):
+        return open(file, "rb")
+
+
+def read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
+    """Returns what `read_arrays` does, of what `opened` returned."""
+    with _reading(file.name):
+        zipfile.ZipFile(file).close()  # what is none, NumPy would take for something else
+        file.seek(0)
+        with np.load(file) as archive:
+            arrays = {name: archive[name] for name in archive.files}
     return {
         _current(name.removesuffix(_BFLOAT16)): (
             a.view(ml_dtypes.bfloat16) if _BFLOAT16 in name else a
@@ -251,7 +270,7 @@ def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 @contextlib.contextmanager
-def _reading(file: pathlib.Path) -> Iterator[None]:
+def _reading(file: str | os.PathLike) -> Iterator[None]:
     """Turns what zipfile and NumPy raise of a file that is not as it was written into one error."""
     # RuntimeError, NotImplementedError too, is that of entries that say they are encrypted, or of
     # a kind that nobody knows.

@@ -148,6 +148,42 @@ def test_it_waits_for_new_checkpoints(trained, tmp_path, make_clock):
     assert clock.now == 20 + 60
 
 
+def test_what_a_trainer_removes_meanwhile_is_still_in_the_sum(trained, tmp_path, make_clock):
+    def trains_on(naps):
+        if naps == 2:
+            save(trained, 50)
+            for step in (20, 30):
+                checkpoints.delete(trained.checkpoints_dir / f"ckpt-{step}")
+
+    waiting = request(trained, tmp_path, n=3, wait_minutes=1)
+    written = avg_all.average_all(waiting, clock=make_clock(trains_on))
+    assert {path.name: kernel(path) for path in written} == {
+        "ckpt-30": 2.0, "ckpt-40": 3.0, "ckpt-50": 4.0
+    }  # fmt: skip
+
+
+def test_what_is_removed_before_it_is_read_is_left_out(trained, tmp_path, monkeypatch):
+    listed, said = checkpoints.list_checkpoints, []
+
+    def removed_meanwhile(directory):
+        paths = listed(directory)
+        if trained.checkpoints_dir / "ckpt-10" in paths:
+            checkpoints.delete(trained.checkpoints_dir / "ckpt-10")
+        return paths
+
+    monkeypatch.setattr(checkpoints, "list_checkpoints", removed_meanwhile)
+    with pytest.raises(UserError, match="at least n=4 checkpoints in .*. Received: 3. Lower"):
+        avg_all.average_all(request(trained, tmp_path, n=4, last_only=True), say=said.append)
+    assert said == [
+        "Left out ckpt-10, which was removed before it was read. t2t-trainer keeps more with "
+        "--keep_checkpoint_max."
+    ]
+    save(trained, 10)
+    written = avg_all.average_all(request(trained, tmp_path, n=2), say=said.append)
+    assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.5, "ckpt-40": 3.5}
+    assert "Averaged ckpt-20, ckpt-30 as" in said[2]
+
+
 def test_a_damaged_checkpoint_is_an_error(trained, tmp_path):
     (trained.checkpoints_dir / "ckpt-20" / WEIGHTS).write_bytes(b"torn")
     with pytest.raises(UserError, match="ckpt-20"):

@@ -23,7 +23,8 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     mean = np.mean(history[-3:], axis=0).astype("float32")
     np.testing.assert_array_equal(arrays["softmax/kernel"], mean)
     assert checkpoints.verify(path).averaged == (20, 30, 40)
-    written = list(averaging.rolling_average(paths, tmp_path / "rolling", 2))
+    opened = averaging.opened(paths)
+    written = list(averaging.rolling_average(opened, tmp_path / "rolling", 2))
     assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
     middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
     np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
