@@ -24,14 +24,15 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.progress import took
 from t2t_repro.requests import flag
-from t2t_repro.run_directory import CHOSEN, RunDirectory
+from t2t_repro.run_directory import CERTIFICATE, CHOSEN, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.state import read_ranking
 from t2t_repro.translation import check_text
 
 Tried = TypeVar("Tried", Weights, Beams)
 DEFAULT = DecodeHParams()
-_WORK = ".candidates"  # in the folder of the result, while there is none
+_WORK = ".candidates"  # in the folder of the result, while it is made
+_READY = ".ready"  # there too: a whole result, which takes the place of the one before
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
@@ -99,8 +100,8 @@ def finish(
 
     Args:
         run: the run; its `best` is looked at too.
-        out: the run directory of the result. What an earlier call has written there is replaced,
-            or left, where the same would come out.
+        out: the run directory of the result. What an earlier call has written there is replaced
+            once the new result is whole, or left, where the same would come out.
         request: what to try.
         say: gets a line for all that is tried.
         searches: as `decode.ModelEngine` takes it.
@@ -115,6 +116,8 @@ def finish(
     averaging.check_free(run.directory, out)
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked([out.path], say):
+        averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
+        _exchange(out)
         return _finish(run, out, request, say, searches)
 
 
@@ -139,9 +142,7 @@ def _finish(
         say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
         return before
     work = out.path / _WORK
-    for folder in (work, out.checkpoints_dir):
-        shutil.rmtree(folder, ignore_errors=True)
-    (out.path / CHOSEN).unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)
 
     say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
     model = run.new_model()
@@ -187,12 +188,33 @@ def _finish(
         searches_tried=tuple(searched),
     )
     run.directory.copy_description(out)
-    checkpoints.copy_weights(taken, out.checkpoints_dir)
-    result.write(out.path)
+    made = RunDirectory(work / "result")
+    checkpoints.copy_weights(taken, made.checkpoints_dir)
+    result.write(made.path)
+    os.rename(made.path, out.path / _READY)
+    _exchange(out)
     shutil.rmtree(work)
     best = result.search
     say(f"Chose {weights.name} and {best}: {best.bleu:.2f} BLEU on dev. Written to {out.path}.")
     return result
+
+
+def _exchange(out: RunDirectory) -> None:
+    """Puts the result that is ready, if one is, in the place of the one before.
+
+    A kill on the way is made good by the next call: what is still to be moved lies there.
+    """
+    ready = RunDirectory(out.path / _READY)
+    if not ready.path.is_dir():
+        return
+    (out.path / CERTIFICATE).unlink(missing_ok=True)  # it is of the weights before
+    if ready.checkpoints_dir.is_dir():
+        if out.checkpoints_dir.is_dir():
+            os.rename(out.checkpoints_dir, ready.path / "before")
+        os.rename(ready.checkpoints_dir, out.checkpoints_dir)
+    if (ready.path / CHOSEN).exists():
+        os.replace(ready.path / CHOSEN, out.path / CHOSEN)
+    shutil.rmtree(ready.path)
 
 
 def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]:

@@ -1,7 +1,12 @@
 """Choosing weights and search after training, and that everything decodes as was chosen."""
 
+import contextlib
 import dataclasses
+import errno
 import json
+import os
+import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -100,6 +105,64 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     assert [each[0] for each in tried] == [4.0, 2.0, 2.0, 2.0]
     (only,) = checkpoints.list_checkpoints(out.path)
     assert only.name == "ckpt-20"
+
+
+ONE = dataclasses.replace(FEW, n=1, alphas="0.6", beam_sizes="4")  # takes the best, step 20
+
+
+def state(out):
+    """What a decoder sees: the weights, and how to decode with them."""
+    (only,) = checkpoints.list_checkpoints(out.path)
+    return only.name, checkpoints.verify(only).averaged, chosen.read(out.path)
+
+
+def test_the_result_before_stays_until_the_new_one_is_whole(made, tried, tmp_path, monkeypatch):
+    out = RunDirectory(tmp_path / "out")
+    found = finishing.finish(made, out, FEW, say=lambda line: None)
+    before = ("ckpt-30", (20, 30), found)
+    (out.path / "certificate.json").write_text("of the result before")
+    for patched, name in ((dev_bleu.DevSample, "score"), (checkpoints, "copy_weights")):
+        with monkeypatch.context() as patch:
+            full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            patch.setattr(patched, name, mock.Mock(side_effect=full))
+            with pytest.raises(OSError):
+                finishing.finish(made, out, ONE, say=lambda line: None)
+        assert state(out) == before and (out.path / "certificate.json").exists()
+    found = finishing.finish(made, out, ONE, say=lambda line: None)
+    assert state(out) == ("ckpt-20", (20,), found)
+    assert sorted(path.name for path in out.path.iterdir()) == [
+        "checkpoints", "decoding.json", "hparams.json", "run.json"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("moves", range(5))
+def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypatch, moves):
+    out = RunDirectory(tmp_path / "out")
+    before = finishing.finish(made, out, FEW, say=lambda line: None)
+    moved = []
+
+    def killed_in_time(move):
+        def instead(source, target):
+            if len(moved) == moves:
+                raise KeyboardInterrupt
+            moved.append(source.name)
+            move(source, target)
+
+        return instead
+
+    with monkeypatch.context() as patch:
+        renames = {name: killed_in_time(getattr(os, name)) for name in ("rename", "replace")}
+        patch.setattr(finishing, "os", types.SimpleNamespace(fspath=os.fspath, **renames))
+        with pytest.raises(KeyboardInterrupt) if moves < 4 else contextlib.nullcontext():
+            finishing.finish(made, out, ONE, say=lambda line: None)
+    assert moved == ["result", "checkpoints", "checkpoints", "decoding.json"][:moves]
+    if moves < 2:
+        assert state(out) == ("ckpt-30", (20, 30), before)
+    del tried[:]
+    found = finishing.finish(made, out, ONE, say=lambda line: None)
+    assert state(out) == ("ckpt-20", (20,), found) and found != before
+    assert bool(tried) == (moves == 0)  # what was made is not made again
+    assert not (out.path / ".ready").exists()
 
 
 @pytest.mark.parametrize("newest, steps", [(30.3, (20, 30, 40)), (30.31, (40,))])
