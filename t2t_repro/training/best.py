@@ -22,6 +22,7 @@ from t2t_repro.training.state import (
     Ranked,
     Ranking,
     read_ranking,
+    sample_of,
 )
 
 if TYPE_CHECKING:
@@ -48,13 +49,27 @@ class KeepBest:
         """Returns the run directory of the best."""
         return RunDirectory(run.path / "best")
 
-    def add(self, run: RunDirectory, step: int, values: Mapping[str, float]) -> bool:
+    def add(
+        self,
+        run: RunDirectory,
+        step: int,
+        values: Mapping[str, float],
+        *,
+        split: str = "",
+        sample: str = "",
+        say: Callable[[str], None] = print,
+    ) -> bool:
         """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
+
+        Those that were judged by other examples cannot be compared with it: they rank behind it.
 
         Args:
             run: holds the whole checkpoint.
             step: that of the checkpoint.
             values: what its evaluation found; what is no metric is left out.
+            split: what was evaluated; "": it is not known, and compared with all.
+            sample: which part of it, in words.
+            say: gets a line where there are those that cannot be compared.
         """
         best = self.directory(run)
 
@@ -62,7 +77,7 @@ class KeepBest:
             run.copy_description(best)
             checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
 
-        return self._add(best, step, values, copy)
+        return self._add(best, Ranked(step, self._scores(values), split, sample), copy, say)
 
     def add_model(
         self, run: RunDirectory, model: "keras.Model", step: int, values: Mapping[str, float]
@@ -77,36 +92,58 @@ class KeepBest:
             weights = {checkpoints.WEIGHTS: arrays[checkpoints.WEIGHTS]}
             checkpoints.write(best.checkpoints_dir, weights, checkpoints.State(step=step))
 
-        return self._add(best, step, values, write)
+        return self._add(best, Ranked(step, self._scores(values)), write)
 
-    def _add(
-        self, best: RunDirectory, step: int, values: Mapping[str, float], put: Callable[[], None]
-    ) -> bool:
-        """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
+    def _scores(self, values: Mapping[str, float]) -> dict[str, str]:
+        """Returns the metrics among the values, as text."""
         from t2t_repro.training.metrics import METRICS
 
-        file = best.checkpoints_dir / RANKING
-        before = read_ranking(best.checkpoints_dir)
-        entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
         names = ("loss", *METRICS, DECODED_BLEU)
         scores = {name: str(values[name]) for name in names if name in values}
         if self.metric not in scores:
             raise unknown("metric of the best checkpoints", self.metric, scores)
-        entries.append(Ranked(step, scores))
-        entries.sort(key=lambda entry: (self._cost(entry.values), entry.step))
-        entries = entries[: self.count]
+        return scores
+
+    def _add(
+        self,
+        best: RunDirectory,
+        new: Ranked,
+        put: Callable[[], None],
+        say: Callable[[str], None] = print,
+    ) -> bool:
+        """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
+        file = best.checkpoints_dir / RANKING
+        before = read_ranking(best.checkpoints_dir)
+        entries = [entry for entry in (before.ranking if before else ()) if entry.step != new.step]
+        judged = [each for each in entries if each.split and self.metric in each.values]
+        others = [each for each in judged if new.split and self._of(each) != self._of(new)]
+        if others and others == judged:
+            names = ", ".join(f"ckpt-{entry.step}" for entry in others)
+            say(
+                f"{names} in {best.path} ranked by {self.metric} of {self._of(others[0])}, which "
+                f"cannot be compared with {self._of(new)}: last from now on, and removed first."
+            )
+        # The others keep their order, in which the first was the best.
+        entries = sorted(
+            [*entries, new],
+            key=lambda each: (math.inf, 0) if each in others else (self._cost(each), each.step),
+        )[: self.count]
         steps = [entry.step for entry in entries]
-        if step in steps:
+        if new.step in steps:
             put()
         ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
         write_text_atomic(file, json.dumps(ranking, indent=1) + "\n")
         for path in checkpoints.list_checkpoints(best.checkpoints_dir):
             if checkpoints.step_of(path) not in steps:
                 checkpoints.delete(path)
-        return step in steps
+        return new.step in steps
 
-    def _cost(self, values: Mapping[str, str]) -> float:
-        value = float(values.get(self.metric, "nan"))  # an evaluation of old may lack it
+    def _of(self, entry: Ranked) -> str:
+        """Returns what an entry's metric is of, in words."""
+        return f"{entry.split} ({sample_of(self.metric, entry.sample)})"
+
+    def _cost(self, entry: Ranked) -> float:
+        value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
         if math.isnan(value):
             return math.inf
         return value if self.metric in LESS_IS_BETTER else -value

@@ -40,7 +40,7 @@ from t2t_repro.training.events import EventWriter, make_writer
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
 from t2t_repro.training.request import TRY_BATCH_SIZE, DecodedBleu, TrainRequest
-from t2t_repro.training.state import DECODED_BLEU
+from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 from t2t_repro.training.summaries import Summaries
 from t2t_repro.training.trainer import Trainer
 from t2t_repro.training.warm_start import WarmStart
@@ -140,8 +140,7 @@ class Experiment:
 
     def _train(self, with_evaluation: bool) -> dict[str, float]:
         request, where, is_chief = self._request, self._devices, self._devices.cluster.is_chief
-        run, plan = request.run, request.plan
-        config = self._config
+        run, plan, config = request.run, request.plan, self._config
         parameters.check_memory(config.hparams, self._problem, config.data_dir, training=True)
         with where.scope():
             model = build_model(config, self._problem)
@@ -161,11 +160,12 @@ class Experiment:
         summaries = self._summaries(model, evaluator, writer, with_evaluation)
         bleu = self._bleu(model, log) if with_evaluation and is_chief else None
         evaluate = functools.partial(self._evaluate, evaluator, bleu, log)
+        sample = self._sample(bleu) if with_evaluation else ""
         with run.locked() if is_chief else contextlib.nullcontext():
             self._begin(log, writer)
             if taken:
                 taken.write(run)
-            trainer = Trainer(
+            Trainer(
                 model,
                 self._training_data,
                 run,
@@ -173,11 +173,11 @@ class Experiment:
                 log=log,
                 evaluate=evaluate if with_evaluation and is_chief else None,
                 split=request.eval_split,
+                sample=sample,
                 encoders=self._problem.feature_encoders(self._config.data_dir),
                 devices=where,
                 summaries=summaries,
-            )
-            trainer.train()
+            ).train()
             if with_evaluation and not self._results and is_chief:
                 evaluate(model_state.load_weights(model, run.path).step)
             where.all_reduce([0])  # the others wait for the chief's last evaluation
@@ -195,10 +195,7 @@ class Experiment:
         from t2t_repro.data.pipeline import make_dataset
 
         return make_dataset(
-            self._problem,
-            Split.TRAIN,
-            self._config.hparams,
-            self._config.data_dir,
+            *(self._problem, Split.TRAIN, self._config.hparams, self._config.data_dir),
             training=True,
             seed=self._config.random_seed,
             num_shards=self._devices.cluster.size,
@@ -306,6 +303,12 @@ class Experiment:
         log.say(f"{DECODED_BLEU} is sacreBLEU of {bleu.sample}: {bleu.signature}")
         return bleu
 
+    def _sample(self, bleu: DecodedBleu | None) -> str:
+        """Returns in words what is evaluated of the split, and what is decoded."""
+        split, steps = self._request.eval_split, self._request.eval_steps
+        sample = evaluation_sample(self._problem, split, self._config, steps)
+        return f"{sample}{DECODED_OF}{bleu.sample}" if bleu else sample
+
     def _evaluate(
         self,
         evaluator: Evaluator,
@@ -320,15 +323,12 @@ class Experiment:
         What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
         """
         request, started = self._request, time.monotonic()
-        split, steps = request.eval_split, request.eval_steps
-        sample = evaluation_sample(self._problem, split, self._config, steps)
+        split, sample = request.eval_split, self._sample(bleu)
         said = {"signature": bleu.signature} if bleu else {}
-        if bleu:
-            sample += f"; {DECODED_BLEU} of {bleu.sample}"
         known = log.recorded(step, split, sample)
         self._results = known
         if again or not known:
-            dataset = evaluation_data(self._problem, split, self._config, steps)
+            dataset = evaluation_data(self._problem, split, self._config, request.eval_steps)
             self._results = evaluator.evaluate(dataset)
             if bleu:
                 self._results[DECODED_BLEU] = bleu.score()

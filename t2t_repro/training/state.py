@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 RANKING = "ranking.json"
 DECODED_BLEU = "bleu"  # the metric that is decoded; all others are teacher-forced
+DECODED_OF = f"; {DECODED_BLEU} of "  # in an evaluation's sample: what follows is decoded
 BLEU_SIGNATURE = "bleu_signature"  # beside it in metrics.jsonl: how sacreBLEU computed it
 LESS_IS_BETTER = ("loss", "edit_distance")  # the metrics; of all others more is better
 _LARGEST = 2**63 - 1
@@ -63,10 +64,15 @@ class StateFile(State):
 
 @dataclasses.dataclass(frozen=True)
 class Ranked:
-    """One of the best checkpoints, and what its evaluation found, as text."""
+    """One of the best checkpoints, and what its evaluation found, as text.
+
+    `split` and `sample` say what was evaluated, as in metrics.jsonl; "": it is not known.
+    """
 
     step: int
     values: dict[str, str] = dataclasses.field(default_factory=dict)
+    split: str = ""
+    sample: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +81,12 @@ class Ranking:
 
     metric: str = ""
     ranking: tuple[Ranked, ...] = ()
+
+
+def sample_of(metric: str, sample: str) -> str:
+    """Returns what a metric is of, given in words what its whole evaluation is of."""
+    teacher_forced, _, decoded = sample.partition(DECODED_OF)
+    return decoded if metric == DECODED_BLEU else teacher_forced
 
 
 def check_folder(path: str | os.PathLike) -> None:

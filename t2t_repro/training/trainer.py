@@ -54,6 +54,7 @@ class Trainer:
         evaluate: called with the step, while its checkpoint is being written, and a function that
             waits until it is whole. Returns {metric: value}, and reports them by itself.
         split: what `evaluate` evaluates.
+        sample: which part of it, and what is decoded, in words, as in metrics.jsonl.
         encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
         summaries: what to report beside the loss; None: norms and padding, to metrics.jsonl and
@@ -70,6 +71,7 @@ class Trainer:
         log: TrainingLog | None = None,
         evaluate: Evaluate | None = None,
         split: str = Split.EVAL,
+        sample: str = "all",
         encoders: Mapping[str, Any] | None = None,
         devices: Devices = ONE,
         summaries: Summaries | None = None,
@@ -80,7 +82,7 @@ class Trainer:
         self._log = log or make_log(run, plan, writer)
         self._evaluate, self._encoders, self._devices = evaluate, encoders, devices
         self._summaries = summaries or Summaries(model, every, last, writer=writer)
-        self._split = split
+        self._evaluated = {"split": split, "sample": sample}
         self._is_chief = devices.cluster.is_chief
         self._saver = Saver(run.checkpoints_dir, plan.keep_checkpoint_max)
         if not self._is_chief:
@@ -234,10 +236,11 @@ class Trainer:
         step = self._state.step
         if self._evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        wanted = {"kind": "eval", "step": step, "split": self._split}
+        wanted = {"kind": "eval", "step": step, **self._evaluated}
         judges = (self._plan.keep_best, self._plan.early_stopping)
         needed = {judge.metric for judge in judges if judge}
-        rows = self._run.read_metrics()
+        # Runs of old say no sample.
+        rows = [{"sample": wanted["sample"], **row} for row in self._run.read_metrics()]
         done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
         self._evaluated_at = time.monotonic()
         try:
@@ -247,9 +250,9 @@ class Trainer:
             self._saver.wait()
             raise Interrupted(stop.signum, self._where()) from None
         self._saver.wait()
-        best = self._plan.keep_best
-        if best and best.add(self._run, step, values) and not done:
-            self._log.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
+        best, say = self._plan.keep_best, self._log.say
+        if best and best.add(self._run, step, values, **self._evaluated, say=say) and not done:
+            say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
         return True
 
     def _reason_to_stop(self) -> str:

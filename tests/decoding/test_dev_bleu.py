@@ -18,6 +18,7 @@ from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.experiment import Experiment
 from t2t_repro.training.request import Plan, TrainRequest
+from t2t_repro.training.state import read_ranking
 from tests.decoding.doubled import Doubled
 
 
@@ -125,4 +126,6 @@ def test_best_and_early_stopping_go_by_it_in_a_run_that_had_it_not(make, capsys,
     )
     best = checkpoints.find(request.run.path / "best")
     assert best.name == "ckpt-2"
+    said = {(entry.split, entry.sample) for entry in read_ranking(best.parent).ranking}
+    assert said == {("dev", rows(request)[-1]["sample"])}
     assert [row.get("bleu") for row in rows(request)] == [None, 7.5, 6.5, 5.5]

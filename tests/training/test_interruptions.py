@@ -20,6 +20,7 @@ from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.log import TrainingLog
 from t2t_repro.training.request import Plan
+from t2t_repro.training.state import read_ranking
 from t2t_repro.training.trainer import Trainer
 
 
@@ -196,6 +197,36 @@ def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model,
     assert checkpoints.find(run.path / "best").name == "ckpt-8"
     assert go().step == 8
     assert f"Nothing to train: it stopped early at step 8 of 20: {why}.\n" in stream.getvalue()
+
+
+def test_a_row_of_another_sample_is_not_the_evaluation_of_a_checkpoint(
+    run, make_model, make_batches
+):
+    evaluations = []
+
+    def evaluate(step, wait):
+        evaluations.append(step)
+        wait()
+        return {"loss": 2.0}
+
+    def go(**evaluated):
+        best = KeepBest()
+        plan = Plan(train_steps=2, local_eval_frequency=2, keep_best=best)
+        log = TrainingLog(run, 2, 100, io.StringIO())
+        evaluated = {"log": log, "evaluate": evaluate, **evaluated}
+        Trainer(make_model(), make_batches().skip, run, plan, **evaluated).train()
+        ranking = read_ranking(best.directory(run).checkpoints_dir)
+        return [(entry.values, entry.split, entry.sample) for entry in ranking.ranking]
+
+    assert go(sample="2 of 9 examples") == [({"loss": "2.0"}, "dev", "2 of 9 examples")]
+    row = {"kind": "eval", "step": 2, "loss": 1.0}
+    run.append_metrics({**row, "split": "dev", "sample": "all 9 examples"})
+    run.append_metrics({**row, "split": "test", "sample": "2 of 9 examples"})
+    go(sample="2 of 9 examples")
+    assert evaluations == [2, 2]
+    run.append_metrics({**row, "split": "dev", "sample": "2 of 9 examples"})
+    assert go(sample="2 of 9 examples") == [({"loss": "1.0"}, "dev", "2 of 9 examples")]
+    assert evaluations == [2, 2]
 
 
 def test_scaled_gradients_that_overflow_are_no_fault_until_the_scale_is_zero(
