@@ -5,13 +5,13 @@ after each evaluation and before the first step, so that a run that was killed s
 have stopped.
 """
 
-import collections
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.state import LESS_IS_BETTER
+from t2t_repro.training.state import LESS_IS_BETTER, sample_of
 
 _SHOWN = 5  # values in the reason
 
@@ -37,6 +37,11 @@ class EarlyStopping:
     split: str = "dev"
 
     def __post_init__(self):
+        if not math.isfinite(self.metric_delta):
+            raise UserError(
+                "Expected --eval_early_stopping_metric_delta to be finite. Received: "
+                f"{self.metric_delta}. With 0 any gain counts."
+            )
         if self.steps < 1:
             raise UserError(f"Expected --eval_early_stopping_steps >= 1. Received: {self.steps}.")
         less = self.metric in LESS_IS_BETTER
@@ -47,22 +52,22 @@ class EarlyStopping:
                 f"Received: {self.metric_minimize}. Leave the flag out."
             )
 
-    def reason(self, rows: Iterable[Mapping[str, Any]]) -> str:
+    def reason(self, rows: Iterable[Mapping[str, Any]], sample: str) -> str:
         """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not.
 
-        Where other samples of the split were evaluated too, that of most rows counts.
+        Args:
+            rows: the rows.
+            sample: what the run evaluates of the split, in words; evaluations of anything else, as
+                by t2t-eval, or before the run went on with other flags, do not count.
         """
-        evaluated = [
-            row
-            for row in rows
-            if row.get("kind") == "eval" and row.get("split") == self.split and self.metric in row
-        ]
-        samples = collections.Counter(row["sample"] for row in evaluated if "sample" in row)
-        usual = max(samples, key=samples.__getitem__, default=None)
+        wanted = sample_of(self.metric, sample)
         values = {
             row["step"]: float(row[self.metric])
-            for row in evaluated
-            if row.get("sample", usual) == usual  # runs of old say no sample
+            for row in rows
+            if row.get("kind") == "eval"
+            and row.get("split") == self.split
+            and sample_of(self.metric, row.get("sample", sample)) == wanted  # old runs say none
+            and self.metric in row
         }
         if not values:
             return ""
@@ -71,7 +76,7 @@ class EarlyStopping:
         if start is None:
             return ""
         since = sorted(step for step in values if step > start)
-        best = (min if minimize else max)(since, key=values.__getitem__)
+        best = min(since, key=lambda step: _cost(values[step], minimize))
         shown = ", ".join(f"{values[step]:.4f} at {step}" for step in since[-_SHOWN:])
         delta = self.metric_delta
         return (
@@ -86,7 +91,7 @@ def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: 
     """Returns the step since which a metric has not got better, for at least `steps`; None: it has.
 
     T2T `has_metric_plateaued`: all values since the last that is at least `steps` old are compared
-    with that one.
+    with that one. To become nan is no gain, of nan anything else is one.
 
     Args:
         values: {step: value}.
@@ -98,6 +103,13 @@ def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: 
     old = [step for step, _ in ordered if step <= ordered[-1][0] - steps]
     if not old:
         return None
-    start = values[old[-1]]
-    gains = [start - value if minimize else value - start for s, value in ordered if s >= old[-1]]
-    return old[-1] if all(gain < delta or gain <= 0 for gain in gains) else None
+    start = _cost(values[old[-1]], minimize)
+    gains = [start - _cost(value, minimize) for step, value in ordered if step > old[-1]]
+    return None if any(gain > 0 and gain >= delta for gain in gains) else old[-1]
+
+
+def _cost(value: float, minimize: bool) -> float:
+    """Returns what is less where a metric is better; of nan it is infinite."""
+    if math.isnan(value):
+        return math.inf
+    return value if minimize else -value

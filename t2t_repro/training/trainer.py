@@ -258,7 +258,8 @@ class Trainer:
     def _reason_to_stop(self) -> str:
         """Returns why the evaluations so far end the run; "": they do not."""
         early = self._plan.early_stopping
-        return early.reason(self._run.read_metrics()) if early else ""
+        sample = self._evaluated["sample"]
+        return early.reason(self._run.read_metrics(), sample) if early else ""
 
     def _where(self) -> str:
         """Returns where the run stands, for the message of a signal."""

@@ -3,6 +3,8 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.training.early_stopping import EarlyStopping, plateau
 
+ALL = "all 9 examples"
+
 
 @pytest.mark.parametrize(
     "values, steps, delta, minimize, expected",
@@ -17,13 +19,18 @@ from t2t_repro.training.early_stopping import EarlyStopping, plateau
         ({5: 3.0, 15: 3.3}, 10, 0.2, False, None),
         ({5: 9.0, 8: 3.0, 12: 2.0, 18: 3.5}, 10, 0.1, True, None),  # 2.0 on the way is better
         ({5: 9.0, 8: 3.0, 12: 2.95, 18: 3.5}, 10, 0.1, True, 8),  # from 8 on, not from 5
-        ({8: 3.0, 18: float("nan")}, 10, 0.1, True, None),
+        # To become nan is no gain, of nan anything is.
+        ({8: 3.0, 18: float("nan")}, 10, 0.1, True, 8),
+        ({8: 3.0, 18: float("nan")}, 10, 0.0, False, 8),
+        ({8: float("nan"), 18: float("nan")}, 10, 0.0, True, 8),
+        ({8: float("nan"), 18: 9.0}, 10, 0.1, True, None),
+        ({8: 3.0, 13: 2.0, 18: float("nan")}, 10, 0.1, True, None),
         # Without a delta any gain counts, and none is none.
         ({5: 0.10, 10: 0.13, 15: 0.16}, 10, 0.0, False, None),
         ({5: 0.10, 10: 0.10, 15: 0.09}, 10, 0.0, False, 5),
         ({5: 3.0, 15: 2.999}, 10, 0.0, True, None),
         ({5: 3.0, 15: 3.0}, 10, 0.0, True, 5),
-        ({5: 3.0, 15: float("nan")}, 10, 0.0, True, None),
+        ({5: 3.0, 15: float("nan")}, 10, 0.0, True, 5),
     ],
 )
 def test_a_plateau_as_t2ts_rule_says(values, steps, delta, minimize, expected):
@@ -36,24 +43,43 @@ def test_it_reads_the_evaluations_of_its_split():
 
     early = EarlyStopping(steps=10, metric="accuracy", metric_delta=0.1)
     rows = [row(5, 0.5), row(15, 0.55)]
-    assert early.reason(rows)
-    assert not early.reason([*rows, row(12, 0.7)])
-    assert early.reason([*rows, row(12, 0.7, split="test")])
-    assert early.reason([*rows, {"kind": "train", "step": 12, "loss": 0.1}])
-    assert not early.reason([row(5, "nan"), row(15, 0.5)])
-    assert not EarlyStopping(steps=11, metric="accuracy").reason(rows)
+    assert early.reason(rows, ALL)
+    assert not early.reason([*rows, row(12, 0.7)], ALL)
+    assert early.reason([*rows, row(12, 0.7, split="test")], ALL)
+    assert early.reason([*rows, {"kind": "train", "step": 12, "loss": 0.1}], ALL)
+    assert not early.reason([row(5, "nan"), row(15, 0.5)], ALL)
+    assert not EarlyStopping(steps=11, metric="accuracy").reason(rows, ALL)
 
 
 def test_evaluations_of_another_sample_do_not_count():
     def row(step, value, **sample):
         return {"kind": "eval", "step": step, "split": "dev", "loss": value, **sample}
 
-    early, some = EarlyStopping(steps=10), {"sample": "100 of 900 batches"}
-    rows = [row(10, 3.0, **some), row(20, 2.9, **some)]
-    assert not early.reason(rows)
-    assert not early.reason([*rows, row(20, 3.2, sample="all")])
-    assert early.reason([*rows, row(20, 3.2)])  # a run of old says no sample
-    assert not early.reason([])
+    early, some = EarlyStopping(steps=10), "100 of 900 batches"
+    rows = [row(10, 3.0, sample=some), row(20, 2.9, sample=some)]
+    assert not early.reason(rows, some)
+    assert not early.reason([*rows, row(20, 3.2, sample=ALL)], some)
+    assert early.reason([*rows, row(20, 3.2)], some)  # a run of old says no sample
+    assert not early.reason([], some)
+    # A run that goes on with another sample stops by that, though it has fewer.
+    rows = [*(row(step, 9.0 - step, sample=some) for step in range(8)), row(8, 3.0, sample=ALL)]
+    assert not early.reason(rows, ALL)
+    rows += [row(18, 3.0, sample=ALL), row(18, 1.0, sample="1 of 900 batches")]
+    assert early.reason(rows, ALL) and not early.reason(rows, some)
+
+
+def test_what_is_decoded_is_a_sample_of_its_own():
+    def row(step, loss, bleu, sample):
+        return {"kind": "eval", "step": step, "split": "dev", "sample": sample} | {
+            "loss": loss, "bleu": bleu
+        }  # fmt: skip
+
+    rows = [row(5, 3.0, 9.0, f"{ALL}; bleu of 7 sentences"), row(15, 3.0, 9.0, ALL)]
+    assert EarlyStopping(steps=10).reason(rows, f"{ALL}; bleu of 5 sentences")
+    by_bleu = EarlyStopping(steps=10, metric="bleu")
+    assert not by_bleu.reason(rows, f"{ALL}; bleu of 7 sentences")
+    rows[1] = row(15, 3.0, 9.0, "1 of 9 examples; bleu of 7 sentences")
+    assert by_bleu.reason(rows, f"{ALL}; bleu of 7 sentences")
 
 
 def test_a_score_that_rises_by_little_is_not_stopped():
@@ -63,8 +89,8 @@ def test_a_score_that_rises_by_little_is_not_stopped():
         for step, score in scores.items()
     ]
     name = "approx_bleu_score"
-    assert not EarlyStopping(steps=30, metric=name).reason(rows)
-    assert EarlyStopping(steps=30, metric=name, metric_delta=0.1).reason(rows) == (
+    assert not EarlyStopping(steps=30, metric=name).reason(rows, ALL)
+    assert EarlyStopping(steps=30, metric=name, metric_delta=0.1).reason(rows, ALL) == (
         "approx_bleu_score has not got better by 0.1 for 30 steps: it was 0.0500 at step 20, the "
         "best since is 0.1400 at step 50 (0.0800 at 30, 0.1100 at 40, 0.1400 at 50; "
         "--eval_early_stopping_metric_delta=0.1)"
@@ -73,7 +99,7 @@ def test_a_score_that_rises_by_little_is_not_stopped():
         {"kind": "eval", "step": step, "split": "dev", "approx_bleu_score": 0.13}
         for step in range(60, 110, 10)
     ]
-    assert EarlyStopping(steps=50, metric=name).reason(rows) == (
+    assert EarlyStopping(steps=50, metric=name).reason(rows, ALL) == (
         "approx_bleu_score has not got better for 50 steps: it was 0.1400 at step 50, the best "
         "since is 0.1300 at step 60 (0.1300 at 60, 0.1300 at 70, 0.1300 at 80, 0.1300 at 90, "
         "0.1300 at 100; --eval_early_stopping_metric_delta=0)"
@@ -89,5 +115,19 @@ def test_a_direction_against_the_metric_is_refused():
     message = "--eval_early_stopping_metric_minimize: of loss, less is better. Received: False"
     with pytest.raises(UserError, match=message):
         EarlyStopping(steps=1, metric_minimize=False)
+    for delta in ("inf", "-inf", "nan"):
+        message = f"metric_delta to be finite. Received: {delta}. With 0 any gain counts."
+        with pytest.raises(UserError, match=message):
+            EarlyStopping(steps=1, metric_delta=float(delta))
     with pytest.raises(UserError, match="--eval_early_stopping_steps >= 1. Received: 0"):
         EarlyStopping(steps=0)
+
+
+def test_the_best_of_the_reason_is_a_number_where_there_is_one():
+    rows = [
+        {"kind": "eval", "step": step, "split": "dev", "loss": loss}
+        for step, loss in {10: 3.0, 20: "nan", 30: 3.5}.items()
+    ]
+    assert "3.0000 at step 10, the best since is 3.5000 at step 30" in EarlyStopping(
+        steps=20
+    ).reason(rows, ALL)

@@ -229,6 +229,27 @@ def test_a_row_of_another_sample_is_not_the_evaluation_of_a_checkpoint(
     assert evaluations == [2, 2]
 
 
+def test_a_run_that_goes_on_with_another_sample_stops_by_that(run, make_model, make_batches):
+    stream = io.StringIO()
+
+    def go(train_steps, sample, loss_at):
+        log = TrainingLog(run, train_steps, 100, stream)
+
+        def evaluate(step, wait):
+            wait()
+            log.evaluation(step, {"loss": loss_at(step)}, "dev", 0.1, sample=sample)
+            return {"loss": loss_at(step)}
+
+        early = EarlyStopping(steps=4)
+        plan = Plan(train_steps=train_steps, local_eval_frequency=2, early_stopping=early)
+        evaluated = {"log": log, "evaluate": evaluate, "sample": sample}
+        return Trainer(make_model(), make_batches().skip, run, plan, **evaluated).train()
+
+    assert go(8, "all 9 examples", lambda step: 9.0 - step).step == 8
+    assert go(20, "2 of 9 examples", lambda step: 0.5).step == 12
+    assert "early at step 12: loss has not got better for 4 steps: it was" in stream.getvalue()
+
+
 def test_scaled_gradients_that_overflow_are_no_fault_until_the_scale_is_zero(
     run, make_model, make_batches, train
 ):
