@@ -5,40 +5,23 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 """
 
 import dataclasses
-import errno
 import io
-import itertools
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, fields, quiet, signals, start, user_code
+from t2t_repro import cores, fields, messages, quiet, signals, start, user_code
 from t2t_repro.corpora.request import RawText
-from t2t_repro.errors import Interrupted, UserError, suggest
+from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 from t2t_repro.runs import trained_run
 
 Request = TypeVar("Request")
-
-# What to do about an error of the system; the paths in it are those that flags name.
-_MENDING = {
-    errno.EEXIST: "Expected a folder, or none yet: name another.",
-    errno.ENOTDIR: "Expected folders before the last name of a path: name another.",
-    errno.EISDIR: "Expected a file, or none yet: name another.",
-    errno.ENOENT: "Correct the path.",
-    errno.EACCES: "Expected permission: change it, or name another path.",
-    errno.EPERM: "Expected permission: change it, or name another path.",
-    errno.EROFS: "Expected a file system that can be written: name another path.",
-    errno.ENOSPC: "Free some space, and give the same command again.",
-    errno.EFBIG: "Raise the limit of a file (ulimit -f), and give the same command again.",
-    errno.EDQUOT: "Free some of your quota, and give the same command again.",
-}
 
 
 def program(
@@ -94,7 +77,6 @@ def run(
     argv = sys.argv[1:] if argv is None else argv
     args = flags.FlagValues()
     define_flags(args)
-    own = set(args)
     try:
         _prepare_streams()  # before signals are watched, which opens a pipe
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
@@ -103,7 +85,7 @@ def run(
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (UserError, flags.Error, OSError) as error:
-        _leave(f"{name}: error: {_one_line(error, own)}", 2)
+        _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
     except Interrupted as stop:
         _leave(f"{name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
@@ -328,13 +310,13 @@ def _help(args: flags.FlagValues) -> str:
 
 def _check_values(args: flags.FlagValues, argv: list[str]) -> None:
     """Refuses a flag whose value was forgotten: it would take the flag behind it for that."""
-    for arg, following in itertools.pairwise(argv):
-        name, other = arg.lstrip("-"), following.lstrip("-").partition("=")[0]
+    for arg, following in zip(argv, [*argv[1:], None], strict=False):
+        name, other = arg.lstrip("-"), (following or "").lstrip("-").partition("=")[0]
         needs_value = arg.startswith("-") and name in args and not args[name].boolean
-        if needs_value and following.startswith("--") and other in args:
+        received = "none" if following is None else f"the next flag, {following!r}"
+        if needs_value and (following is None or following.startswith("--") and other in args):
             raise UserError(
-                f"Expected a value of --{name}. Received: the next flag, {following!r}. Write "
-                f"--{name}=VALUE."
+                f"Expected a value of --{name}. Received: {received}. Write --{name}=VALUE."
             )
 
 
@@ -380,19 +362,3 @@ def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
             raise UserError(f"--{bare} is not supported: {reason}. Received: {value!r}.")
         print(f"{name}: warning: --{bare} has no effect: {reason}.", file=sys.stderr)
     return kept
-
-
-def _one_line(error: Exception, own: set[str]) -> str:
-    """Returns what an error says, the middle left out of words that nobody reads to their end."""
-    text = _message(error, own)
-    return re.sub(r"\S{300,}", lambda word: f"{word[0][:99]}...{word[0][-99:]}", text)
-
-
-def _message(error: Exception, own: set[str]) -> str:
-    if isinstance(error, flags.UnrecognizedFlagError):
-        near = suggest(error.flagname, own)
-        return f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
-    if isinstance(error, OSError) and error.strerror:
-        where = f": {error.filename!r}" if error.filename else ""
-        return f"{error.strerror}{where}. {_MENDING.get(error.errno or 0, '')}".rstrip()
-    return " ".join(str(error).split()) if isinstance(error, flags.Error) else str(error)

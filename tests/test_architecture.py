@@ -36,7 +36,7 @@ FLOORS = (
             "fields",
             "hparam_rules",
         ),
-        *("waiting", "requests", "outputs", "user_code", "declared"),
+        *("waiting", "requests", "outputs", "user_code", "declared", "messages"),
         *("start", "signals", "quiet"),
         *("imports", "serializable"),
     },

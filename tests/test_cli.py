@@ -19,6 +19,10 @@ def define_flags(f):
     flags.DEFINE_bool("fast", False, "Go fast.", flag_values=f)
     flags.DEFINE_integer("steps", 3, "How many.", lower_bound=1, flag_values=f)
     flags.DEFINE_float("most", None, "At most.", flag_values=f)
+    flags.DEFINE_float("least", None, "At least.", upper_bound=0.0, flag_values=f)
+    flags.DEFINE_integer("share", None, "A share.", -1, 1, flag_values=f)
+    flags.DEFINE_enum("way", None, ["on", "back"], "Where.", flag_values=f)
+    flags.DEFINE_list("names", None, "Of whom.", flag_values=f)
 
 
 def run(*argv, main=lambda args: None):
@@ -65,8 +69,17 @@ def test_help_lists_flags_with_defaults(capsys):
     "argv, message",
     [
         (["--step=5"], "Unknown flag. Received: '--step'. Did you mean 'steps'"),
-        (["--steps=x"], "flag --steps=x"),
-        (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
+        (["--steps=x"], "Expected --steps to be a whole number >= 1. Received: 'x'."),
+        (["--steps=0"], "Expected --steps to be a whole number >= 1. Received: '0'."),
+        (["--steps", "1: 2"], "Expected --steps to be a whole number >= 1. Received: '1: 2'."),
+        (["--steps=" + "9" * 5000], "Received: '" + "9" * 59 + "... (5002 characters)."),
+        (["--most=a"], "Expected --most to be a number. Received: 'a'."),
+        (["--least=2.5"], "Expected --least to be a number <= 0.0. Received: '2.5'."),
+        (["--share=2"], "Expected --share to be a whole number from -1 to 1. Received: '2'."),
+        (["--fast=perhaps"], "Expected --fast to be true or false. Received: 'perhaps'."),
+        (["--way=up"], "Expected --way to be one of on, back. Received: 'up'."),
+        (["--names=a\nb"], "flag --names=a b: Unable to parse the value"),
+        (["--steps"], "Expected a value of --steps. Received: none. Write --steps=VALUE."),
         (["--hparams", "--steps=5"], "a value of --hparams. Received: the next flag, '--steps=5'"),
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),

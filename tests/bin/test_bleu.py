@@ -134,7 +134,7 @@ def test_a_directory_without_events(files, capsys):
             "--tag_suffix has no effect without --event_dir",
         ),
         (["--translation=no/such", "--reference=r"], "No such file or directory: 'no/such'"),
-        (["--bleu_variant=lower"], "value should be one of <both|uncased|cased>"),
+        (["--bleu_variant=lower"], "Expected --bleu_variant to be one of both, uncased, cased."),
     ],
 )
 def test_refused(arguments, message, capsys):

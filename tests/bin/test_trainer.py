@@ -82,7 +82,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--hparams=hiden_size=3", "Unknown hparam. Received: 'hiden_size'.*'hidden_size'"),
         ("--problem=algorithmic_revers", "Unknown problem"),
         ("--train_steps=0", "train_steps"),
-        ("--random_seed=4294967296", "random_seed=4294967296: 4294967296 is not an integer in"),
+        ("--random_seed=4294967296", "random_seed to be a whole number from 0 to 4294967295. R"),
         ("--data_dir=/nothing", "t2t-datagen --problem="),
         ("--worker_gpu=7000", "--worker_gpu between 1 and"),
         (
