@@ -132,6 +132,8 @@ def _finish(
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.training import averaging, checkpoints, model_state
 
+    work = out.path / _WORK
+    shutil.rmtree(work, ignore_errors=True)  # that of a call that was killed
     candidates = _candidates(run, request.n)
     asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
     asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
@@ -141,8 +143,6 @@ def _finish(
     if before and before.asked == asked and checkpoints.list_checkpoints(out.path):
         say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
         return before
-    work = out.path / _WORK
-    shutil.rmtree(work, ignore_errors=True)
 
     say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
     model = run.new_model()
