@@ -195,7 +195,10 @@ class Experiment:
         from t2t_repro.data.pipeline import make_dataset
 
         return make_dataset(
-            *(self._problem, Split.TRAIN, self._config.hparams, self._config.data_dir),
+            self._problem,
+            Split.TRAIN,
+            self._config.hparams,
+            self._config.data_dir,
             training=True,
             seed=self._config.random_seed,
             num_shards=self._devices.cluster.size,

@@ -196,7 +196,8 @@ def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model,
     assert names == ["ckpt-6", "ckpt-8"] and len(checkpoints.list_checkpoints(run.path)) == 1
     assert checkpoints.find(run.path / "best").name == "ckpt-8"
     assert go().step == 8
-    assert f"Nothing to train: it stopped early at step 8 of 20: {why}.\n" in stream.getvalue()
+    said = f"{why}. --eval_early_stopping_steps=0 trains on.\n"
+    assert f"Nothing to train: it stopped early at step 8 of 20: {said}" in stream.getvalue()
 
 
 def test_a_row_of_another_sample_is_not_the_evaluation_of_a_checkpoint(
