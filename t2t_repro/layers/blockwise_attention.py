@@ -250,6 +250,8 @@ class InBlocks(WeightlessAttention):
 class BlockwiseSelfAttention(InBlocks, SelfAttention):
     """Self-attention in blocks of keys: what SelfAttention computes, in little memory.
 
+    It never holds the weights, and has no dropout of them.
+
     Args:
         chunk_size: how many keys go together (hparam attention_chunk_size).
         num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.

@@ -48,7 +48,7 @@ class Layer(Replacing, keras.layers.Layer):
     outputs.
     """
 
-    _takes: frozenset[str] = frozenset()  # what the constructors of all its classes take by name
+    _takes: frozenset[str] = frozenset()  # what its constructor takes by name, and its config has
 
     def __new__(cls, *args, **kwargs):
         ours = cls.__module__.startswith("t2t_repro.")  # a user's may take what it likes
@@ -64,9 +64,7 @@ class Layer(Replacing, keras.layers.Layer):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         keras.saving.register_keras_serializable("t2t_repro")(cls)
-        bases = cls.__mro__[: cls.__mro__.index(Layer)]
-        made = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
-        cls._takes = frozenset(name for each in made for name in _named_parameters(each))
+        cls._takes = frozenset(_arguments(cls))
 
     def compute_output_spec(self, *args, **kwargs):
         # As a Keras layer that has no compute_output_shape: its outputs may be of several dtypes.
