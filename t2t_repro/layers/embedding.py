@@ -11,7 +11,19 @@ from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.position import positions
 
 
-class SymbolEmbedding(Layer):
+class _Reversible(Layer):
+    """What maps ids to vectors, and in reverse vectors to logits.
+
+    Keras asks for a mask of the inputs alone, which do not say what they are: (B, D) may be one or
+    the other. The outputs do: vectors of ids have an axis more.
+    """
+
+    def _set_mask_metadata(self, inputs, outputs, previous_mask):
+        of_ids = len(outputs.shape) > len(inputs.shape)
+        super()._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
+
+
+class SymbolEmbedding(_Reversible):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
     Args:
@@ -74,8 +86,8 @@ class SymbolEmbedding(Layer):
         return x * ops.cast(ops.where(ids == 0, 0.0, self.scale), x.dtype)[..., None]
 
     def compute_mask(self, ids, previous_mask=None):
-        """Returns bool (B, T), True where the id is not 0; where vectors come in, their mask."""
-        if not self.mask_zero or len(ids.shape) != 2:
+        """Returns bool (B, T), True where the id is not 0; without ids the mask of the vectors."""
+        if not self.mask_zero or ids is None:
             return previous_mask
         return ops.not_equal(ids, 0)
 
@@ -120,7 +132,7 @@ class SymbolEmbedding(Layer):
         return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight, compiled)
 
 
-class TokenAndPositionEmbedding(Layer):
+class TokenAndPositionEmbedding(_Reversible):
     """The bottom of the model: vectors of ids times sqrt(D), plus positions, then dropout.
 
     As in the paper, sections 3.4, 3.5 and 5.4.
@@ -193,7 +205,7 @@ class TokenAndPositionEmbedding(Layer):
         return self.drop(self.position_embedding(self.token_embedding(ids)), training=training)
 
     def compute_mask(self, ids, previous_mask=None):
-        """Returns bool (B, T), True where the id is not 0; where vectors come in, their mask."""
+        """Returns bool (B, T), True where the id is not 0; without ids the mask of the vectors."""
         return self.token_embedding.compute_mask(ids, previous_mask)
 
     def compute_output_shape(self, input_shape):
