@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import FusedVariable, fused_kernel
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Layer, build_all, check_sizes
 from t2t_repro.layers.mask import Mask, joined
 
 NO_WEIGHTS = (0,)
@@ -47,6 +47,8 @@ class Attention(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(num_heads=num_heads)
+        check_sizes(optional=True, key_channels=key_channels, value_channels=value_channels)
         self.num_heads = num_heads
         self.key_channels = key_channels
         self.value_channels = value_channels

@@ -154,12 +154,12 @@ def get(score: Any, kernel_initializer="glorot_uniform", dtype=None) -> Attentio
         kernel_initializer, dtype: of a score that is made from its name.
 
     Raises:
-        UserError: on an unknown name.
+        UserError: on an unknown name, or what is no score.
     """
     if isinstance(score, dict):
         return keras.saving.deserialize_keras_object(score)
-    if not isinstance(score, str):
+    if isinstance(score, AttentionScore):
         return score
-    if score not in SCORES:
-        raise unknown("attention_score", score, SCORES)
+    if not isinstance(score, str) or score not in SCORES:
+        raise unknown("attention_score", str(score), SCORES)
     return SCORES[score](initializers.get(kernel_initializer), dtype=dtype)

@@ -2,9 +2,10 @@
 
 from keras import activations, initializers
 
+from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, check_sizes
 from t2t_repro.layers.mask import joined
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
@@ -29,6 +30,7 @@ class Block(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_sizes(num_heads=num_heads, filter_size=filter_size)
         self.num_heads = num_heads
         self.filter_size = filter_size
         self.preprocess = preprocess
@@ -86,6 +88,19 @@ class Block(Layer):
         own = self.attention(SelfAttention, depth, "self_attention")
         cross = self.attention(CrossAttention, depth, "encdec_attention")
         return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
+
+    def weights_of(self, *inputs, **masks) -> dict:
+        """Returns the weights of attention, of a layer that has its variables.
+
+        Raises:
+            UserError: if it has none yet.
+        """
+        if not self.built:
+            raise UserError(
+                "Expected a layer that has its variables. Received: attention_weights of "
+                f"{self.name}, which gets them when it is called. Call it before."
+            )
+        return self.layer(*inputs, **masks)[1]
 
 
 class EncoderLayer(Block):
@@ -154,7 +169,7 @@ class EncoderLayer(Block):
             x, mask, attention_mask, use_causal_mask: as `call`'s.
         """
         seen = joined(attention_mask, mask, use_causal_mask)
-        return self.layer(x, attention_mask=seen)[1]
+        return self.weights_of(x, attention_mask=seen)
 
 
 class DecoderLayer(Block):
@@ -224,7 +239,7 @@ class DecoderLayer(Block):
             {"self_attention": float32 (B, N, T, T), "encdec_attention": float32 (B, N, T, S)}.
         """
         masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
-        return self.layer(x, memory=memory, **masks)[1]
+        return self.weights_of(x, memory=memory, **masks)
 
     def _masks(self, x_mask, memory_mask, attention_mask, causal) -> dict:
         own, other = joined(attention_mask, x_mask, causal), joined(padding=memory_mask)

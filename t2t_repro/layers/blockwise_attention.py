@@ -19,6 +19,7 @@ from t2t_repro.layers.attention import (
     WeightlessAttention,
 )
 from t2t_repro.layers.attention_score import AttentionScore, DotProduct
+from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import Mask
 
 QUERY_BLOCK = 256
@@ -234,6 +235,7 @@ class InBlocks(WeightlessAttention):
 
     def __init__(self, chunk_size: int, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        check_sizes(chunk_size=chunk_size)
         self.chunk_size = chunk_size
 
     def attend_sequence(self, queries, keys, values, mask, training=False):

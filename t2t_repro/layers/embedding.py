@@ -7,7 +7,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import FusedVariable
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Layer, build_all, check_sizes
 from t2t_repro.layers.position import positions
 
 
@@ -54,6 +54,7 @@ class SymbolEmbedding(_Reversible):
         **kwargs,
     ):
         super().__init__(**kwargs, autocast=False)  # a half-precision float is no id
+        check_sizes(vocab_size=vocab_size, hidden_size=hidden_size, num_shards=num_shards)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_shards = num_shards
@@ -167,6 +168,7 @@ class TokenAndPositionEmbedding(_Reversible):
         **kwargs,
     ):
         super().__init__(**kwargs, autocast=False)
+        check_sizes(vocab_size=vocab_size, hidden_size=hidden_size)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.pos = pos
@@ -233,6 +235,11 @@ class TargetSpaceEmbedding(Layer):
 
     def __init__(self, target_space_id: int, embeddings_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
+        if target_space_id not in range(self.NUM_SPACES):
+            raise UserError(
+                f"Expected target_space_id to be one of 0 to {self.NUM_SPACES - 1}, such as "
+                f"problem.SpaceID has. Received: {target_space_id!r}. Take 0 for any kind."
+            )
         self.target_space_id = target_space_id
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 

@@ -2,6 +2,7 @@
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.blocks import Block
+from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import joined
 
 
@@ -19,6 +20,7 @@ class HubBlock(Block):
         normalize_first: bool = False,
         **kwargs,
     ):
+        check_sizes(intermediate_dim=intermediate_dim)
         super().__init__(
             num_heads,
             intermediate_dim,

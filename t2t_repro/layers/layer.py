@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
+import numpy as np
 
-from t2t_repro.errors import unknown
+from t2t_repro.errors import UserError, unknown
 
 _OF_EVERY_LAYER = inspect.signature(keras.layers.Layer.__init__).parameters
 
@@ -89,6 +90,26 @@ class Layer(Replacing, keras.layers.Layer):
             for name, value in config.items()
         }
         return cls(**made)
+
+
+def check_sizes(least: int = 1, optional: bool = False, **sizes: Any) -> None:
+    """Refuses arguments, by their names, that are no size, before a backend computes with them.
+
+    Args:
+        least: what a size is at least.
+        optional: whether None is one, too.
+        sizes: the arguments.
+
+    Raises:
+        UserError: on the first that is no whole number, or below `least`.
+    """
+    for name, size in sizes.items():
+        whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if not (whole and size >= least or optional and size is None):
+            raise UserError(
+                f"Expected {name} to be a whole number of at least {least}"
+                f"{', or None' if optional else ''}. Received: {size!r}."
+            )
 
 
 def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:

@@ -4,6 +4,7 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
+from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import Mask
 
 
@@ -35,6 +36,7 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
 
     def __init__(self, block_length: int, masked: bool, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        check_sizes(block_length=block_length)
         self.block_length = block_length
         self.masked = masked
 

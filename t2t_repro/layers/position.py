@@ -7,7 +7,7 @@ import numpy as np
 from keras import initializers, ops
 
 from t2t_repro.errors import unknown
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, check_sizes
 
 
 def timing_signal(positions, channels: int):
@@ -97,6 +97,7 @@ class LearnedPositions(Layer):
 
     def __init__(self, max_length: int, embeddings_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
+        check_sizes(max_length=max_length)
         self.max_length = max_length
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 
