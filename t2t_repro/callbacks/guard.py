@@ -64,6 +64,8 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     def _fault(self, logs: dict, batches: int, made: int) -> int:
         """Returns how many of so many batches were left out, of which so many updates were made."""
+        if not self.model.trainable_weights:
+            return 0  # none makes an update
         optimizer = self.model.optimizer
         if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             return batches - made

@@ -53,7 +53,8 @@ def _squares_of(model, slots, gradients):
     """Returns float32 (variables,), the square of each gradient's norm without the loss's scale."""
     with holding(model.optimizer.variables, slots):
         scale = model.optimizer.scale_loss(1.0)
-    return jnp.stack([jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients])
+    squares = [jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients]
+    return jnp.asarray(squares, "float32")  # not stacked: there may be nothing to train
 
 
 def _differentiated(model, state, batch, sample_weight=None):

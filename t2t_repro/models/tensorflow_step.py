@@ -1,5 +1,7 @@
 """The training step under TensorFlow, of the parts that one device and several put together."""
 
+import warnings
+
 import keras
 import tensorflow as tf
 
@@ -104,11 +106,15 @@ def fit(model, batch, sample_weight=None, observer=None):
     """Makes the step of `Model.fit`, of one replica; returns `model.loss_and_logits` before it.
 
     All replicas apply or none. An observer is told the gradients' norms, of one replica alone.
+    Where nothing is trainable there is the loss alone and a warning, as of any model of Keras.
     """
     if not model.built:
         model.build()
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+    if not model.trainable_weights:
+        warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+        return model.loss_and_logits(batch, sample_weight)
     context = tf.distribute.get_replica_context()
     replicas = context.num_replicas_in_sync
     loss, logits, gradients, finite = _differentiated(model, batch, sample_weight)

@@ -107,6 +107,15 @@ def test_asking_for_norms_changes_nothing(writer):
         np.testing.assert_array_equal(left, right)
 
 
+def test_of_a_model_that_is_frozen_there_are_no_norms_and_no_fault(writer):
+    model = build()
+    model.trainable = False
+    model.compile(optimizer=model.optimizer, run_eagerly=model.run_eagerly)
+    given = callbacks.Summaries("logs", every=1), callbacks.StopOnNonFinite()
+    assert np.isfinite(fit(model, *given).history["loss"]).all()
+    assert writer.closed and not writer.scalars_
+
+
 def spoil(model, bad_step):
     """Makes the loss of a step nan; of run_eagerly."""
     train_loss = model.train_loss

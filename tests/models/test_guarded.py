@@ -200,6 +200,20 @@ def test_a_step_whose_norm_has_no_end_is_left_out():
             np.testing.assert_array_equal(old, now)
 
 
+@pytest.mark.parametrize("clipped", [{}, {"global_clipnorm": 1.0}])
+def test_a_model_that_is_frozen_has_a_loss_as_one_of_keras_s_own_has(clipped):
+    model, (batch,) = build(",layer_prepostprocess_dropout=0,label_smoothing=0"), batches(1)
+    before = model.get_weights()
+    model.trainable = False
+    model.compile(keras.optimizers.Adam(**clipped))
+    with pytest.warns(UserWarning, match="does not have any trainable weights"):
+        losses = fit(model, [batch, batch])
+    assert losses == pytest.approx([model.evaluate(batch, verbose=0)] * 2, rel=1e-5)
+    assert int(model.optimizer.iterations) == 0
+    for old, now in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, now)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 def test_weights_are_trained_in_float32(dtype):
     model = t2t_repro.Transformer(t2t_repro.get_hparams("transformer_test"), 11, 11, dtype=dtype)
