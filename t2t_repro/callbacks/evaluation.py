@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro.decoding.dev_bleu import DevBleu, Sample
+from t2t_repro.decoding.dev_bleu import DevBleu, Sample, checked_sample
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.best import KeepBest
@@ -33,7 +33,7 @@ class Bleu(keras.callbacks.Callback):
         super().__init__()
         if every < 1:
             raise UserError(f"Expected every >= 1 epoch. Received: {every}.")
-        self._sentences, self._every = sentences, every
+        self._sentences, self._every = checked_sample(sentences), every
         self.signature = sentences.signature
 
     def on_train_begin(self, logs=None):

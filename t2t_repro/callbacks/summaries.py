@@ -5,7 +5,7 @@ import os
 import keras
 import numpy as np
 
-from t2t_repro.decoding.dev_bleu import Sample
+from t2t_repro.decoding.dev_bleu import Sample, checked_sample
 from t2t_repro.errors import UserError
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.training.events import TRAIN, EventWriter
@@ -89,7 +89,8 @@ class Samples(keras.callbacks.Callback):
         super().__init__()
         if every < 1:
             raise UserError(f"Expected every >= 1 epoch. Received: {every}.")
-        self._writer, self._sentences, self._every = EventWriter(log_dir), sentences, every
+        self._sentences, self._every = checked_sample(sentences), every
+        self._writer = EventWriter(log_dir)
 
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % self._every and epoch + 1 < self.params["epochs"]:

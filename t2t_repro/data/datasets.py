@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -56,6 +56,40 @@ def dataset(
     )
 
 
+def check_pairs(inputs: Any, targets: Any) -> None:
+    """Refuses what is no text and its translations, sentence by sentence.
+
+    Raises:
+        UserError: if they are no lists, as numpy and pandas have them too; are of two lengths, or
+            empty; or hold what is no str.
+    """
+    sides = {"inputs": inputs, "targets": targets}
+    ordered = [
+        hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, str | Mapping)
+        for x in sides.values()
+    ]
+    if not all(ordered) or not 0 < len(inputs) == len(targets):
+        found = (
+            f"{len(x):,} {name}" if fits else f"{name} {_described(x)}"
+            for fits, (name, x) in zip(ordered, sides.items(), strict=True)
+        )
+        raise UserError(
+            "Expected two lists of as many sentences, one at least. Received: "
+            f"{' and '.join(found)}. Pair them line by line, each side in a list."
+        )
+    for name, texts in sides.items():
+        others = [text for text in texts if not isinstance(text, str)]
+        if others:
+            raise UserError(
+                f"Expected {name} to be sentences, as str. Received: {others[0]!r}. Decode bytes "
+                "by .decode()."
+            )
+
+
+def _described(x: Any) -> str:
+    return repr(x[:40]) if isinstance(x, str) else f"of type {type(x).__name__}"
+
+
 def text_dataset(
     inputs: Sequence[str],
     targets: Sequence[str],
@@ -81,14 +115,9 @@ def text_dataset(
         seed: of the orders.
 
     Raises:
-        UserError: if the lists do not fit, no pair is left, or the hparams ask for more than this.
+        UserError: as `check_pairs`; or if no pair is left, or the hparams ask for more than this.
     """
-    if isinstance(inputs, str) or isinstance(targets, str) or len(inputs) != len(targets):
-        found = [x[:40] if isinstance(x, str) else f"{len(x):,}" for x in (inputs, targets)]
-        raise UserError(
-            "Expected two lists of as many sentences. Received: inputs "
-            f"{found[0]!r}, targets {found[1]!r}. Pair them line by line."
-        )
+    check_pairs(inputs, targets)
     hparams = _hparams(hparams, training)
     if alone := [name for name in _OF_RECORDS if training and getattr(hparams, name)]:
         raise UserError(
@@ -97,13 +126,6 @@ def text_dataset(
             f"{' and '.join(f'{name}=0' for name in alone)}, or write the pairs by t2t-datagen and "
             "take t2t_repro.data.dataset."
         )
-    for name, texts in (("inputs", inputs), ("targets", targets)):
-        others = [text for text in texts if not isinstance(text, str)]
-        if others:
-            raise UserError(
-                f"Expected {name} to be sentences, as str. Received: {others[0]!r}. Decode bytes "
-                "by .decode()."
-            )
     if seed < 0:
         raise UserError(f"Expected a seed of at least 0. Received: {seed}.")
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}

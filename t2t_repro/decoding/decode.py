@@ -54,8 +54,9 @@ def decode(
         penalty; greedy search does not divide.
 
     Raises:
-        UserError: if inputs are no batch of ids of the model's vocabulary.
+        UserError: as `check_model`; or if inputs are no batch of ids of the model's vocabulary.
     """
+    check_model(model)
     inputs = checked_inputs(inputs)
     size = getattr(model, "inputs_vocab_size", None)
     if size is not None and inputs.max(initial=0) >= size:
@@ -66,6 +67,20 @@ def decode(
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
     return engine_of(model).decode(Sentences(inputs, limits), search)
+
+
+def check_model(model: Any) -> None:
+    """Refuses a model that nothing can decode with.
+
+    Raises:
+        UserError: if it has not the methods of a `SequenceModel` that write step by step.
+    """
+    if not hasattr(model, "decode_step"):
+        raise UserError(
+            "decode expects a t2t_repro.Transformer, or another model with start_decoding and "
+            f"decode_step. Received: a {type(model).__name__}. Give one, such as the `model` of "
+            "what t2t_repro.load returns."
+        )
 
 
 @functools.lru_cache(maxsize=2)
@@ -81,11 +96,15 @@ class ModelEngine(Engine):
         model: a `SequenceModel`, or an `Ensemble` of them.
         searches: how many threads compute at the same time, each a batch, or its part of one, where
             each sentence stops by itself; see `program.share_cores`.
+
+    Raises:
+        UserError: as `check_model`.
     """
 
     abilities = frozenset(Ability)
 
     def __init__(self, model: keras.Model, searches: int = 1):
+        check_model(model)
         self.model, self.searches = model, searches
         self.learned_positions = getattr(model, "learned_positions", None)
         self.sees_padding = getattr(model, "sees_padding", False)

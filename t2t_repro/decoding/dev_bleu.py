@@ -4,15 +4,18 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
+from t2t_repro.data.datasets import check_pairs
 from t2t_repro.data.pipeline import read_split
-from t2t_repro.decoding.decode import engine_of
+from t2t_repro.decoding.decode import check_model, engine_of
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
+from t2t_repro.fields import shown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text.encoders import EOS_ID, TextEncoder
@@ -89,7 +92,7 @@ class TextSample(Sample):
         targets_encoder: that of the targets; None: the same.
 
     Raises:
-        UserError: if the lists do not fit, or are empty.
+        UserError: as `check_pairs`.
     """
 
     def __init__(
@@ -100,15 +103,7 @@ class TextSample(Sample):
         *,
         targets_encoder: TextEncoder | None = None,
     ):
-        if (
-            isinstance(inputs, str)
-            or isinstance(targets, str)
-            or not 0 < len(inputs) == len(targets)
-        ):
-            raise UserError(
-                "Expected two lists of as many sentences. Received: "
-                f"{len(inputs):,} and {len(targets):,}. Pair them line by line."
-            )
+        check_pairs(inputs, targets)
         encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
         sources = [[*encoder.encode(text), EOS_ID] for text in inputs]
         references = [one_line(text) for text in targets]
@@ -149,15 +144,33 @@ class DevSample(Sample):
         super().__init__(sources, references, encoders, f"{some} {split} sentences")
 
 
+def checked_sample(sentences: Any) -> Sample:
+    """Returns what it is given.
+
+    Raises:
+        UserError: if that is no Sample.
+    """
+    if not isinstance(sentences, Sample):
+        raise UserError(
+            "Expected a TextSample or a DevSample of t2t_repro.callbacks. Received: "
+            f"{shown(sentences)}. TextSample(inputs, targets, encoder) makes one of two lists."
+        )
+    return sentences
+
+
 class DevBleu:
     """BLEU of greedy translations by a model as it stands when it is asked.
 
     Attributes:
         sample: of which sentences, in words.
         signature: sacreBLEU's.
+
+    Raises:
+        UserError: as `check_model`.
     """
 
     def __init__(self, model: keras.Model, sentences: Sample):
+        check_model(model)
         self._model, self._sentences = model, sentences
         self.sample = f"{self._sentences.described}, decoded greedily"
         self.signature = self._sentences.signature

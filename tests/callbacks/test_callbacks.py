@@ -218,8 +218,12 @@ def test_samples(writer):
         (lambda: callbacks.StopOnNonFinite(-1), "max_nonfinite_steps >= 0. Received: -1"),
         (lambda: callbacks.Summaries("logs", every=0), "every >= 1 step. Received: 0"),
         (lambda: callbacks.Samples("logs", None, every=0), "every >= 1 epoch. Received: 0"),
-        (lambda: callbacks.TextSample(TEXT, TEXT[:2], None), "as many sentences. Received: 3 and"),
-        (lambda: callbacks.TextSample([], [], None), "as many sentences. Received: 0 and 0"),
+        (lambda: callbacks.TextSample(TEXT, TEXT[:2], None), "Received: 3 inputs and 2 targets. P"),
+        (lambda: callbacks.TextSample([], [], None), "one at least. Received: 0 inputs and 0 targ"),
+        (lambda: callbacks.TextSample(iter(TEXT), TEXT, None), "Received: inputs of type list_ite"),
+        (lambda: callbacks.TextSample([b"a"], ["b"], None), "as str. Received: b'a'. Decode bytes"),
+        (lambda: callbacks.Bleu(["a"]), r"a DevSample .*Received: \['a'\]. TextSample\(inp"),
+        (lambda: callbacks.Samples("logs", None), "a DevSample of .*Received: None. TextSample"),
         (lambda: fit(build(), callbacks.BestCheckpoints("x")), "Expected fit to validate"),
     ],
 )
@@ -228,7 +232,7 @@ def test_what_is_refused(make, message):
         make()
 
 
-def test_bleu_counts_epochs_and_the_guard_wants_a_guarded_model():
+def test_bleu_counts_epochs_and_wants_a_model_that_decodes_and_the_guard_a_guarded_one():
     sample = callbacks.TextSample(TEXT, TEXT, ByteTextEncoder())
     with pytest.raises(UserError, match="every >= 1 epoch. Received: 0"):
         callbacks.Bleu(sample, every=0)
@@ -236,6 +240,8 @@ def test_bleu_counts_epochs_and_the_guard_wants_a_guarded_model():
     own.compile("sgd", "mse")
     with pytest.raises(UserError, match="Received: a Sequential. keras.callbacks.TerminateOnNaN"):
         own.fit(np.ones((2, 5)), np.ones((2, 3)), callbacks=[callbacks.StopOnNonFinite()])
+    with pytest.raises(UserError, match="and decode_step. Received: a Sequential. Give one"):
+        own.fit(np.ones((2, 5)), np.ones((2, 3)), callbacks=[callbacks.Bleu(sample)])
 
 
 @pytest.mark.slow

@@ -72,8 +72,13 @@ def test_batches_of_numpy_are_what_keras_takes(count, after):
 @pytest.mark.parametrize(
     "inputs, targets, message",
     [
-        (["a"], ["b", "c"], "as many sentences. Received: inputs '1', targets '2'"),
-        ("a dog", "ein Hund", "Received: inputs 'a dog'"),
+        (["a"], ["b", "c"], "as many sentences, one at least. Received: 1 inputs and 2 targets"),
+        ([], [], "Received: 0 inputs and 0 targets. Pair them line by line, each side in a list."),
+        ("a dog", "ein Hund", "Received: inputs 'a dog' and targets 'ein Hund'"),
+        ({"a": "b"}, {"c": "d"}, "Received: inputs of type dict and targets of type dict. Pair"),
+        ((x for x in "a"), ["b"], "Received: inputs of type generator and 1 targets"),
+        (["a"], {"b"}, "Received: 1 inputs and targets of type set"),
+        (None, ["b"], "Received: inputs of type NoneType and 1 targets"),
         (["x" * 40], ["y"], "of min_length=0 to max_length=12 tokens. Received: none of 1"),
         ([b"a"], ["b"], "Expected inputs to be sentences, as str. Received: b'a'. Decode bytes"),
         (["a"], [None], "Expected targets to be sentences, as str. Received: None."),
@@ -82,6 +87,11 @@ def test_batches_of_numpy_are_what_keras_takes(count, after):
 def test_what_is_refused(inputs, targets, message):
     with pytest.raises(UserError, match=message):
         text_dataset(inputs, targets, ENCODER, HPARAMS)
+
+
+def test_sentences_may_be_an_array():
+    batches = text_dataset(np.array(INPUTS), np.array(TARGETS), ENCODER, HPARAMS)
+    assert sorted(pairs(batches)) == sorted(zip(INPUTS, TARGETS, strict=True))
 
 
 def test_a_negative_seed_is_refused():

@@ -240,6 +240,8 @@ def test_an_empty_batch_has_no_translations(base):
         ({"inputs": [[5, 37]]}, "ids below 37, the model's inputs_vocab_size. Received: 37."),
         ({"alpha": float("nan")}, "a finite alpha. Received: nan"),
         ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
+        ({"model": keras.Sequential()}, "start_decoding and decode_step. Received: a Sequential."),
+        ({"model": ["a", "b"]}, "decode expects a t2t_repro.Transformer, or another model with"),
         ({"decode_length": -2}, "a positive number of tokens as the limit of each sentence"),
     ],
 )
