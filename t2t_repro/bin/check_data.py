@@ -85,12 +85,13 @@ def main(args: flags.FlagValues) -> None:
     if request.output_dir:
         inputs = {path: path for corpus in corpora for path in corpus.paths()}
         check_outputs({f"the report's {path.name}": path for path in to}, inputs)
+    keep: frozenset[str] = frozenset()
     if request.problem:
-        corpus = _corpus_of_problem(request.problem, args.tmp_dir)
+        corpus, keep = _corpus_of_problem(request.problem, args.tmp_dir)
     else:
         splits = dict.fromkeys(corpus.split for corpus in corpora)
         corpus = {split: functools.partial(files.pairs, split) for split in splits}
-    report = examine(corpus, progress.track)
+    report = examine(corpus, progress.track, keep=keep)
     print("\n".join(report.lines()))
     if request.output_dir:
         output.write_report(to, report, f"The text of {name}")
@@ -102,12 +103,12 @@ def main(args: flags.FlagValues) -> None:
 
 
 def _corpus_of_problem(name: str, tmp_dir: str):
-    from t2t_repro.data.corpus_check import corpus_of
+    from t2t_repro.data.corpus_check import corpus_of, repeated_on_purpose
     from t2t_repro.data.job import Job
 
     job = Job(registry.get_problem(name), "", tmp_dir)
     job.problem.prepare_raw_files(job.tmp_dir, {})
-    return corpus_of(job)
+    return corpus_of(job), repeated_on_purpose(job)
 
 
 console = cli.program(__name__, "t2t-check-data", __doc__, define_flags, main)

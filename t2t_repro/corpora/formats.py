@@ -170,7 +170,7 @@ def _columns(
 ) -> tuple[tuple[int, int], bool]:
     """Returns which columns hold the sides, and whether the first row is a header."""
     names = [cell.strip().casefold() for cell in first]
-    known = [*_HEADERS, *([sides.languages] if sides.languages else [])]
+    known = [*([sides.languages] if sides.languages else []), *_HEADERS]
     known = [(source.casefold(), target.casefold()) for source, target in known]
     wanted = sides.columns
     if wanted and wanted[0].isdecimal():
@@ -221,19 +221,19 @@ def _of_object(entry: dict, path: str | os.PathLike, number: int, sides: Sides) 
     texts = []
     translation = entry.get("translation")
     places = [(sides.columns, entry)] if sides.columns else [(names, entry) for names in _HEADERS]
-    if sides.languages and not sides.columns:
-        places += [(sides.languages, entry)]
-        places += [(sides.languages, translation)] if isinstance(translation, dict) else []
+    if sides.languages and not sides.columns:  # asked for, so that they go before what is usual
+        inner = [(sides.languages, translation)] if isinstance(translation, dict) else []
+        places = [(sides.languages, entry), *inner, *places]
     for names, place in places:
         if names[0] in place and names[1] in place:
             texts = [place[name] for name in names]
             break
     else:
-        inner = f", with {', '.join(translation)}" if isinstance(translation, dict) else ""
+        within = f", with {', '.join(translation)}" if isinstance(translation, dict) else ""
         wanted = sides.columns or ("source", "target")
         raise UserError(
             f"Expected {wanted[0]} and {wanted[1]} on line {number} of {os.fspath(path)}. "
-            f"Received: {', '.join(entry) or 'nothing'}{inner}. Name them by --columns, or by "
+            f"Received: {', '.join(entry) or 'nothing'}{within}. Name them by --columns, or by "
             "--source_language and --target_language."
         )
     for name, text in zip(names, texts, strict=True):

@@ -208,6 +208,13 @@ class _Work:
         dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
         return dev + (request.test_size or 0)
 
+    def _given(self) -> list[Pair]:
+        """Returns the pairs of dev or test that files have, as they are read again later."""
+        sides = self.request.sides()
+        held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
+        files = itertools.chain.from_iterable(corpus.files for corpus in held_out)
+        return [pair for each in files for pair in formats.pairs(*each, sides)]
+
     def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
         request = self.request
         dev, test = request.dev_size or 0, request.test_size or 0
@@ -226,7 +233,8 @@ class _Work:
                 "or name files by --dev_source."
             )
         pairs = progress.track(spool, "Looking for near duplicates", count, "pairs")
-        drawn = splits.choose(pairs, sample.drawn(), dev, test)
+        candidates = splits.apart(sample.drawn(), self._given())
+        drawn = splits.choose(pairs, candidates, dev, test)
         if len(drawn.dev) + len(drawn.test) < dev + test:
             raise UserError(
                 f"Expected {dev + test:,} pairs for dev and test that do not nearly repeat in "

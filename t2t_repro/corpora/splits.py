@@ -8,7 +8,7 @@ duplicates are, and these are left out. Memory holds what was drawn.
 import dataclasses
 import heapq
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.near_duplicates import Index
@@ -62,6 +62,17 @@ def default_dev_size(count: int) -> int:
 def most_drawn(count: int) -> int:
     """Returns how many of `count` pairs dev and test may have together."""
     return int(count * (1 - _LEAST_TRAIN))
+
+
+def apart(candidates: list[tuple[int, Pair]], held_out: Sequence[Pair]) -> list[tuple[int, Pair]]:
+    """Returns those of the candidates that do not nearly repeat in a split that there is."""
+    sources = Index(source for source, _ in held_out)
+    targets = Index(target for _, target in held_out)
+    return [
+        (number, pair)
+        for number, pair in candidates
+        if not (sources.near(pair[0]) or targets.same(pair[1]))
+    ]
 
 
 def choose(

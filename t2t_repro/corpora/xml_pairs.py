@@ -32,6 +32,7 @@ _MARKUP = {
     "ec",
     "cp",
 }  # of a format, no text
+_BREAKS = {"lb", "pb", "cb", "xlf:lb"}  # of lines, pages and columns: kinds of markup
 _UNTRANSLATED = {"new", "needs-translation", "initial"}
 
 
@@ -119,6 +120,7 @@ class _Units(ContentHandler):
         self._found: list[Pair] = []
         self._text: list[str] | None = None
         self._markup = 0
+        self._apart = False  # whether what follows is another word than what was before
 
     def taken(self) -> list[Pair]:
         """Returns the pairs since it was last asked."""
@@ -130,18 +132,28 @@ class _Units(ContentHandler):
         return ""
 
     def characters(self, content: str) -> None:
-        if self._text is not None and not self._markup:
-            self._text.append(content)
+        if self._text is None or self._markup:
+            return
+        if self._apart and self._text:
+            is_apart = self._text[-1][-1:].isspace() or content[:1].isspace()
+            self._text.append("" if is_apart else " ")
+        self._apart = False
+        self._text.append(content)
 
     def skippedEntity(self, name: str) -> None:  # of a document type that is not read
         self.characters(html.unescape(f"&{name};"))
+
+    def _begin_markup(self, attrs) -> None:
+        """Leaves out what follows; where it breaks the line, words do not grow together."""
+        self._apart |= not _BREAKS.isdisjoint(map(attrs.get, ("ctype", "type", "subType")))
+        self._markup += 1
 
     @property
     def _line(self) -> int:
         return self._locator.getLineNumber()  # type: ignore[attr-defined]
 
     def _taken_text(self) -> str:
-        text, self._text = "".join(self._text or []), None
+        text, self._text, self._apart = "".join(self._text or []), None, False
         return raw.one_line(text, self._path, self._line)
 
     def _add(self, source: str, target: str) -> None:
@@ -176,7 +188,7 @@ class _Tmx(_Units):
         elif name == "seg":
             self._text = []
         elif name in _MARKUP:
-            self._markup += 1
+            self._begin_markup(attrs)
 
     def endElement(self, name: str) -> None:
         if name == "seg":
@@ -229,8 +241,10 @@ class _Xliff(_Units):
         elif name in ("source", "target") and parent in ("trans-unit", "segment"):
             self._text = []
             self._untranslated |= attrs.get("state") in _UNTRANSLATED
+        elif name == "mrk":
+            self._apart |= attrs.get("mtype") == "seg"
         elif name in _MARKUP:
-            self._markup += 1
+            self._begin_markup(attrs)
 
     def endElement(self, name: str) -> None:
         name = self._open.pop()

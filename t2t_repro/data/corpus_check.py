@@ -7,10 +7,12 @@ all read who take samples of the problem: the vocabulary, this machine's process
 import functools
 import itertools
 import os
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from t2t_repro import schema
+from t2t_repro.corpora import raw_record
 from t2t_repro.corpora.checks import output
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
@@ -20,6 +22,8 @@ from t2t_repro.data.job import DROP, KEEP, STOP, Job
 from t2t_repro.data.machine import Track
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
+
+_REPEATING = ("train_weights", "train_temperature")
 
 
 def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
@@ -66,9 +70,7 @@ def _examine(
 ) -> tuple[Report, Corpus]:
     """Checks the text, says what was found and writes it, not yet what it was made for."""
     corpus = corpus_of(job)
-    # What flags of the raw text repeat on purpose is no fault.
-    repeats = any(job.options.get(name) for name in ("train_weights", "train_temperature"))
-    made = examine(corpus, track, keep=frozenset(["duplicate"] if repeats else []))
+    made = examine(corpus, track, keep=repeated_on_purpose(job))
     for line in made.lines():
         report(line)
     if any(each.count for each in made.findings):
@@ -76,6 +78,15 @@ def _examine(
     output.write_report(to, made, _title(job))
     report(f"The report, with the first pairs of each kind: {to.html}")
     return made, corpus
+
+
+def repeated_on_purpose(job: Job) -> frozenset[str]:
+    """Returns the checks that find what flags repeat, of this command or of that which made the
+    text, and so no fault."""
+    record = raw_record.read(pathlib.Path(job.tmp_dir))
+    flags = [job.options, record.request if record else {}]
+    repeats = any(each.get(name) for each in flags for name in _REPEATING)
+    return frozenset(["duplicate"] if repeats else [])
 
 
 def _title(job: Job) -> str:

@@ -57,10 +57,15 @@ def generate_data(
         os.makedirs(job.tmp_dir, exist_ok=True)  # to lock it
         if not journal.journal_path(job).exists():  # else that says what is gone on with
             problem.keep_text(raw_text.kept(job, _read_summary(job)))
-    with user_code.blaming(), locked(_existing(job.tmp_dir), report):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(user_code.blaming())
+        there = _existing(job.data_dir, job.tmp_dir)
+        stack.enter_context(locked(there, report))
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
-    os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
-    with user_code.blaming(), locked(_existing(job.data_dir, job.tmp_dir), report):
+        os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
+        # Never without the lock on tmp_dir: another process would replace the text in it.
+        new = [each for each in _existing(job.data_dir, job.tmp_dir) if each not in there]
+        stack.enter_context(locked(new, report))
         job = raw_text.sized(job)
         problem = job.problem
         others = _other_sets(job)

@@ -47,6 +47,13 @@ CSV = 'id,Target,source\n1,"Ein ""Hund"" rennt.","A dog, runs."\n2,Zwei Katzen,"
         ("a.jsonl", lines(*({"source": s, "target": t, "id": 7} for s, t in PAIRS)), NONE),
         ("a.json.gz", lines(*({"de": t, "en": s} for s, t in PAIRS)), GERMAN),
         ("a.json", lines(*({"translation": {"de": t, "en": s}} for s, t in PAIRS)), GERMAN),
+        ("a.jsonl", lines(*({"source": "EU", "target": 7, "en": s, "de": t} for s, t in PAIRS)),
+         GERMAN),
+        ("a.jsonl", lines(*({"source": "EU", "target": "v7", "translation": {"en": s, "de": t}}
+                            for s, t in PAIRS)), GERMAN),
+        ("a.jsonl", lines(*({"source": s, "target": t} for s, t in PAIRS)), GERMAN),
+        ("a.csv", "source,target,en,de\nEU,v7,"
+         + '"A dog, runs.","Ein ""Hund"" rennt."\nEU,v8,Two cats,Zwei Katzen\n', GERMAN),
         ("a.ndjson", lines(*({"x": s + "\n", "y": t} for s, t in PAIRS)),
          Sides(columns=("x", "y"))),
     ],

@@ -66,6 +66,30 @@ def test_reads_xliff(tmp_path, name, text, capsys):
     assert f"left out {left_out} units" in capsys.readouterr().err
 
 
+BROKEN_LINES = """<tmx><tu>
+<tuv xml:lang="en"><seg>one<ph type="lb"/>two <ph type="lb"/>three<ph/>fold<ph type="lb"/></seg>
+</tuv>
+<tuv xml:lang="de"><seg>eins<ph type="lb">{1}</ph> zwei</seg></tuv></tu></tmx>"""
+SEGMENTS = """<xliff><file><body><trans-unit>
+<source><x ctype="lb"/>One.<x id="1" ctype="lb"/>Two</source>
+<target><mrk mtype="seg">Eins.</mrk><mrk mtype="seg">Z<mrk mtype="term">w</mrk>ei</mrk></target>
+</trans-unit></body></file></xliff>"""
+XLIFF2_BREAK = """<xliff><file><unit><segment>
+<source>One.<ph type="fmt" subType="xlf:lb"/>Two</source><target>Eins. Zwei</target></segment></unit></file></xliff>"""
+
+
+@pytest.mark.parametrize(
+    "name, text, pair",
+    [
+        ("a.tmx", BROKEN_LINES, ("one two threefold", "eins zwei")),
+        ("a.xlf", SEGMENTS, ("One. Two", "Eins. Zwei")),
+        ("a.xlf", XLIFF2_BREAK, ("One. Two", "Eins. Zwei")),
+    ],
+)
+def test_words_do_not_grow_together_where_a_line_or_a_segment_ends(tmp_path, name, text, pair):
+    assert read(tmp_path / name, text.encode()) == [pair]
+
+
 def test_a_long_file_passes_in_blocks(tmp_path, monkeypatch):
     from t2t_repro.corpora import xml_pairs
 

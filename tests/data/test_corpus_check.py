@@ -7,6 +7,7 @@ import pytest
 
 from t2t_repro import problem as problems
 from t2t_repro import registry
+from t2t_repro.corpora import raw_record
 from t2t_repro.data import blocks, corpus_check, generate, journal, local
 from t2t_repro.data.job import DROP, KEEP, STOP, Job
 from t2t_repro.data.local import Local
@@ -235,6 +236,16 @@ def test_weights_repeat_on_purpose(tmp_path):
 
     tmp_path.mkdir(exist_ok=True)
     run(tmp_path, DROP, Repeated(), options={"train_weights": "2"})
+    assert len(sources(tmp_path)) == 197
+
+
+def test_weights_of_the_command_that_made_the_text_are_remembered(tmp_path):
+    class Repeated(Clean):
+        train = [*Clean.train, *Clean.train[:20]]
+
+    asked = {"train_source": "a.tsv", "train_weights": "1,2"}
+    raw_record.Record("0", asked, [], [], 0, {}).write(tmp_path)
+    assert "Left out 0 pairs" in "\n".join(run(tmp_path, DROP, Repeated()))
     assert len(sources(tmp_path)) == 197
 
 

@@ -1,10 +1,12 @@
 """t2t-datagen killed and started again, and on several processes: always the same bytes."""
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -284,6 +286,24 @@ def wait(*args):
 blocks.Spill.write = wait
 generate.generate_data(Job(registry.get_problem("text2text_tmpdir"), *sys.argv[1:], num_shards=5))
 """
+
+
+def test_the_text_is_not_replaced_between_its_making_and_its_use(raw, tmp_path):
+    """Another process waits for the folder of the text until the files are there."""
+    data, there = tmp_path / "data", []
+
+    def wait():
+        folder = os.open(raw, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        there.append((data / f"datagen.{PROBLEM}.json").exists())
+        os.close(folder)
+
+    work, other = job(raw, data), threading.Thread(target=wait)
+    prepare = work.problem.prepare_raw_files
+    work.problem.prepare_raw_files = lambda *of: (other.start(), prepare(*of))
+    generate.generate_data(work)
+    other.join()
+    assert there == [True]
 
 
 @pytest.mark.parametrize("shared", ["data", "raw"])

@@ -11,7 +11,8 @@ from t2t_repro.corpora.checks.models import Models
 # Joiners and direction marks (U+200C to U+200F) belong to other scripts than the first ones.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\xad\u034f\u061c\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\t]|(?:^|[\x20-\u052f])[\u200c-\u200f]"
+    "\t]|(?:^|[\x20-\u052f])[\u200c-\u200f]",
+    re.MULTILINE,  # it is looked for in many lines at once, too
 )
 _MARKUP = re.compile(
     r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!\[CDATA|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}"

@@ -25,12 +25,14 @@ class Repeated:
         pair: an earlier pair of the split is the same.
         in_held_out: a pair of dev or test is the same; only in train.
         source_in_held_out: a pair of dev or test has the same source; only in train.
+        source_in_other: a pair of a split before this one, of dev and test, has the same source.
         many_targets: its source has MANY different targets.
     """
 
     pair: np.ndarray
     in_held_out: np.ndarray
     source_in_held_out: np.ndarray
+    source_in_other: np.ndarray
     many_targets: np.ndarray
 
 
@@ -57,6 +59,7 @@ class Fingerprints:
             for split, both in self._hashes.items()
         }
         held_out = [hashes[split] for split in hashes if split != TRAIN]
+        before: list[np.ndarray] = []  # sources of dev, where it is test's turn
         found = {}
         for split, (sources, pairs) in hashes.items():
             others = held_out if split == TRAIN else []
@@ -66,8 +69,10 @@ class Fingerprints:
                 again & full,
                 _are_in(pairs, [pairs for _, pairs in others]) & full,
                 _are_in(sources, [sources for sources, _ in others]) & full,
+                _are_in(sources, [] if split == TRAIN else before) & full,
                 _with_many(sources, again) & full,
             )
+            before += [] if split == TRAIN else [sources]
         return found
 
 

@@ -46,6 +46,11 @@ def _source_leaked(block: Block, models: Models) -> np.ndarray:
     return _again(block, models, "source_in_held_out") & ~_leaked(block, models)
 
 
+def _held_out_twice(block: Block, models: Models) -> np.ndarray:
+    characters = block.sources.lengths + block.targets.lengths
+    return _again(block, models, "source_in_other") & (characters > _SHORT)
+
+
 CHECKS = (
     Check("empty", ERROR, True, "one side is empty", characters.one_side_empty),
     Check("leakage", ERROR, True, "the pair is in dev or test too", _leaked),
@@ -84,6 +89,13 @@ CHECKS = (
         False,
         "the source is in dev or test too, with another target",
         _source_leaked,
+    ),
+    Check(
+        "held_out_twice",
+        WARNING,
+        False,
+        "the source is both in dev and in test, which are to be independent",
+        _held_out_twice,
     ),
     Check("markup", WARNING, True, "HTML or XML: tags or entities", characters.markup),
     Check(

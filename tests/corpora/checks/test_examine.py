@@ -1,5 +1,6 @@
 """Each kind of fault is found where it was put, and nowhere else."""
 
+import functools
 import json
 import random
 
@@ -61,6 +62,28 @@ FAULTS = {
     "numbers": lambda s, t: (f"{s} 1,250.5 31", f"{t} 1.250,5 32"),
     "question": lambda s, t: (s[:-1] + "?", t),
 }
+
+
+def test_dev_and_test_are_to_be_independent():
+    test = clean(40, seed=5)
+    test[7] = (DEV[3][0], test[7][1])  # with another target
+    test[8] = DEV[9]
+    short = [("Yes.", "Ja.")]
+    splits = {"train": PAIRS, "dev": [*DEV, *short], "test": [*test, *short]}
+    report = examine.examine({name: functools.partial(iter, part) for name, part in splits.items()})
+    (twice,) = (each for each in report.findings if each.check.name == "held_out_twice")
+    assert twice.counts == {"train": 0, "dev": 0, "test": 2}
+    assert [each.line for each in twice.first] == [8, 9]
+    assert not report.errors and not list(report.bad_pairs("test"))
+
+
+def test_a_mark_at_the_beginning_of_a_line_is_found_whatever_is_around_it():
+    train = list(PAIRS)
+    for i in AT:
+        train[i] = ("\u200e" + train[i][0], train[i][1])
+    assert found(check(train), "invisible") == list(AT)
+    train[3] = (train[3][0].replace(" ", "\xad ", 1), train[3][1])
+    assert found(check(train), "invisible") == [3, *AT]
 
 
 def test_nothing_is_found_in_clean_pairs():
