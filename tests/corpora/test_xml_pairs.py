@@ -75,7 +75,8 @@ SEGMENTS = """<xliff><file><body><trans-unit>
 <target><mrk mtype="seg">Eins.</mrk><mrk mtype="seg">Z<mrk mtype="term">w</mrk>ei</mrk></target>
 </trans-unit></body></file></xliff>"""
 XLIFF2_BREAK = """<xliff><file><unit><segment>
-<source>One.<ph type="fmt" subType="xlf:lb"/>Two</source><target>Eins. Zwei</target></segment></unit></file></xliff>"""
+<source>One.<ph type="fmt" subType="xlf:lb"/>Two</source><target>Eins. Zwei</target>
+</segment></unit></file></xliff>"""
 
 
 @pytest.mark.parametrize(
