@@ -137,6 +137,8 @@ def _finish(
     candidates = _candidates(run, request.n)
     asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
     asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
+    if run.problem.decode_hparams:
+        asked["decode_hparams"] = run.problem.decode_hparams
     sample = DevSample(run.problem, run.data_dir, count=request.sentences)
     asked["sentences"] = sample.digest
     before = _read(out, say)
@@ -156,7 +158,8 @@ def _finish(
 
     tried: list[Weights] = []
     averages: list[pathlib.Path] = []
-    first = dataclasses.replace(DEFAULT, beam_size=_usual(request.beams))
+    of_problem = DecodeHParams.of(run.problem, "")
+    first = dataclasses.replace(of_problem, beam_size=_usual(request.beams), alpha=DEFAULT.alpha)
     for number, (name, paths) in enumerate(candidates):
         averages.append(averaging.average(paths, work / str(number)))
         model_state.load_weights(model, averages[-1])
@@ -167,7 +170,7 @@ def _finish(
     model_state.load_weights(model, taken)
 
     def search(beam_size: int, alpha: float) -> Beams:
-        settings = dataclasses.replace(DEFAULT, beam_size=beam_size, alpha=alpha)
+        settings = dataclasses.replace(first, beam_size=beam_size, alpha=alpha)
         bleu = (
             weights.bleu
             if settings == first

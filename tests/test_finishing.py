@@ -107,6 +107,21 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     assert only.name == "ckpt-20"
 
 
+def test_dev_is_decoded_as_the_problem_says_and_so_is_what_was_chosen(made, tmp_path, monkeypatch):
+    class Own(Doubled):
+        decode_hparams = "beam_size=8,alpha=0.1,extra_length=7"
+
+    tried = []
+    monkeypatch.setattr(dev_bleu.DevSample, "score", lambda *of: tried.append(of[2]) or 30.0)
+    out, run = RunDirectory(tmp_path / "out"), dataclasses.replace(made, problem=Own())
+    finishing.finish(run, out, FEW)
+    searches = {(each.beam_size, each.alpha) for each in tried}
+    assert searches == {(4, 0.6), (4, 0.4), (4, 1.0), (1, 0.6), (5, 0.6)}
+    assert {each.extra_length for each in tried} == {7}
+    settings = dataclasses.replace(run, directory=out).decode_settings()
+    assert (settings.beam_size, settings.alpha, settings.extra_length) == (4, 0.6, 7)
+
+
 ONE = dataclasses.replace(FEW, n=1, alphas="0.6", beam_sizes="4")  # takes the best, step 20
 
 

@@ -178,7 +178,11 @@ def translate_all(
     decoding: dict[str, Any] = dict(vars(settings))
     if settings.shortlist:
         decoding["shortlist"] = shortlist.read(settings.shortlist, run.encoders).digest
-    made_with = {"decode_hparams": decoding, "problem": problem.name}
+    made_with = {
+        "decode_hparams": decoding,
+        "problem": problem.name,
+        "model_dir": os.path.realpath(run.path),
+    }
     if request.engine == "ctranslate2":  # auto writes what the model itself writes
         ctranslate2.library()
         run.check_transformer("CTranslate2")
@@ -194,6 +198,7 @@ def translate_all(
         seen += 1
         if target.exists() and not _is_newer(path, target):
             say(f"{target} exists already and is not translated again.")
+            _set_time(target, path)  # which a kill may have left undone
         else:
             try:
                 saved = path.stat().st_mtime
@@ -219,6 +224,13 @@ def translate_all(
         )
 
 
+def _set_time(translation: pathlib.Path, checkpoint: pathlib.Path) -> None:
+    """Gives a translation the time of its checkpoint, if that is still there."""
+    with contextlib.suppress(FileNotFoundError):
+        saved = checkpoint.stat().st_mtime
+        os.utime(translation, (saved, saved))
+
+
 def _is_newer(checkpoint: pathlib.Path, translation: pathlib.Path) -> bool:
     """Returns whether a checkpoint is another one than the one of the translation, made since."""
     try:  # a translation has the time of its checkpoint, in whole seconds on some file systems
@@ -232,7 +244,8 @@ def _check_folder(
 ) -> None:
     """Writes what the translations of a folder are made with, or checks it.
 
-    A decode hparam that the folder does not name, as a newer one, has its `usual` value there.
+    A decode hparam that the folder does not name, as a newer one, has its `usual` value there; one
+    of old does not name its run.
     """
     with open(source, "rb") as file:
         made_with["source"] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -240,6 +253,7 @@ def _check_folder(
     with contextlib.suppress(FileNotFoundError):
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
         before["decode_hparams"] = usual | before.get("decode_hparams", {})
+        before.setdefault("model_dir", made_with["model_dir"])
     names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
     if names:
         raise UserError(

@@ -290,21 +290,24 @@ class DecodeHParams:
         except UserError as error:
             where = user_code.member(type(problem), "decode_hparams")
             raise UserError(f"{error} It is in decode_hparams of {problem.name}{where}.") from error
-        return cls.parse(text or "", ",".join(filter(None, [problem.decode_hparams, chosen])))
+        return cls.parse(text or "", problem.decode_hparams, chosen)
 
     @classmethod
-    def parse(cls, text: str, defaults: str = "") -> "DecodeHParams":
+    def parse(cls, text: str, *defaults: str) -> "DecodeHParams":
         """Returns the defaults with "name=value,name=value" applied, as --decode_hparams.
 
         Args:
             text: what the user gave.
-            defaults: what the problem has instead of the defaults here, in the same form.
+            defaults: what counts instead of the defaults here, in the same form, the later before
+                the earlier.
 
         Raises:
             UserError: on an unknown name, a bad value, or an option that would do nothing.
         """
         ours = {field.name: field for field in dataclasses.fields(cls)}
-        given = fields.parse_overrides(defaults) | fields.parse_overrides(text)
+        given: dict[str, str] = {}
+        for each in (*defaults, text):
+            given |= fields.parse_overrides(each)
         values = {}
         for name, value in given.items():
             if name in _INERT:

@@ -56,20 +56,22 @@ def compare(
         settings: how to decode.
     """
     settings = settings or DecodeHParams()
-    sources = [example["inputs"] for example in examples]
     references = [
         encoders["targets"].decode([i for i in example["targets"] if i != EOS_ID])
         for example in examples
     ]
 
     own = engine if isinstance(engine, ModelEngine) else ModelEngine(model)
+    whole = dataclasses.replace(settings, shortlist="")
+    cut = Translator(own, encoders, whole).cut
+    sources = [cut(e["inputs"], f"Sentence {n} of dev") for n, e in enumerate(examples, 1)]
     with progress.report("Decoding dev twice", 2 * len(sources), "sentences") as advance:
 
         def texts(engine: Engine, settings: DecodeHParams) -> list[str]:
             translated = Translator(engine, encoders, settings).translate_ids(sources, advance)
             return [hypotheses[0].text for hypotheses in translated]
 
-        before = texts(own, dataclasses.replace(settings, shortlist=""))
+        before = texts(own, whole)
         after = texts(engine, settings)
     return Comparison(
         before=bleu.score(before, references).sacrebleu.score,

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import shutil
 import sys
 
 import keras
@@ -101,6 +102,26 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
         program(run, *flags, "--alpha=0.7")
     error = capsys.readouterr().err
     assert "to hold translations made with the same decode_hparams. Received: another" in error
+
+
+def test_another_run_is_refused_and_a_time_that_a_kill_left_is_mended(run, tmp_path, capsys):
+    out = tmp_path / "out"
+    flags = [f"--translations_dir={out}", "--decode_hparams=beam_size=1,extra_length=3"]
+    program(run, *flags)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    shutil.copytree(run.path, tmp_path / "other")
+    with pytest.raises(SystemExit):
+        program(RunDirectory(tmp_path / "other"), *flags)
+    said = "to hold translations made with the same model_dir. Received: another"
+    assert said in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    settings = json.loads((out / "settings.json").read_text())
+    del settings["model_dir"]  # as one of old has none
+    (out / "settings.json").write_text(json.dumps(settings))
+    os.utime(out / f"{PROBLEM}-5", (3e9, 3e9))
+    program(run, *flags)
+    assert "Translating" not in capsys.readouterr().err
+    assert (out / f"{PROBLEM}-5").stat().st_mtime == 1e9 + 5
 
 
 def test_a_model_in_chunks_aligns_words(run, model, tmp_path):

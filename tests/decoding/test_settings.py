@@ -5,6 +5,7 @@ import pytest
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
 
 
 def test_defaults_are_those_of_tensor2tensor():
@@ -27,6 +28,14 @@ def test_a_problem_has_defaults_of_its_own():
     defaults = "beam_size=21,alpha=0.3,extra_length=300"
     settings = DecodeHParams.parse("alpha=0.5,well_formed=True", defaults)
     assert settings == DecodeHParams(beam_size=21, alpha=0.5, extra_length=300, well_formed=True)
+
+
+def test_what_was_chosen_goes_before_the_problems_own_and_the_users_before_both():
+    class Own(Problem):
+        decode_hparams = "beam_size=8,extra_length=50"
+
+    settings = DecodeHParams.of(Own(), "alpha=0.7", "beam_size=1,alpha=0.6")
+    assert settings == DecodeHParams(beam_size=1, alpha=0.7, extra_length=50)
 
 
 def test_sampling():

@@ -1,5 +1,7 @@
 """BLEU of a model's other form beside the model's own."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,17 @@ def test_the_quality_of_another_form(make_model, encoders, capsys):
     assert equal.drop == 0 and equal.identical == equal.sentences == 2
     assert "Decoding dev twice: 4 sentences in " in capsys.readouterr().err
     assert quality.compare(model, Nothing(), encoders, examples, settings).after == 0
+    long = [{"inputs": [20, 21, 22, 15, 16, 1], "targets": [22, 1]}]
+    widths = []
+
+    class Seeing(Nothing):
+        def _decode(self, sentences, search):
+            widths.append(sentences.inputs.shape[1])
+            return super()._decode(sentences, search)
+
+    cut = dataclasses.replace(settings, max_input_size=3)
+    quality.compare(model, Seeing(), encoders, long, cut)
+    assert widths == [3] and "Sentence 1 of dev has 6 tokens; 3" in capsys.readouterr().out
     worse = quality.Comparison(before=30.0, after=29.4, identical=7, sentences=11)
     assert str(worse).startswith("BLEU 29.40, of the model itself 30.00: a drop of 0.60 on 11")
     better = quality.Comparison(before=30.0, after=31.48, identical=7, sentences=11)
