@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shlex
 from collections.abc import Callable
 
 from t2t_repro.certificate import environment, golden, provenance, record
@@ -70,7 +71,8 @@ def certify_run(
     except (UserError, OSError) as error:
         say(f"No {record.NAME} is written: {error}")
         return
-    say(f"Certified: {run.path / record.NAME}. t2t-show {run.path} --verify checks it.")
+    path = shlex.quote(str(run.path))
+    say(f"Certified: {run.path / record.NAME}. t2t-show {path} --verify checks it.")
 
 
 def certify_export(

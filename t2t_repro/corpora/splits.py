@@ -15,7 +15,7 @@ from t2t_repro.corpora.near_duplicates import Index
 
 DEV_SHARE, MOST_DEV = 0.05, 2000
 _LEAST_TRAIN = 0.5  # of the pairs, at least so much stays
-_MANY = 10  # near duplicates, of which a pair has too many to be taken
+MANY = 10  # near duplicates, of which a pair has too many to be taken
 
 
 class Sample:
@@ -91,20 +91,29 @@ def choose(
     sources = Index(pair[0] for _, pair in candidates)
     targets = Index(pair[1] for _, pair in candidates)
     repeats: list[list[int]] = [[] for _ in candidates]
+    same: list[list[int]] = [[] for _ in candidates]  # the very pair, however often
     number = -1
     for number, (source, target) in enumerate(corpus):
         for place in {*sources.near(source), *targets.same(target)}:
-            if candidates[place][0] != number and len(repeats[place]) <= _MANY:
+            candidate, pair = candidates[place]
+            if candidate == number:
+                continue
+            if pair == (source, target):
+                same[place].append(number)
+            elif len(repeats[place]) <= MANY:
                 repeats[place].append(number)
     most = most_drawn(number + 1)
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()
-    for place in sorted(range(len(candidates)), key=lambda place: len(repeats[place])):
+    many = {place for place, near in enumerate(repeats) if len(near) > MANY}
+    places = [place for place in range(len(candidates)) if place not in many]
+    for place in sorted(places, key=lambda place: len(repeats[place]) + len(same[place])):
         number, pair = candidates[place]
-        if len(chosen) == dev + test or len(repeats[place]) > _MANY:
+        if len(chosen) == dev + test:
             break
-        if number not in left_out and chosen.keys().isdisjoint(repeats[place]):
-            more = set(repeats[place]) - left_out
+        near = {*repeats[place], *same[place]}
+        if number not in left_out and chosen.keys().isdisjoint(near):
+            more = near - left_out
             if len(chosen) + 1 + len(left_out) + len(more) > most:
                 break
             chosen[number] = pair

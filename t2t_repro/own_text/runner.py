@@ -99,8 +99,17 @@ class Runner(Generic[Record]):
         return bool(done and done.key == self._key_of(task) and there)
 
     def _key_of(self, task: Task) -> str:
-        text = f"{self._key}\n{shlex.join(task.command)}\n{task.limits}"
+        command = shlex.join(map(self._wherever_it_lies, task.command))
+        text = f"{self._key}\n{command}\n{task.limits}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _wherever_it_lies(self, argument: str) -> str:
+        """Returns an argument that is the same however the folder is named, and once it moved."""
+        flag, equals, value = argument.partition("=")
+        path = pathlib.Path(value)
+        if not self._folder.parts or not path.is_relative_to(self._folder):
+            return argument
+        return f"{flag}{equals}{pathlib.Path('...', path.relative_to(self._folder))}"
 
     def keep(self, record: Record) -> None:
         """Makes a record the one that counts."""

@@ -7,6 +7,7 @@ just being made or removed, is left out and never an error.
 import dataclasses
 import pathlib
 import re
+import shlex
 import time
 import zipfile
 import zlib
@@ -136,14 +137,15 @@ def next_steps(of: RunView) -> list[str]:
     """Returns what to do next, each as a sentence with its command."""
     whole = [each for each in of.checkpoints if each.whole]
     said = []
+    path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
     if of.trainer:
-        said.append(f"It trains now. Watch it: tensorboard --logdir={of.path}")
+        said.append(f"It trains now. Watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
         said.append("It is an average; training does not go on from it.")
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
         trained = (each for each in commands if each.startswith("t2t-trainer"))
-        command = next(trained, f"t2t-trainer --output_dir={of.path}")
+        command = next(trained, f"t2t-trainer --output_dir={path}")
         said.append(f"It stopped before step {of.train_steps}. Go on: {command}")
     if of.nonfinite:
         said.append(
@@ -162,13 +164,13 @@ def next_steps(of: RunView) -> list[str]:
     if len(whole) > 1 and not of.trainer:
         count = min(len(whole), 8)
         said.append(
-            f"Average: t2t-avg-all --model_dir={of.path} --output_dir={of.path}-avg --n={count} "
+            f"Average: t2t-avg-all --model_dir={path} --output_dir={average} --n={count} "
             "--last_only"
         )
         if "approx_bleu_score" in of.best:  # its problem is one of text
-            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={of.path}")
-    said.append(f"Translate: t2t-decoder --output_dir={of.path} --decode_interactive")
-    said.append(f'See what it looks at: t2t-visualize --output_dir={of.path} --source="..."')
+            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={path}")
+    said.append(f"Translate: t2t-decoder --output_dir={path} --decode_interactive")
+    said.append(f'See what it looks at: t2t-visualize --output_dir={path} --source="..."')
     return said
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -97,6 +98,15 @@ def test_of_text_it_names_what_chooses_by_bleu(run):
         f"t2t-finish --model_dir={run.path}" in step
         for step in run_view.next_steps(run_view.view(run))
     )
+
+
+def test_its_commands_can_be_pasted(run):
+    moved = run.path.rename(run.path.parent / "my run")
+    said = run_view.next_steps(run_view.view(RunDirectory(moved)))
+    commands = [step.partition(": t2t-")[2] for step in said if ": t2t-" in step]
+    assert len(commands) > 3
+    for command in commands[1:]:  # the first is the run's own
+        assert str(moved) in " ".join(shlex.split(command)) and f"'{moved}" in command
 
 
 def test_json_for_programs(run, capsys):

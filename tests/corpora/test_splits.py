@@ -66,6 +66,17 @@ def test_half_of_a_corpus_of_groups_stays_for_training():
     assert len(draw(pairs, 3, 2).left_out) == 45
 
 
+def test_a_pair_that_is_there_many_times_may_be_drawn_and_is_left_out_of_training():
+    """As exports of translation memories have them; near duplicates count, the very pair not."""
+    rng = random.Random(6)
+    pairs = [(sentence(rng), sentence(rng)) for _ in range(40)] * 13
+    drawn = draw(pairs, 9, 4)
+    held = [*drawn.dev.values(), *drawn.test.values()]
+    assert len(set(held)) == 13 and len(drawn.left_out) == 12 * 13
+    away = {*drawn.left_out, *drawn.dev, *drawn.test}
+    assert {pair for n, pair in enumerate(pairs) if n not in away}.isdisjoint(held)
+
+
 def test_a_corpus_of_one_sentence_gives_little():
     drawn = draw([("the same thing", "dasselbe")] * 50, 3, 2)
     assert not drawn.dev and not drawn.test and not drawn.left_out

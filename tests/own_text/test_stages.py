@@ -163,6 +163,17 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert said.count(": done before, in ") == len(STAGES)
 
 
+def test_the_folder_may_be_named_otherwise_or_move(programs, request_of, monkeypatch, tmp_path):
+    found, _ = run(request_of())
+    del programs.called[:]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").rename(tmp_path / "text")  # a word of the commands, too
+    for name in ("text", "../" + tmp_path.name + "/text"):
+        again, _ = run(dataclasses.replace(request_of(), output_dir=name))
+        assert again == found and not programs.called
+    assert list(tmp_path.glob("text/*")) and not (tmp_path / "out").exists()
+
+
 def test_it_goes_on_behind_what_is_done(programs, request_of):
     programs.fails = "t2t-finish"
     with pytest.raises(UserError, match=r"t2t-finish to end well .*Received: exit code 2; what it"):
