@@ -72,7 +72,7 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--sequences=n", "PREPROCESS/POSTPROCESS"),
         ("--depths=two", "--depths to be whole numbers"),
         ("--seeds=0", "seeds"),
-        ("--seeds=999999999999", r"in the range \[1, 1000\]"),
+        ("--seeds=999999999999", r"a whole number from 1 to 1000"),
         ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
         ("--hparams=learning_rate_warmup_steps=3", "--warmup sets it"),
         ("--problem=translate_ende_wmt32k_packed", "which packs them"),

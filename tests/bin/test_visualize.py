@@ -166,8 +166,8 @@ def test_schedules_are_those_of_the_changed_sets(tmp_path, capsys):
         (["--source=1"], "Expected --output_dir, the directory of a trained run"),
         (["--source=1", "--output_dir=/nothing"], "Expected a run directory"),
         (["--schedules=transformer_bsae"], "Did you mean 'transformer_base'"),
-        (["--positions", "--length=9999999999"], "in the range [2, 10000]"),
-        (["--schedules=x", f"--last_step={10**22}"], "in the range [2, 1000000000]"),
+        (["--positions", "--length=9999999999"], "a whole number from 2 to 10000"),
+        (["--schedules=x", f"--last_step={10**22}"], "a whole number from 2 to 1000000000"),
         (["--schedules=,"], "Expected --schedules=\"set,set\". Received: ','"),
         (
             ["--positions", f"--hparams_set={SET}", "--hparams=pos=emb,max_length=9"],
