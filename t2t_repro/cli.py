@@ -6,6 +6,7 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 
 import dataclasses
 import io
+import itertools
 import math
 import os
 import sys
@@ -310,7 +311,7 @@ def _help(args: flags.FlagValues) -> str:
 
 def _check_values(args: flags.FlagValues, argv: list[str]) -> None:
     """Refuses a flag whose value was forgotten: it would take the flag behind it for that."""
-    for arg, following in zip(argv, [*argv[1:], None], strict=False):
+    for arg, following in itertools.zip_longest(argv, argv[1:]):
         name, other = arg.lstrip("-"), (following or "").lstrip("-").partition("=")[0]
         needs_value = arg.startswith("-") and name in args and not args[name].boolean
         received = "none" if following is None else f"the next flag, {following!r}"

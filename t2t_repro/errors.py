@@ -6,7 +6,8 @@ line without a traceback; a library user catches it as the `ValueError` that it 
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class UserError(ValueError):
@@ -27,6 +28,13 @@ class Interrupted(KeyboardInterrupt):
         self.signum = signum
         self.exit_code = 128 + signum
         super().__init__(f"stopped by {name}{where}. {then}".rstrip())
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns "NAME was X, now Y" of each value of `before` that is another now."""
+    return [
+        f"{k} was {was!r}, now {now.get(k)!r}" for k, was in before.items() if was != now.get(k)
+    ]
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:

@@ -21,12 +21,13 @@ from typing import Any, ClassVar
 
 from t2t_repro import schema
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
 PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
+TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _TRIES, _PAUSE_S = 3, 0.05  # to take the lock
@@ -335,7 +336,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         "run.json",
         "hparams.json",
         run.metrics_path.name,
-        "training-data.json",
+        TRAINING_DATA,
         PLAN,
         CHOSEN,
         CERTIFICATE,
@@ -361,7 +362,7 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     # A longer run continues a shorter one, unless its steps depend on where it ends.
     if not now.hparams.reads_train_steps:
         del old["train_steps"], new["train_steps"]
-    return [f"{k} was {old[k]!r}, now {new[k]!r}" for k in old if old[k] != new[k]]
+    return changes(old, new)
 
 
 def _check_same(mine: pathlib.Path, given: pathlib.Path) -> None:

@@ -52,6 +52,8 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
     unread: tuple[str, ...] = _OF_EVALUATIONS if args.schedule == "train" else ()
     if args.schedule == "evaluate" or args.find_batch_size or args.try_batch_size:
         unread += _AT_THE_END
+    if args["local_eval_frequency"].present:  # which counts where no seconds are named
+        unread += ("save_checkpoints_secs",)
     found = {}
     for name, text in (before.options or {}).items():
         try:

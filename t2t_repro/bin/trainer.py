@@ -175,8 +175,9 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         UserError: if they lack something or contradict each other.
     """
     check_needs(args)
-    unread_flags.check(args)
-    known, before = defaults.known(args), defaults.run_before(args)
+    before = defaults.run_before(args)
+    unread_flags.check(args, kept_flags.of_the_run(args, before) if before else {})
+    known = defaults.known(args)
     values: dict[str, Any] = {name: args[name].value for name in args}
     # What fits the user's text changes beside what --hparams does.
     values |= {n: value for n, value in known.items() if n == "hparams" or not args[n].present}

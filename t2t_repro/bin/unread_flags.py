@@ -1,5 +1,8 @@
 """Flags of t2t-trainer that nothing reads beside its other flags: refused, not passed over."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from absl import flags
 
 from t2t_repro import cli
@@ -21,8 +24,12 @@ _UNREAD = {
 }
 
 
-def check(args: flags.FlagValues) -> None:
+def check(args: flags.FlagValues, kept: Mapping[str, Any]) -> None:
     """Refuses flags that were given and that nothing would read; one that says no says nothing.
+
+    Args:
+        args: the flags.
+        kept: {flag: value} of those that the run which goes on has kept.
 
     Raises:
         UserError: naming the first of them, and why it is not read.
@@ -32,20 +39,20 @@ def check(args: flags.FlagValues) -> None:
             raise _no_effect(f"--{name}", f"with --schedule={args.schedule}")
     if args.find_batch_size and args.finish:
         raise _no_effect("--finish", "with --find_batch_size, which leaves no run")
-    if args["best_metric"].present and not args.keep_best:
+    keep_best = args.keep_best if args["keep_best"].present else kept.get("keep_best")
+    if args["best_metric"].present and not keep_best:
         raise UserError(
             "--best_metric has no effect without --keep_best=N. Received: it alone. Leave it out, "
             "or say how many checkpoints to keep."
         )
-    for name in OF_EARLY_STOPPING:
-        cli.check_needs(args, {EARLY_STOPPING + name: f"{EARLY_STOPPING}steps"})
+    needs = {EARLY_STOPPING + name: f"{EARLY_STOPPING}steps" for name in OF_EARLY_STOPPING}
     if args["warm_start_from"].present and not args.warm_start_from:
         raise UserError(
             "Expected --warm_start_from to name a run or a checkpoint. Received: nothing. Leave it "
             "out to begin with random weights."
         )
-    needs = {"warm_start_partial": "warm_start_from", "memory_limit_mb": "find_batch_size"}
-    cli.check_needs(args, needs)
+    needs |= {"warm_start_partial": "warm_start_from", "memory_limit_mb": "find_batch_size"}
+    cli.check_needs(args, {name: other for name, other in needs.items() if other not in kept})
 
 
 def _no_effect(flag: str, why: str) -> UserError:

@@ -11,12 +11,12 @@ from t2t_repro.certificate.record import Certificate, Data, File, Score
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import CHOSEN
+from t2t_repro.run_directory import CHOSEN, TRAINING_DATA
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.training import checkpoints
 from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
-_WHEN_THERE = ("hparams.json", "training-data.json", CHOSEN)  # of a run; run.json grows
+_WHEN_THERE = ("hparams.json", TRAINING_DATA, CHOSEN)  # of a run; run.json grows
 
 
 def certify_run(

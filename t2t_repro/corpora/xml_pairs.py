@@ -135,8 +135,8 @@ class _Units(ContentHandler):
         if self._text is None or self._markup:
             return
         if self._apart and self._text:
-            is_apart = self._text[-1][-1:].isspace() or content[:1].isspace()
-            self._text.append("" if is_apart else " ")
+            around = self._text[-1][-1:] + content[:1]
+            self._text += [] if any(map(str.isspace, around)) else [" "]
         self._apart = False
         self._text.append(content)
 

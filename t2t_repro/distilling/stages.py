@@ -16,7 +16,7 @@ from t2t_repro.outputs import check_outputs
 from t2t_repro.own_text import plan
 from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.training.state import RANKING, WEIGHTS, no_checkpoint
 from t2t_repro.translation import TranslateDistillProblem
@@ -211,7 +211,7 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
             *([f"--warm_start_from={request.teacher}", _FITS] if request.warm_start else []),
             *_usr_dir(request),
         ],
-        makes=[folder.run / "training-data.json"],
+        makes=[folder.run / TRAINING_DATA],
     )
 
 

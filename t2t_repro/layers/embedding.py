@@ -1,5 +1,7 @@
 """The table of symbol vectors: embedding at the bottom of the model, logits at its top."""
 
+from typing import Any
+
 import keras
 from keras import initializers, ops
 
@@ -11,8 +13,8 @@ from t2t_repro.layers.layer import Layer, build_all, check_sizes
 from t2t_repro.layers.position import positions
 
 
-class _Reversible(Layer):
-    """What maps ids to vectors, and in reverse vectors to logits.
+class Reversible:
+    """A layer that maps ids to vectors, and in reverse vectors to logits. Mixed into a Keras layer.
 
     Keras asks for a mask of the inputs alone, which do not say what they are: (B, D) may be one or
     the other. The outputs do: vectors of ids have an axis more.
@@ -20,10 +22,11 @@ class _Reversible(Layer):
 
     def _set_mask_metadata(self, inputs, outputs, previous_mask):
         of_ids = len(outputs.shape) > len(inputs.shape)
-        super()._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
+        of_layer: Any = super()
+        of_layer._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
 
 
-class SymbolEmbedding(_Reversible):
+class SymbolEmbedding(Reversible, Layer):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
     Args:
@@ -133,7 +136,7 @@ class SymbolEmbedding(_Reversible):
         return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight, compiled)
 
 
-class TokenAndPositionEmbedding(_Reversible):
+class TokenAndPositionEmbedding(Reversible, Layer):
     """The bottom of the model: vectors of ids times sqrt(D), plus positions, then dropout.
 
     As in the paper, sections 3.4, 3.5 and 5.4.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from t2t_repro import __version__, schema
 from t2t_repro.certificate import environment
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic
 
 _MEND = "Give another --output_dir, or delete the file to make all stages again."
@@ -130,12 +130,11 @@ class Begun:
         inputs: dict[str, str],
         flag_of: Callable[[str], str],
     ) -> None:
-        before = self.begun_with
-        differs = [
-            f"{flag_of(name)} was {before.get(name)!r}, now {begun_with.get(name)!r}"
-            for name in sorted(before.keys() | begun_with.keys())
-            if before.get(name) != begun_with.get(name)
-        ]
+        names = sorted(self.begun_with.keys() | begun_with.keys())
+        before, now = (
+            {flag_of(n): each.get(n) for n in names} for each in (self.begun_with, begun_with)
+        )
+        differs = changes(before, now)
         differs += [
             f"{path} has changed" if path in self.inputs else f"{path} is new"
             for path, digest in inputs.items()

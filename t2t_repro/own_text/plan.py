@@ -14,7 +14,7 @@ from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.training import updates
 from t2t_repro.views.run_view import view
 
@@ -110,7 +110,7 @@ def make(
     rows = trial.read_metrics()
     train = [row for row in rows if row["kind"] == "train"]
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
-    data: Any = schema.read(trial.path / "training-data.json", dict[str, Any])
+    data: Any = schema.read(trial.path / TRAINING_DATA, dict[str, Any])
     tokens = data["targets_tokens"] / data["batches"]
     a_batch = tokens / float(train[-1]["tokens_per_second"])
     a_step = a_batch * updates.batches_of_an_update(trial.config().hparams)

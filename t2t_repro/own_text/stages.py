@@ -17,7 +17,7 @@ from t2t_repro.own_text.record import Plan, Record
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.processes import run_program
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.scoring.files import score_files
 
 PROBLEM = "text2text_tmpdir"
@@ -198,7 +198,7 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
             f"--eval_early_stopping_steps={decided.patience}",
             "--eval_early_stopping_metric=bleu",
         ],
-        makes=[folder.run / "training-data.json"],
+        makes=[folder.run / TRAINING_DATA],
     )
 
 

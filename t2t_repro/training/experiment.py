@@ -245,7 +245,7 @@ class Experiment:
         run.begin(self._config, self._request.command, self._vocabularies())
         if self._plan:
             forecast.write(run, self._plan)
-        training_data.say(data, self._config.hparams, replicas, log.say)
+        log.say(training_data.described(data, self._config.hparams, replicas))
         training_data.write(run, data, replicas)
         if writer:
             decoded = [DECODED_BLEU] if self._request.make_bleu else []

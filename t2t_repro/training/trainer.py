@@ -111,8 +111,7 @@ class Trainer:
             done = self._step >= plan.train_steps
             if done or stop:
                 ended = "the run is at" if done else "it stopped early at"
-                why = f": {reason}. --eval_early_stopping_steps=0 trains on"
-                why = why if reason and not done else ""
+                why = "" if done else f": {reason}. --eval_early_stopping_steps=0 trains on"
                 log.say(f"Nothing to train: {ended} step {self._step} of {plan.train_steps}{why}.")
                 return self._state
             with signals.immediate():

@@ -3,18 +3,17 @@
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from t2t_repro import schema
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 
 if TYPE_CHECKING:
     from t2t_repro.data.pipeline import SplitStatistics
 
-FILE = "training-data.json"
 _REPLICAS = "replicas"
 # What the batches of a split follow from, beside hparams and devices.
 _SAME = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tokens")
@@ -34,19 +33,23 @@ def check_same(
     Raises:
         UserError: if the run has a checkpoint, and was trained on other data until there.
     """
-    file = run.path / FILE
+    file = run.path / TRAINING_DATA
     if not run.newest_step() or not file.is_file():
         return
-    kept = schema.read(file, dict[str, Any], "Delete it.")
-    pairs = ((name, kept.get(name, now), now) for name in _SAME for now in [getattr(data, name)])
-    differs = [f"{name} was {was!r}, now {now!r}" for name, was, now in pairs if was != now]
-    if differs:
+    try:
+        goes_on = "The run goes on with the data that it has now."
+        kept = schema.read(file, dict[str, int | float], goes_on)
+    except UserError as error:
+        say(f"Warning: on what the run was trained cannot be read. {error}")
+        return
+    known = {name: kept[name] for name in _SAME if name in kept}
+    if differs := changes(known, dataclasses.asdict(data)):
         raise UserError(
             f"Expected the training data that {run.path} was trained on. Received: others: "
             f"{'; '.join(differs)}. Give the --data_dir of those, or begin a new run on these with "
             f"--warm_start_from={run.path}."
         )
-    before = kept.get(_REPLICAS, replicas)
+    before = kept.get(_REPLICAS) or replicas
     if before != replicas:
         say(
             f"Warning: the run was trained on {before} replica{'s' * (before > 1)}, now on "
@@ -55,10 +58,10 @@ def check_same(
         )
 
 
-def say(data: "SplitStatistics", hparams: HParams, replicas: int, log: Callable[[str], None]):
-    """Says what the split holds and what a batch is."""
+def described(data: "SplitStatistics", hparams: HParams, replicas: int) -> str:
+    """Returns in words what the split holds and what a batch is."""
     unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
-    log(
+    return (
         f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
         f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
         f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
@@ -70,4 +73,4 @@ def say(data: "SplitStatistics", hparams: HParams, replicas: int, log: Callable[
 def write(run: RunDirectory, data: "SplitStatistics", replicas: int) -> None:
     """Writes training-data.json into a run."""
     values = {"kept": data.kept, **dataclasses.asdict(data), _REPLICAS: replicas}
-    write_text_atomic(run.path / FILE, json.dumps(values, indent=1) + "\n")
+    write_text_atomic(run.path / TRAINING_DATA, json.dumps(values, indent=1) + "\n")

@@ -17,7 +17,7 @@ import numpy as np
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import WARM_START, RunDirectory
@@ -160,8 +160,7 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     if not run.exists():
         return
     theirs = run.config().hparams
-    pairs = ((name, getattr(hparams, name), getattr(theirs, name)) for name in _COMPUTES)
-    differs = [f"{name} is {mine!r}, was {was!r}" for name, mine, was in pairs if mine != was]
+    differs = changes(*({n: getattr(each, n) for n in _COMPUTES} for each in (theirs, hparams)))
     if differs:
         raise UserError(
             f"Expected a model that computes what {run.path} does, for its weights were trained "

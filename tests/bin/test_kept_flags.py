@@ -57,6 +57,15 @@ def test_what_the_command_says_goes_before_and_is_kept(begun):
     assert last.plan.local_eval_frequency == 70
 
 
+def test_a_flag_may_stand_alone_beside_the_one_that_is_kept(begun):
+    begun("--keep_best=2", "--save_checkpoints_secs=60", "--eval_early_stopping_steps=900")
+    plan = begun("--output_dir=o", "--best_metric=accuracy", "--local_eval_frequency=30").plan
+    assert plan.keep_best == KeepBest(count=2, metric="accuracy")
+    assert (plan.save_checkpoints_secs, plan.local_eval_frequency) == (0, 30)
+    plan = begun("--output_dir=o", "--eval_early_stopping_metric_delta=0.5").plan
+    assert plan.early_stopping == EarlyStopping(steps=900, metric_delta=0.5)
+
+
 def test_what_is_done_at_the_end_is_kept_and_not_asked_of_an_evaluation(asked, monkeypatch):
     begin = ["--problem=text2text_tmpdir", "--hparams_set=transformer_test", "--data_dir=data"]
     monkeypatch.setattr(

@@ -6,11 +6,11 @@ from t2t_repro.bin import trainer, unread_flags
 from t2t_repro.errors import UserError
 
 
-def check(*argv):
+def check(*argv, kept=None):
     given = flags.FlagValues()
     trainer.define_flags(given)
     given(["t2t-trainer", *argv])
-    unread_flags.check(given)
+    unread_flags.check(given, kept or {})
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,7 @@ def test_what_is_read_beside_another_flag_alone_is_refused_without_it(flag, need
     with pytest.raises(UserError, match=f"{name} has no effect without {other}.* it alone. Leave"):
         check(flag)
     check(flag, needs)
+    check(flag, kept={needs.strip("-").partition("=")[0]: 7})  # the run has it
 
 
 def test_the_program_refuses_them(tmp_path, monkeypatch, capsys):

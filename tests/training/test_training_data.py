@@ -5,7 +5,7 @@ import pytest
 
 from t2t_repro.data.pipeline import SplitStatistics
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.training import training_data
 
 DATA = SplitStatistics(
@@ -34,7 +34,7 @@ def test_the_same_data_on_as_many_devices_say_nothing(run):
     batched = dataclasses.replace(DATA, batches=3.5, padding=0.09)  # as more replicas would
     training_data.check_same(run, batched, 2, said.append)
     assert not said
-    kept = json.loads((run.path / training_data.FILE).read_text())
+    kept = json.loads((run.path / TRAINING_DATA).read_text())
     assert (kept["kept"], kept["replicas"]) == (83, 2)
 
 
@@ -58,10 +58,20 @@ def test_other_devices_are_told(run):
 
 
 def test_a_run_of_old_says_no_devices(run):
-    path = run.path / training_data.FILE
+    path = run.path / TRAINING_DATA
     values = json.loads(path.read_text())
     del values["replicas"], values["inputs_tokens"]
     path.write_text(json.dumps(values))
     training_data.check_same(run, DATA, 3, pytest.fail)
     path.unlink()
     training_data.check_same(run, DATA, 3, pytest.fail)
+
+
+@pytest.mark.parametrize("content", ["null", "[" * 200, '{"replicas": "2"}'])
+def test_a_broken_record_is_told_and_keeps_no_run_from_going_on(run, content):
+    said = []
+    (run.path / TRAINING_DATA).write_text(content)
+    training_data.check_same(run, dataclasses.replace(DATA, examples=7), 3, said.append)
+    (line,) = said
+    assert line.startswith("Warning: on what the run was trained cannot be read. Expected")
+    assert line.endswith("The run goes on with the data that it has now.")

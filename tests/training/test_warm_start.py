@@ -143,10 +143,10 @@ def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_tol
 @pytest.mark.parametrize(
     "overrides, differs",
     [
-        (",num_heads=4", "num_heads is 4, was 2"),
+        (",num_heads=4", "num_heads was 2, now 4"),
         (
             ",pos=none,attention_score=dot_product",
-            "pos is 'none', was 'timing'; attention_score is 'dot_product', was 'scaled_dot_prod",
+            "pos was 'timing', now 'none'; attention_score was 'scaled_dot_product', now 'dot",
         ),
     ],
 )

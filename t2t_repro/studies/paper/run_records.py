@@ -9,7 +9,7 @@ from typing import Any
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.run_directory import PLAN, RunDirectory
+from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
 from t2t_repro.training.state import read_state_file
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
@@ -115,7 +115,7 @@ def _plan(run: RunDirectory) -> dict[str, Any] | None:
 
 def _cost(run: RunDirectory, plan: dict[str, Any]) -> Cost | None:
     """Returns what the steps took that metrics.jsonl tells of; None: it tells of none."""
-    file = run.path / "training-data.json"
+    file = run.path / TRAINING_DATA
     if not file.is_file():
         return None
     data, name = _read(file), run.path / PLAN
