@@ -14,11 +14,10 @@ import dataclasses
 import json
 import os
 import pathlib
-import statistics
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+import trainings
 from absl import flags
 
 from t2t_repro import cli, registry
@@ -86,15 +85,17 @@ def main(args: flags.FlagValues, run: Run | None = None) -> None:
     for name in args.regularizers:
         if name not in REGULARIZERS:
             raise unknown("regularizer", name, REGULARIZERS)
-    run = run or _run
+    run = run or trainings.run
     chosen = tuple(name for name in REGULARIZERS if name in args.regularizers)
     hparams_set = args.hparams_set or "transformer_own_text_small"
     cells = [Cell(on, seed) for seed in range(args.seeds) for on in subsets(chosen)]
     for cell in cells:
         registry.get_hparams(hparams_set, _joined(args.hparams, cell.hparams(args.train_steps)))
     output = pathlib.Path(args.output_dir).expanduser()
-    output.mkdir(parents=True, exist_ok=True)
-    begin(args, hparams_set, output)
+    settings = {"hparams_set": hparams_set, "data_dir": os.path.abspath(args.data_dir)}
+    for name in ("problem", "hparams", "source", "reference", "train_steps", "decode_hparams"):
+        settings[name] = getattr(args, name)
+    trainings.begin(settings, output, "--seeds and --regularizers")
     scores = {}
     for number, cell in enumerate(cells, start=1):
         print(f"[{number} of {len(cells)}] {cell.name}", flush=True)
@@ -108,21 +109,6 @@ def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     alone = [(name,) for name in names]
     without = [tuple(other for other in names if other != name) for name in names]
     return list(dict.fromkeys([(), *alone, *without, names]))
-
-
-def begin(args: flags.FlagValues, hparams_set: str, output: pathlib.Path) -> None:
-    """Writes what all runs share, or holds it against what the folder was begun with."""
-    file = output / "settings.json"
-    settings = {"hparams_set": hparams_set, "data_dir": os.path.abspath(args.data_dir)}
-    for name in ("problem", "hparams", "source", "reference", "train_steps", "decode_hparams"):
-        settings[name] = getattr(args, name)
-    text = json.dumps(settings, indent=1) + "\n"
-    if file.exists() and file.read_text(encoding="utf-8") != text:
-        raise UserError(
-            f"Expected the flags with which {output} was begun (settings.json); only --seeds and "
-            "--regularizers may change. Received: others. Name another --output_dir."
-        )
-    write_text_atomic(file, text)
 
 
 def score(
@@ -151,7 +137,7 @@ def score(
             f"--decode_hparams={args.decode_hparams}",
         ]
     )
-    found = bleu.score(_lines(translated), _lines(args.reference)).sacrebleu
+    found = bleu.score(trainings.lines(translated), trainings.lines(args.reference)).sacrebleu
     text = json.dumps({"sacrebleu": found.score, "signature": found.signature}) + "\n"
     write_text_atomic(file, text)
     return found.score
@@ -177,49 +163,27 @@ def write_table(output: pathlib.Path, names: tuple[str, ...], scores: dict[Cell,
             {
                 "regularizers": title,
                 "seeds": len(values),
-                **_mean("bleu", values.values()),
-                **(_mean("difference", differences) if on != beside else {}),
+                **trainings.mean("bleu", values.values()),
+                **(trainings.mean("difference", differences) if on != beside else {}),
                 "from": "all" if beside else "none",
             }
         )
     write_text_atomic(output / "table.json", json.dumps(rows, indent=1) + "\n")
     head = ["| | seeds | sacreBLEU | difference |", "|---|---|---|---|"]
-    body = [
-        f"| {row['regularizers']} | {row['seeds']} | {_shown(row, 'bleu', '')} | "
-        + (f"{_shown(row, 'difference', '+')} from {row['from']}" if "difference" in row else "")
-        + " |"
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        difference = trainings.shown(row, "difference", "+")
+        cells = row["regularizers"], str(row["seeds"]), trainings.shown(row, "bleu")
+        body.append(
+            f"| {' | '.join(cells)} | {difference and difference + ' from ' + row['from']} |"
+        )
     text = "\n".join([*head, *body]) + "\n"
     write_text_atomic(output / "table.md", text)
     return text
 
 
-def _mean(name: str, values: Iterable[float]) -> dict[str, float]:
-    """Returns the mean and, of several, the standard deviation; {} of none."""
-    values = list(values)
-    found = {name: statistics.mean(values)} if values else {}
-    return found | ({f"{name}_deviation": statistics.stdev(values)} if len(values) > 1 else {})
-
-
-def _shown(row: dict, name: str, sign: str) -> str:
-    deviation = row.get(f"{name}_deviation")
-    return f"{row[name]:{sign}.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
-
-
 def _joined(*hparams: str) -> str:
     return ",".join(filter(None, hparams))
-
-
-def _lines(path: str | os.PathLike) -> list[str]:
-    return pathlib.Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
-
-def _run(command: Sequence[str]) -> None:
-    """Runs a command whose output goes on to ours; one that fails ends the program."""
-    code = subprocess.run(command).returncode
-    if code:
-        raise UserError(f"Expected it to end well. Received: exit code {code}, see above.")
 
 
 if __name__ == "__main__":
