@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import os
 import sys
+from collections.abc import Iterator, Mapping
 
 from absl import flags
 
@@ -89,9 +90,12 @@ def main(args: flags.FlagValues) -> None:
     if request.problem:
         corpus, keep = _corpus_of_problem(request.problem, args.tmp_dir)
     else:
-        splits = dict.fromkeys(corpus.split for corpus in corpora)
-        corpus = {split: functools.partial(files.pairs, split) for split in splits}
+        last: dict[str, dict[str, int]] = {corpus.split: {} for corpus in corpora}
+        corpus = {split: functools.partial(files.pairs, split, last[split]) for split in last}
     report = examine(corpus, progress.track, keep=keep)
+    if not request.problem:
+        notes = [*report.notes, *_numbering(last)]
+        report = dataclasses.replace(report, notes=notes)
     print("\n".join(report.lines()))
     if request.output_dir:
         output.write_report(to, report, f"The text of {name}")
@@ -100,6 +104,18 @@ def main(args: flags.FlagValues) -> None:
         print(f"{report.num_bad_pairs():,} pairs that are better left out: {to.bad_pairs}")
     if report.errors:
         sys.exit(1)
+
+
+def _numbering(last: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yields of each split of several files which numbers of pairs are whose."""
+    for split, files in last.items():
+        if len(files) > 1:
+            firsts = [1, *(number + 1 for number in files.values())]
+            ranges = (
+                f"{first:,} to {number:,} of {path}"
+                for first, (path, number) in zip(firsts, files.items(), strict=False)
+            )
+            yield f"The pairs of {split} are numbered over its files: {', '.join(ranges)}."
 
 
 def _corpus_of_problem(name: str, tmp_dir: str):

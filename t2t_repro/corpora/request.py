@@ -204,16 +204,31 @@ class RawText:
             names[real] = path
         return found
 
-    def pairs(self, split: str) -> Iterator[Pair]:
+    def pairs(self, split: str, last: dict[str, int] | None = None) -> Iterator[Pair]:
         """Returns the pairs of a split's files, one corpus after the other, each once.
+
+        Args:
+            split: which.
+            last: gets {file of the source: number of its last pair, of all from 1} as they are
+                read.
 
         Raises:
             UserError: as `corpora`, and on text that cannot be read.
         """
         sides = self.sides()
         corpora = [corpus for corpus in self.corpora() if corpus.split == split]
-        files = itertools.chain.from_iterable(corpus.files for corpus in corpora)
-        return (pair for one, other in files for pair in formats.pairs(one, other, sides))
+        files = list(itertools.chain.from_iterable(corpus.files for corpus in corpora))
+
+        def read() -> Iterator[Pair]:
+            number = 0
+            for source, target in files:
+                for pair in formats.pairs(source, target, sides):
+                    number += 1
+                    yield pair
+                if last is not None:
+                    last[source] = number
+
+        return read()
 
     def _of_split(self, split: str) -> Iterator[Corpus]:
         sources = getattr(self, f"{split}_source")

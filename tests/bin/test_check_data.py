@@ -57,6 +57,19 @@ def test_files_of_both_sides_are_checked(text, capsys):
     assert "Checked 1 train pairs" in capsys.readouterr().out
 
 
+def test_it_says_which_pairs_of_several_files_are_whose(text, capsys):
+    (text / "more.tsv").write_text("x\ty\nc\tein Haus\nd\t\n")
+    files = f"{text}/inputs.train.txt,{text}/more.tsv"
+    with pytest.raises(SystemExit):
+        run(f"--source={files}", f"--target={text}/targets.train.txt,", f"--output_dir={text}/out")
+    note = f"1 to 60 of {text}/inputs.train.txt, 61 to 63 of {text}/more.tsv."
+    note = f"The pairs of train are numbered over its files: {note}"
+    out = capsys.readouterr().out
+    assert note in out and "one side is empty: train 63" in out
+    report = text / "out" / "datagen.inputs.train.txt.report.json"
+    assert note in json.loads(report.read_text())["notes"]
+
+
 def test_a_problem_s_text_is_checked(text, capsys):
     run("--problem=text2text_tmpdir", f"--tmp_dir={text}", f"--output_dir={text}/out")
     assert "Checked 60 train and 9 dev pairs" in capsys.readouterr().out
