@@ -117,6 +117,7 @@ class DecodeRequest:
 
         Raises:
             FileNotFoundError: if one that is to be read is not there.
+            UserError: if one is no file.
         """
         paths = {
             name: path if is_stream(path) and name not in _READ else path + suffix
@@ -124,8 +125,19 @@ class DecodeRequest:
             if (path := getattr(self, name))
         }
         for name in _READ:
-            if name in paths and not os.path.isfile(paths[name]):
+            if name not in paths or os.path.isfile(paths[name]):
+                continue
+            if not os.path.exists(paths[name]):
                 raise FileNotFoundError(2, "No such file", paths[name])
+            if os.path.isdir(paths[name]):
+                raise UserError(
+                    f"Expected --{name} to be a file. Received: {paths[name]}, a folder. Name one "
+                    "of its files."
+                )
+            raise UserError(
+                f"Expected --{name} to be a file, which is read more than once. Received: "
+                f"{paths[name]}, a pipe or a device. Write a file first."
+            )
         return dataclasses.replace(self, **paths)
 
     def asks_for(self, settings: "DecodeHParams") -> "list[Ability]":
