@@ -156,11 +156,18 @@ class Forecast:
             "batch": of_all,
             "devices": str(machine),
             "memory": f"about {size_text(self.memory)}{room}{each}",
-            "time": f"{self.steps:,} steps of {_seconds(self.step_seconds)}: "
-            f"{span(self.hours)}, {self.how}; {self.flop * self.steps:.1e} FLOP",
+            "time": self._time(),
             "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "
             f"{size_text(self.disk_free)} are free",
         }
+
+    def _time(self) -> str:
+        if not self.steps:
+            return "no step is left: the run is at its end"
+        return (
+            f"{self.steps:,} steps of {_seconds(self.step_seconds)}: {span(self.hours)}, "
+            f"{self.how}; {self.flop * self.steps:.1e} FLOP"
+        )
 
     def _beside_the_paper(self) -> str:
         """Returns how large an update is without padding, and how it gets the paper's size."""
@@ -168,7 +175,7 @@ class Forecast:
         real = f"; of it {batch.source_tokens:,} source and {batch.target_tokens:,} target tokens"
         if batch.is_the_papers:
             return f"{real}, the paper's {PAPERS_TOKENS:,}"
-        if not batch.can_be_set:
+        if not (batch.can_be_set and self.steps):
             return f"{real}; the paper's are {PAPERS_TOKENS:,} of each"
         times = PAPERS_TOKENS / max(batch.mean_tokens, 1)
         return (
