@@ -116,6 +116,18 @@ def test_a_program_that_trains_says_nothing_but_its_own(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_training_of_a_recurrent_model_says_nothing_but_its_own(tmp_path):
+    ended = started(
+        "t2t_repro.trainer",
+        *("--problem=algorithmic_reverse_binary40_test", "--hparams_set=lstm_attention"),
+        "--hparams=hidden_size=8,attention_layer_size=6,batch_size=256",
+        *(f"--data_dir={tmp_path}/data", "--generate_data", f"--output_dir={tmp_path}/run"),
+        *("--train_steps=2", "--eval_steps=1"),
+    )
+    assert ended.returncode == 0 and "oneDNN" not in ended.stderr
+
+
+@pytest.mark.slow
 def test_a_search_has_nothing_of_which_onednn_complains(tmp_path):
     """It does of each transposition of int64, as an error, when it optimizes the graph."""
     from t2t_repro.training import checkpoints, model_state

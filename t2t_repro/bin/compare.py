@@ -55,7 +55,7 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("hparams_sets", "", text, flag_values=f)
     text = "With --hparams_sets: parameters chooses widths by which all have as many as the first."
     flags.DEFINE_enum("match", "", ["", "parameters"], text, flag_values=f)
-    text = "What is compared: PREPROCESS/POSTPROCESS pairs of the letters a, d and n, or none."
+    text = "What is compared: PREPROCESS/POSTPROCESS pairs of the letters a, d, n and z, or none."
     flags.DEFINE_string("sequences", "none/dan,n/da", text, flag_values=f)
     text = "Of the learning rate, instead of the set's (T2T's legacy learning_rate 0.1 is 1.0)."
     flags.DEFINE_float("learning_rate_constant", None, text, lower_bound=0, flag_values=f)

@@ -14,6 +14,7 @@ from keras import initializers, ops
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import ByParts, FusedVariable, fused_kernel
 from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.picking import pick
 
 State = Any  # a tree of tensors (B, K, ...)
 
@@ -353,4 +354,4 @@ def reverse(x, real):
     place = ops.arange(ops.shape(x)[1], dtype="int32")
     lengths = ops.sum(ops.cast(real, "int32"), axis=1, keepdims=True)
     place = ops.where(real, lengths - 1 - place, place)
-    return ops.take_along_axis(x, place[..., None], axis=1)
+    return pick(x, place)

@@ -64,3 +64,15 @@ def test_flags_of_variables_that_are_not_set_are_refused(asked, message):
 def test_a_batch_size_may_stand_in_any_command():
     check(TYPED, "batch_size=7")
     check({"eval_use_test_set": True, "decode_to_file": "x"})
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        (".", "Expected --decode_from_file to be a file. Received: ., a folder. Name one of its"),
+        ("/dev/null", "Received: /dev/null, a pipe or a device. Write a file first."),
+    ],
+)
+def test_what_is_no_file_is_refused(path, message):
+    with pytest.raises(UserError, match=message):
+        DecodeRequest(decode_from_file=path).of_shard("")

@@ -116,3 +116,11 @@ def test_what_the_data_say_changes_memory_and_obstacles(make, monkeypatch):
     failed = estimate.measured(before, request, Trial(failure="out of memory"))
     said = [str(obstacle) for obstacle in estimate.again(failed, request).obstacles]
     assert said[-1] == "a step was tried, and its process ended: out of memory"
+
+
+def test_of_a_run_at_its_end_no_time_is_said(make):
+    plan = estimate.of(make(), CORES)
+    assert "effective_batch_size=25000" in str(plan) and " steps of " in str(plan)
+    ended = str(dataclasses.replace(plan, steps=0))
+    assert "  time         no step is left: the run is at its end\n" in ended
+    assert "effective_batch_size" not in ended and "the paper's are 25,000 of each\n" in ended
