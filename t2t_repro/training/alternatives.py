@@ -156,7 +156,8 @@ def _own_problem(
     shorter = dataclasses.replace(other, plan=dataclasses.replace(other.plan, train_steps=steps))
     found = estimate.of(shorter, plan.machine)
     if not found.obstacles:
-        command = f"t2t-trainer --hparams_set={name} --train_steps={steps}"
+        devices = f" --worker_gpu={request.worker_gpu}" if request.worker_gpu else ""
+        command = f"t2t-trainer --hparams_set={name}{devices} --train_steps={steps}"
         yield Alternative(command, f"{what}: {span(found.hours)}")
 
 
@@ -204,14 +205,16 @@ def _with_hparam(request: TrainRequest, name: str, value: object) -> str:
 
 
 def _words(request: TrainRequest) -> list[str]:
-    """Returns the request's command with each flag as one word, "--name=value"."""
+    """Returns the request's command with each flag as one word, "--name=value"; a --plan is none
+    of what is proposed."""
     words: list[str] = []
     for word in request.command:
         if words and words[-1].startswith("-") and "=" not in words[-1] and word[:1] != "-":
             words[-1] += f"={word}"
         else:
             words.append(word)
-    return [f"--{word.lstrip('-')}" if word.startswith("-") else word for word in words]
+    words = [f"--{word.lstrip('-')}" if word.startswith("-") else word for word in words]
+    return [word for word in words if _name(word) != "plan"]
 
 
 def _name(word: str) -> str:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -177,6 +178,20 @@ def test_a_cell_that_does_not_end_is_reported_and_the_others_go_on(flags, tmp_pa
     with pytest.raises(UserError, match="Expected data."):
         runner.run_cells(dataclasses.replace(request, output_dir=tmp_path / "another"))
     assert len(ran) == 5
+
+
+def test_a_warning_of_a_cell_is_passed_on_once(flags, capsys, monkeypatch):
+    def process(work, request, cell, log, watch):
+        log.write_text("step 1\nWarning: --worker_gpu=2 splits the CPU.\nWarning: hal")
+        watch(0)
+        log.write_text(log.read_text() + "f a line.\n")
+        return SimpleNamespace(code=0)
+
+    monkeypatch.setattr(runner.processes, "run", process)
+    monkeypatch.setattr(runner, "_ending", lambda request, cell: "learned")
+    assert runner.run_cells(request_of(flags)) == {}
+    said = "Warning: --worker_gpu=2 splits the CPU.\nWarning: half a line.\n"
+    assert capsys.readouterr().err.startswith(said + "cells: ")
 
 
 def table(output_dir):

@@ -43,7 +43,7 @@ def test_an_hparam_that_was_given_is_replaced():
 
 
 def test_what_a_shell_would_read_is_quoted():
-    request = types.SimpleNamespace(command=["t2t-trainer", "--output_dir=my runs"])
+    request = types.SimpleNamespace(command=["t2t-trainer", "--output_dir=my runs", "--plan"])
     flag = "--hparams=model_dir=a b"
     words = shlex.split(alternatives._again(request, flag))
     assert words == ["t2t-trainer", "--output_dir=my runs", flag]
@@ -98,5 +98,7 @@ def test_a_smaller_model_is_of_the_users_own_command(asked, flags, lost):
     assert (config.problem, config.random_seed) == (before.problem, before.random_seed)
     assert config.hparams_set in alternatives._SMALLER and other.run.path != request.run.path
     assert other.job.options == request.job.options and not other.foresight.plan
+    captions = [each.command for each in found if "=transformer_multi30k " in each.command]
+    assert ["--worker_gpu=1" in command for command in captions] == ["--worker_gpu=1" in flags]
     assert other.job.vocab_size == request.job.vocab_size
     assert f"--train_steps={other.plan.train_steps}" in words

@@ -77,6 +77,7 @@ def run_cells(request: Request) -> dict[Cell, str]:
     if len(todo) < len(cells):
         print(f"{len(cells) - len(todo)} of {len(cells)} cells are finished already.", flush=True)
     faults: dict[Cell, str] = {}
+    told: set[str] = set()
     costs, done, began = sum(map(_cost, todo)), 0, time.monotonic()
     with progress.report("cells", costs, unit="") as advance:
         for number, cell in enumerate(todo, start=1 + len(cells) - len(todo)):
@@ -84,7 +85,7 @@ def run_cells(request: Request) -> dict[Cell, str]:
             started = time.monotonic()
             reason = ""
             if not request.is_finished(cell):  # by another t2t-compare, meanwhile
-                reason = _run_cell(request, cell, functools.partial(advance, 0), where)
+                reason = _run_cell(request, cell, functools.partial(advance, 0), where, told)
             if reason and number == 1:
                 raise UserError(reason)
             if reason:
@@ -110,13 +111,24 @@ def _ending(request: Request, cell: Cell) -> str:
     return cell_result.load(request.output_dir, request.grid, cell).ending()
 
 
-def _run_cell(request: Request, cell: Cell, show, where: str) -> str:
-    """Runs a cell in a process of its own; returns why it did not end, or ""."""
+def _run_cell(request: Request, cell: Cell, show, where: str, told: set[str]) -> str:
+    """Runs a cell in a process of its own; returns why it did not end, or "".
+
+    A warning in its log that is not among `told` is passed on, and added.
+    """
     run = grids.run_of(request.output_dir, request.grid, cell)
     run.path.mkdir(parents=True, exist_ok=True)
     log = run.path / LOG_FILE
 
+    def pass_on() -> None:
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        for line in said.splitlines(keepends=True):
+            if line.startswith("Warning: ") and line.endswith("\n") and line not in told:
+                told.add(line)
+                progress.on_stderr(line.rstrip())
+
     def watch(pid: int) -> bool:
+        pass_on()
         rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
         if rows:
             at = f"step {rows[-1]['step']}/{request.grid.train_steps}"
@@ -124,6 +136,7 @@ def _run_cell(request: Request, cell: Cell, show, where: str) -> str:
         return True
 
     ended = processes.run(_work, request, cell, log=log, watch=watch)
+    pass_on()
     if ended.code == 0:
         return ""
     if ended.code == -signal.SIGKILL:
