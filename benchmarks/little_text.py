@@ -199,20 +199,22 @@ def write_table(
     rows = []
     for pairs, steps in dict.fromkeys((cell.pairs, cell.steps) for cell in scores):
         of = {
-            by: {c.seed: (c, s) for c, s in scores.items() if (c.pairs, c.by) == (pairs, by)}
+            by: {c.seed: s for c, s in scores.items() if (c.pairs, c.by) == (pairs, by)}
             for by in (FLOOR, PRESET)
         }
         row: dict[str, Any] = {"pairs": pairs, "steps": steps, "seeds": len(of[FLOOR])}
         for by, name in ((FLOOR, "floor"), (PRESET, "preset")):
             for what in ("test", "dev", "loss"):
-                row |= trainings.mean(f"{name}_{what}", (s[what] for _, s in of[by].values()))
+                row |= trainings.mean(f"{name}_{what}", (s[what] for s in of[by].values()))
         both = sorted(of[FLOOR].keys() & of[PRESET].keys())
-        values = [of[PRESET][seed][1]["test"] - of[FLOOR][seed][1]["test"] for seed in both]
+        values = [of[PRESET][seed]["test"] - of[FLOOR][seed]["test"] for seed in both]
         row |= trainings.mean("difference", values)
         row["p"] = []
         for seed in both:
-            files = (translation(output / str(pairs), of[by][seed][0], "test") for by in of)
-            translated = [trainings.lines(file) for file in files]
+            cells = (Cell(pairs, steps, by, seed) for by in (FLOOR, PRESET))
+            translated = [
+                trainings.lines(translation(output / str(pairs), cell, "test")) for cell in cells
+            ]
             tested, _ = significance.paired_bootstrap(
                 translated, trainings.lines(texts["test_target"])
             )

@@ -22,7 +22,7 @@ _SMALLEST_BATCH = 256
 # Flags that are another model's or another run's, or that ask for no training.
 _OF_THE_MODEL = (
     *("model", "hparams_set", "hparams", "train_steps", "output_dir"),
-    *("warm_start_from", "warm_start_partial", "nowarm_start_partial", "freeze", "plan", "yes"),
+    *("warm_start_from", "warm_start_partial", "nowarm_start_partial", "freeze", "yes"),
 )
 _QUICKSTART = ("t2t-trainer", "the embedded default, without data: it learns to reverse digits")
 

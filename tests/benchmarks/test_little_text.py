@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import avg_all, datagen, decoder, trainer
-from t2t_repro.errors import UserError
+from tests.benchmark_programs import Programs, refused, started
 
 DEV = [f"a line of words, number {n}, and some more of them\n" for n in range(20)]
 
@@ -24,36 +24,10 @@ def argv(tmp_path):
     return [*texts, f"--output_dir={tmp_path / 'sizes'}", "--sizes=7:36,30:60", "--seeds=2"]
 
 
-def started(argv, run):
-    cli.run(
-        "little_text",
-        little_text.__doc__,
-        little_text.define_flags,
-        lambda args: little_text.main(args, run),
-        argv,
-    )
-
-
-def refused(argv, run, capsys):
-    """Returns the message with which it ends."""
-    with pytest.raises(SystemExit) as stop:
-        started(argv, run)
-    assert stop.value.code == 2
-    return capsys.readouterr().err
-
-
-class Programs:
+class Translators(Programs):
     """Takes the place of the programs: the preset translates more lines, seed 2 one more."""
 
-    def __init__(self, stop_after=10**6):
-        self.commands, self.stop_after = [], stop_after
-
-    def __call__(self, command):
-        if len(self.commands) == self.stop_after:
-            raise UserError("Expected no kill. Received: one.")
-        given = dict(flag.lstrip("-").split("=", 1) for flag in command[3:] if "=" in flag)
-        program = command[2].rsplit(".", 1)[1]
-        self.commands.append((program, given))
+    def ran(self, program, given):
         if program == "trainer":
             run = pathlib.Path(given["output_dir"])
             run.mkdir(parents=True)
@@ -69,9 +43,9 @@ class Programs:
 def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
     argv, tmp_path, capsys
 ):
-    killed, again = Programs(stop_after=4 + 3 * 4), Programs()
-    assert "Received: one" in refused(argv, killed, capsys)
-    started(argv, again)
+    killed, again = Translators(stop_after=4 + 3 * 4), Translators()
+    assert "Received: one" in refused(little_text, argv, killed, capsys)
+    started(little_text, argv, again)
     runs = [given for program, given in killed.commands + again.commands if program == "trainer"]
     assert [(run["hparams_set"], run["train_steps"], run["random_seed"]) for run in runs] == [
         (hparams_set, steps, seed)
@@ -90,13 +64,13 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
     head, _, row, _ = (tmp_path / "sizes" / "table.md").read_text().splitlines()
     assert head.startswith("| pairs | steps | seeds | transformer_multi30k, test | preset, test |")
     assert row.startswith("| 7 | 36 | 2 | ") and row.endswith("| 3.50 ± 0.00 | 3.50 ± 0.00 |")
-    done = Programs()
-    started(argv, done)
+    done = Translators()
+    started(little_text, argv, done)
     assert {program for program, _ in done.commands} == {"datagen"}
 
 
 def test_the_pairs_of_a_size_stay_pairs_and_are_the_first_of_a_greater(argv, tmp_path):
-    started([*argv, "--seeds=1"], Programs())
+    started(little_text, [*argv, "--seeds=1"], Translators())
     cuts = [
         [(tmp_path / "sizes" / size / f"train.{side}").read_text().splitlines() for side in sides]
         for size, sides in (("7", little_text.SIDES), ("30", little_text.SIDES))
@@ -118,9 +92,9 @@ def test_the_pairs_of_a_size_stay_pairs_and_are_the_first_of_a_greater(argv, tmp
     ],
 )
 def test_what_is_refused(argv, tmp_path, capsys, flags, message):
-    started([*argv, "--sizes=7:36", "--seeds=1"], Programs())
+    started(little_text, [*argv, "--sizes=7:36", "--seeds=1"], Translators())
     capsys.readouterr()
-    assert re.search(message, refused([*argv, *flags], Programs(), capsys))
+    assert re.search(message, refused(little_text, [*argv, *flags], Translators(), capsys))
 
 
 @pytest.mark.slow
@@ -138,7 +112,7 @@ def test_with_the_programs_themselves(argv, tmp_path):
         }
         cli.run(name, of.__doc__, of.define_flags, of.main, [*command[3:], *small.get(name, [])])
 
-    started([*argv, "--sizes=40:5", "--seeds=1"], run)
+    started(little_text, [*argv, "--sizes=40:5", "--seeds=1"], run)
     assert ran[:3] == ["datagen", "datagen", "trainer"] and ran.count("decoder") == 4
     (row,) = json.loads((tmp_path / "sizes" / "table.json").read_text())
     assert row["floor_loss"] > 1 and row["preset_loss"] > 1 and row["seeds"] == 1

@@ -10,7 +10,7 @@ import regularizers
 
 from t2t_repro import cli
 from t2t_repro.bin import decoder, trainer
-from t2t_repro.errors import UserError
+from tests.benchmark_programs import Programs, refused, started
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 REFERENCE = [f"a line of words, number {n}, and some more of them\n" for n in range(20)]
@@ -28,36 +28,11 @@ def argv(tmp_path):
     ]
 
 
-def refused(argv, run, capsys):
-    """Returns the message with which it ends."""
-    with pytest.raises(SystemExit) as stop:
-        started(argv, run)
-    assert stop.value.code == 2
-    return capsys.readouterr().err
-
-
-def started(argv, run):
-    cli.run(
-        "regularizers",
-        regularizers.__doc__,
-        regularizers.define_flags,
-        lambda args: regularizers.main(args, run),
-        argv,
-    )
-
-
-class Programs:
+class Translators(Programs):
     """Takes the place of the programs: what is switched on makes the translation better."""
 
-    def __init__(self, stop_after=10**6):
-        self.commands, self.stop_after = [], stop_after
-
-    def __call__(self, command):
-        if len(self.commands) == self.stop_after:
-            raise UserError("Expected no kill. Received: one.")
-        self.commands.append(command)
-        given = dict(flag.lstrip("-").split("=", 1) for flag in command[3:])
-        if command[2] == "t2t_repro.bin.trainer":
+    def ran(self, program, given):
+        if program == "trainer":
             pathlib.Path(given["output_dir"]).mkdir(parents=True, exist_ok=True)
             self.better, self.seed = given["hparams"].count("="), int(given["random_seed"])
             return
@@ -71,15 +46,12 @@ def test_it_trains_each_subset_once_a_seed_and_goes_on_after_a_kill(argv, tmp_pa
     argv += ["--seeds=2", "--regularizers=r_drop,moving_average"]
     subsets = [(), ("r_drop",), ("moving_average",), ("r_drop", "moving_average")]
     assert regularizers.subsets(subsets[-1]) == subsets
-    killed, again = Programs(stop_after=5), Programs()
-    assert "Received: one" in refused(argv, killed, capsys)
-    started(argv, again)
+    killed, again = Translators(stop_after=5), Translators()
+    assert "Received: one" in refused(regularizers, argv, killed, capsys)
+    started(regularizers, argv, again)
     assert len(killed.commands) == 5 and len(again.commands) == 2 * 8 - 4
-    trained = [next(f for f in c if f.startswith("--hparams=")) for c in again.commands[::2]]
-    assert trained[:2] == [
-        "--hparams=ema_decay=0.999",
-        "--hparams=r_drop_alpha=5.0,ema_decay=0.999",
-    ]
+    trained = [given["hparams"] for _, given in again.commands[::2]]
+    assert trained[:2] == ["ema_decay=0.999", "r_drop_alpha=5.0,ema_decay=0.999"]
     rows = json.loads((tmp_path / "table" / "table.json").read_text())
     assert [row["regularizers"] for row in rows] == [
         *("none", "r_drop alone", "moving_average alone"),
@@ -90,8 +62,8 @@ def test_it_trains_each_subset_once_a_seed_and_goes_on_after_a_kill(argv, tmp_pa
     assert rows[5]["difference"] == pytest.approx(rows[5]["bleu"] - rows[0]["bleu"])
     table = (tmp_path / "table" / "table.md").read_text().splitlines()
     assert table[3].startswith("| r_drop alone | 2 | ") and table[3].endswith(" from none |")
-    done = Programs()
-    started(argv, done)
+    done = Translators()
+    started(regularizers, argv, done)
     assert done.commands == []
 
 
@@ -114,7 +86,7 @@ def test_a_third_of_the_steps_is_in_both_directions():
 def test_what_is_refused(argv, tmp_path, capsys, flags, message):
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "settings.json").write_text("{}\n")
-    assert re.search(message, refused([*argv, *flags], Programs(), capsys))
+    assert re.search(message, refused(regularizers, [*argv, *flags], Translators(), capsys))
 
 
 @pytest.mark.slow
@@ -133,7 +105,9 @@ def test_with_the_programs_themselves(argv, tmp_path):
     short = ["--decode_hparams=beam_size=1,extra_length=1"]
     size = "--hparams=batch_size=256,num_hidden_layers=1"
     started(
-        [*argv, "--seeds=1", "--regularizers=word_dropout", size, "--train_steps=2", *short], run
+        regularizers,
+        [*argv, "--seeds=1", "--regularizers=word_dropout", size, "--train_steps=2", *short],
+        run,
     )
     rows = json.loads((tmp_path / "table" / "table.json").read_text())
     assert [row["regularizers"] for row in rows] == [
