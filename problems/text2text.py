@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_repro.corpora import intake, raw_record
 from t2t_repro.corpora.request import RawText
+from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType
 from t2t_repro.registry import register_problem
@@ -29,6 +30,17 @@ class Text2textTmpdir(Text2TextProblem):
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
     TEST_FILES = ("inputs.test.txt", "targets.test.txt")
     pairs_a_file = 10_000
+    raw_file_flags = ("--train_source=FILE", "--train_target=FILE2")
+    raw_file_hint = "where FILE and FILE2 are yours, a sentence a line: docs/own-text.md"
+
+    def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        names = (*self.TRAIN_FILES, *self.EVAL_FILES)
+        return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
+
+    def check_raw_files(self, options: dict[str, Any]) -> None:
+        request, _ = RawText.of(options)
+        if request:
+            request.corpora()
 
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         request, rest = RawText.of(options)

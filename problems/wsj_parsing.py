@@ -81,6 +81,13 @@ class _TreesProblem(Text2TextProblem):
             if split != Split.TRAIN:  # what to decode, and then to score against the trees
                 treebank.write_words(path.with_suffix(".words"), trees)
 
+    raw_file_flags = ("--treebank_dir=FOLDER",)
+    raw_file_hint = "where FOLDER is a Penn Treebank: it has wsj_0200.mrg and so on below it"
+
+    def check_raw_files(self, options: dict[str, Any]) -> None:
+        if folder := options.get("treebank_dir"):
+            treebank.split(treebank.files(folder), options.get("treebank_split"))
+
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
         names = [self.TREES_FILES[entry["split"]] for entry in self.dataset_splits]
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]

@@ -58,6 +58,10 @@ class Problem:
         reverse = was_reversed and not cls.was_reversed
         return super().__new__(_reversed_class(cls) if reverse else cls)
 
+    # How flags name raw files that nobody can download, and what they are then, for people.
+    raw_file_flags: tuple[str, ...] = ()
+    raw_file_hint = ""
+
     def __init__(self, was_reversed: bool = False):
         del was_reversed  # __new__ has chosen the class
 
@@ -123,6 +127,13 @@ class Problem:
                 f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
                 "Leave it out, or take a problem that reads it."
             )
+
+    def check_raw_files(self, options: dict[str, Any]) -> None:
+        """Refuses flags for `prepare_raw_files` that name what is not there, before any work.
+
+        Raises:
+            UserError: as `prepare_raw_files`, as far as that is known without reading much.
+        """
 
     def keep_text(self, kept: "Kept") -> None:
         """Says of which text there are files: `prepare_raw_files` shall not replace it by another.

@@ -3,6 +3,7 @@
 What a run is needs neither Keras nor TensorFlow; a model is made when it is asked for.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -96,12 +97,19 @@ class TrainedRun:
         config: what it is.
         problem: what it was trained on.
         asked_data_dir: the folder of the data and the vocabulary that was asked for, if any.
+        devices: the `training.devices.Devices` of which each gets a copy of what `model` and the
+            like return; None: one.
     """
 
     directory: RunDirectory
     config: RunConfig
     problem: Problem
     asked_data_dir: str | None = None
+    devices: Any = None
+
+    def on(self, devices: Any) -> "TrainedRun":
+        """Returns the run with its models on other devices."""
+        return dataclasses.replace(self, devices=devices)
 
     @property
     def path(self) -> pathlib.Path:
@@ -245,7 +253,8 @@ class TrainedRun:
         hparams = self.config.hparams
         if with_weights and hparams.attention_chunk_size:
             hparams = dataclasses.replace(hparams, attention_chunk_size=0)
-        model = model_for(self.problem, hparams, self.vocabulary_dir)
+        with self.devices.scope() if self.devices else contextlib.nullcontext():
+            model = model_for(self.problem, hparams, self.vocabulary_dir)
         model.jit_compile = keras.backend.backend() == "jax"  # as `experiment.build_model`
         return model
 
@@ -299,6 +308,7 @@ class TrainedRun:
             return first
         from t2t_repro.decoding.ensemble import Ensemble
 
+        others = [other.on(self.devices) for other in others]
         return Ensemble(
             [first, *(other.model(with_weights=with_weights, say=say) for other in others)]
         )

@@ -1,5 +1,6 @@
 """Flags that say what data are made: shared by t2t-datagen and t2t-trainer."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,8 @@ def job_of(args: flags.FlagValues, values: Mapping[str, Any], problem: Problem) 
         problem: whose data.
 
     Raises:
-        UserError: if there are flags of raw files, and no data are made.
+        UserError: if there are flags of raw files, and no data are made, or what they name is not
+            there.
     """
     options, vocabulary = cli.raw_file_options(args), cli.vocabulary_options(args)
     if options and not values["generate_data"]:
@@ -86,8 +88,11 @@ def job_of(args: flags.FlagValues, values: Mapping[str, Any], problem: Problem) 
         )
     if not values["generate_data"]:
         return None
+    from t2t_repro.data import records
     from t2t_repro.data.job import Job
 
+    if not records.are_there(problem.forward(), os.path.expanduser(values["data_dir"])):
+        problem.forward().check_raw_files(options)
     return Job(
         problem,
         values["data_dir"],

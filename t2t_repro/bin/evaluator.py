@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, progress
 from t2t_repro.files import write_text_atomic
 from t2t_repro.runs import TrainedRun, trained_run
 
@@ -30,6 +30,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)
     text = "At most this many batches, spread over all lengths; 0: the whole split."
     flags.DEFINE_integer("eval_steps", 0, text, lower_bound=0, flag_values=f)
+    text = "On how many GPUs to evaluate; default: all, or one CPU."
+    flags.DEFINE_integer("worker_gpu", None, text, lower_bound=1, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -40,6 +42,7 @@ def main(args: flags.FlagValues) -> None:
         checkpoint=args.checkpoint_path,
         split="test" if args.eval_use_test_set else "dev",
         steps=args.eval_steps,
+        worker_gpu=args.worker_gpu,
     )
     for name, value in result["metrics"].items():
         print(f"{name:24}{value:10.4f}")
@@ -56,6 +59,7 @@ def evaluate(
     checkpoint: str | None = None,
     split: str = "dev",
     steps: int = 0,
+    worker_gpu: int | None = None,
 ) -> dict[str, Any]:
     """Evaluates a checkpoint of a run with every metric.
 
@@ -64,18 +68,22 @@ def evaluate(
         checkpoint: a checkpoint or a run; None: the newest of `run`.
         split: "dev" or "test".
         steps: at most this many batches; 0: all.
+        worker_gpu: on how many devices, as `devices.choose`.
 
     Returns:
         {"problem", "split", "sample", "step", "checkpoint", "metrics": {name: value}}.
     """
     config = dataclasses.replace(run.config, data_dir=run.data_dir)
     run.check_checkpoint(checkpoint)
-    from t2t_repro.training import checkpoints, experiment, metrics
+    from t2t_repro.training import checkpoints, devices, experiment, machine, metrics
     from t2t_repro.training.evaluation import Evaluator
 
+    where = devices.here(worker_gpu)
+    for warning in machine.warnings(where, worker_gpu):
+        progress.on_stderr(f"Warning: {warning}")
     path = run.checkpoint(checkpoint)
     dataset = experiment.evaluation_data(run.problem, split, config, steps)
-    values = Evaluator(run.model(path), list(metrics.METRICS)).evaluate(dataset)
+    values = Evaluator(run.on(where).model(path), list(metrics.METRICS)).evaluate(dataset)
     return {
         "problem": config.problem,
         "split": split,

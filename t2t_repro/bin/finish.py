@@ -44,7 +44,9 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.certificate.certify import certify_run
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
+    from t2t_repro.training import devices
 
+    run = run.on(devices.here())
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     finishing.finish(run, out, request, searches=searches)
     certify_run(out.path, "t2t-finish", run.path, data_dir=args.data_dir)

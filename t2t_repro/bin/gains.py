@@ -44,7 +44,10 @@ def main(args: flags.FlagValues) -> None:
     check_output(settings, child.problem)
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
+    from t2t_repro.training import devices
 
+    where = devices.here()
+    child, parent = child.on(where), parent.on(where)
     searches = share_cores(BATCH_SENTENCES * settings.beam_size)
     found = gains.compare(child, parent, request, checkpoint=checkpoint, searches=searches)
     for domain in found:

@@ -29,6 +29,7 @@ KEPT = (
     *_OF_EVALUATIONS,
     *_AT_THE_END,
 )
+_OF_THE_MACHINE = ("worker_gpu",)  # that trains; another may evaluate
 _PATHS = ("warm_start_from",)
 
 
@@ -52,6 +53,8 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
     unread: tuple[str, ...] = _OF_EVALUATIONS if args.schedule == "train" else ()
     if args.schedule == "evaluate" or args.find_batch_size or args.try_batch_size:
         unread += _AT_THE_END
+    if args.schedule == "evaluate":
+        unread += _OF_THE_MACHINE
     if args["local_eval_frequency"].present:  # which counts where no seconds are named
         unread += ("save_checkpoints_secs",)
     found = {}

@@ -89,11 +89,13 @@ def check_bleu(
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
     from t2t_repro.interop import quality
+    from t2t_repro.training import devices
 
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "shortlist.txt")
         write_text_atomic(file, text)
         settings = dataclasses.replace(run.decode_settings(request.decode_hparams), shortlist=file)
+        run = run.on(devices.here())
         searches = share_cores(BATCH_SENTENCES * settings.beam_size)
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)
         lost = quality.compare(engine.model, engine, run.encoders, examples, settings)

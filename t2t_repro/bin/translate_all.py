@@ -151,7 +151,7 @@ def translate_all(
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.interop import ctranslate2, engines
     from t2t_repro.text import shortlist
-    from t2t_repro.training import checkpoints, model_state
+    from t2t_repro.training import checkpoints, devices, model_state
 
     module = engines.module_of(request.engine)
     of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
@@ -188,8 +188,9 @@ def translate_all(
         run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
     _check_folder(folder, made_with, vars(DecodeHParams()), request.source)
+    where = devices.here()  # before the threads of the searches are set
     searches = DecodeJob(of_file, settings, run).searches()
-    model = run.new_model(with_weights=settings.return_alignments)
+    model = run.on(where).new_model(with_weights=settings.return_alignments)
     own = ModelEngine(model, searches)
     seen = 0
     least, minutes = request.min_steps, request.wait_minutes

@@ -13,7 +13,6 @@ import functools
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import keras
@@ -28,6 +27,7 @@ from t2t_repro.decoding.program import static_shapes
 from t2t_repro.decoding.shortlist import Candidates
 from t2t_repro.decoding.steering import CANDIDATES, Steering
 from t2t_repro.errors import UserError
+from t2t_repro.models import copies
 
 
 def decode(
@@ -92,9 +92,12 @@ def engine_of(model: keras.Model) -> "ModelEngine":
 class ModelEngine(Engine):
     """A model as an engine.
 
+    Batches, or the parts of one, are searched side by side where several devices have a copy of the
+    model (see `models.copies`), and on a CPU as `searches` says.
+
     Args:
         model: a `SequenceModel`, or an `Ensemble` of them.
-        searches: how many threads compute at the same time, each a batch, or its part of one, where
+        searches: in how many threads a model that is in one place searches at the same time, where
             each sentence stops by itself; see `program.share_cores`.
 
     Raises:
@@ -105,7 +108,8 @@ class ModelEngine(Engine):
 
     def __init__(self, model: keras.Model, searches: int = 1):
         check_model(model)
-        self.model, self.searches = model, searches
+        self.model = model
+        self._devices, self._searches = copies.devices_of(model), searches
         self.learned_positions = getattr(model, "learned_positions", None)
         self.sees_padding = getattr(model, "sees_padding", False)
         if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
@@ -146,21 +150,33 @@ class ModelEngine(Engine):
     def _decode_all(
         self, batches: Sequence[Sentences], search: Search
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As many side by side as there are searches; these share each of what is left over."""
-        whole = 0
-        if self.searches > 1 and search.per_sentence:
-            whole = len(batches) - len(batches) % self.searches
-            with ThreadPoolExecutor(self.searches) as pool:  # its map begins no more if one fails
-                yield from pool.map(lambda each: self._searched(each, search), batches[:whole])
+        """As many side by side as there are places; these share each of what is left over."""
+        places = self._places(search)
+        whole = len(batches) - len(batches) % len(places) if len(places) > 1 else 0
+
+        def searched(sentences: Sentences, device: str) -> tuple[np.ndarray, np.ndarray]:
+            return self._searched(sentences, search, device)
+
+        yield from copies.share(searched, batches[:whole], places)
         yield from super()._decode_all(batches[whole:], search)
 
+    def _places(self, search: Search) -> tuple[str, ...]:
+        """Returns the device of each thread that searches."""
+        if len(self._devices) > 1 or not search.per_sentence:
+            return self._devices
+        return self._devices * self._searches
+
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
-        parts = min(self.searches, len(sentences)) if search.per_sentence else 1
+        places = self._places(search)
+        parts = min(len(places), len(sentences)) if search.per_sentence else 1
         if parts <= 1:  # in the caller's thread: his strategy and his device are known there alone
-            return self._searched(sentences, search)
+            return self._searched(sentences, search, places[0])
         rows = [np.arange(part, len(sentences), parts) for part in range(parts)]
-        with ThreadPoolExecutor(parts) as pool:
-            found = list(pool.map(lambda some: self._searched(sentences.take(some), search), rows))
+
+        def searched(some: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:
+            return self._searched(sentences.take(some), search, device)
+
+        found = list(copies.share(searched, rows, places))
         steps = max(ids.shape[2] for ids, _ in found)
         ids = np.zeros((len(sentences), search.top_beams, steps), "int32")
         scores = np.zeros((len(sentences), search.top_beams), "float32")
@@ -168,8 +184,10 @@ class ModelEngine(Engine):
             ids[some, :, : its_ids.shape[2]], scores[some] = its_ids, its_scores
         return ids, scores
 
-    def _searched(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
-        """As `decode`, by one search."""
+    def _searched(
+        self, sentences: Sentences, search: Search, device: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `decode`, by one search on a device."""
         top_beams = search.top_beams
         if not len(sentences):
             return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
@@ -178,12 +196,14 @@ class ModelEngine(Engine):
             sentences = dataclasses.replace(sentences, limits=limits)
         if search.shortlist is not None:
             found = Candidates.of(sentences, search.shortlist)
-            places, scores = self._beams(found.sentences, search)
+            places, scores = self._beams(found.sentences, search, device)
             return found.ids_of(places)[:, :top_beams], scores[:, :top_beams]
-        ids, scores = self._beams(sentences, search)
+        ids, scores = self._beams(sentences, search, device)
         return ids[:, :top_beams], scores[:, :top_beams]
 
-    def _beams(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+    def _beams(
+        self, sentences: Sentences, search: Search, device: str
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns all beams, of what is compiled for such a search; of a shortlist their places."""
         beam_size = search.beam_size
         rules = Rules(
@@ -199,7 +219,7 @@ class ModelEngine(Engine):
         with self._compiling:
             if key not in self._compiled:
                 self._compiled[key] = compiled(self.model, rules, search.steering)
-        return self._compiled[key].search(sentences, search.alpha)
+        return self._compiled[key].search(sentences, search.alpha, device)
 
 
 def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:

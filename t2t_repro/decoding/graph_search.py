@@ -10,6 +10,7 @@ from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program
 from t2t_repro.decoding.steered import SteeredModel
 from t2t_repro.decoding.steering import UNSTEERED, Facts, Steering
+from t2t_repro.models.copies import HERE
 
 
 class GraphSearch(Program):
@@ -25,7 +26,9 @@ class GraphSearch(Program):
         super().__init__(model)
         self.rules, self.steering = rules, steering
 
-    def search(self, sentences: Sentences, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, sentences: Sentences, alpha: float, device: str = HERE
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
         data = {
             "inputs": sentences.inputs,
@@ -33,7 +36,7 @@ class GraphSearch(Program):
             "alpha": np.asarray(alpha, "float32"),
             "facts": dict(sentences.facts),
         }
-        ids, scores, steps = self.run(data)
+        ids, scores, steps = self.run(data, device)
         return ids.numpy()[:, :, : int(steps)], scores.numpy()
 
     def call(self, data):

@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
 
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
@@ -32,13 +33,18 @@ def run_pairs(
     exact = getattr(program.model, "sees_padding", False)
     some = [i for i, (_, targets) in enumerate(pairs) if targets]
     order = sorted(some, key=lambda i: (-len(pairs[i][1]), -len(pairs[i][0])))
-    for batch in batches(order, pairs, batch_size, exact):
+
+    def values_of(batch: list[int], device: str) -> tuple[list[int], np.ndarray]:
         rows = few_row_counts(len(batch))
         inputs, targets = (
             _padded([pairs[i][side] for i in batch], rows, 1 if exact else 8, most)
             for side in (0, 1)
         )
-        values = np.asarray(program.run({"inputs": inputs, "targets": targets}))
+        data = {"inputs": inputs, "targets": targets}
+        return batch, np.asarray(program.run(data, device))
+
+    some_at_a_time = batches(order, pairs, batch_size, exact)
+    for batch, values in copies.share(values_of, some_at_a_time, copies.devices_of(program.model)):
         for i, row in zip(batch, values, strict=False):
             results[i] = row[: len(pairs[i][1])]
         progress(len(batch))

@@ -1,12 +1,14 @@
 """A computation with a model, compiled by whatever backend Keras runs on."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import keras
 
 from t2t_repro.cores import available_cores
+from t2t_repro.models import copies
+from t2t_repro.models.copies import HERE
 
 _COMPILING = threading.Lock()  # several threads may run one program
 _FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
@@ -16,24 +18,33 @@ class Program(keras.Model):
     """A function of the model, compiled: by Keras as it compiles `predict`, or by `tf.function`.
 
     Subclasses define `call(data)`. Sizes travel as the shapes of arrays, because a compiler may
-    need to know them.
+    need to know them. `WHOLE` names what of the data has no row for each sentence.
     """
+
+    WHOLE: Collection[str] = ()
 
     def __init__(self, model: keras.Model):
         # What is computed with the logits keeps its float32 whatever the model's precision.
         super().__init__(autocast=False, dtype="float32", name="decoding")
         self.model = model
         self.built = True
-        self._compiled = self.predict_on_batch if static_shapes() else None
+        self._compiled: dict[str, Callable[[dict], Any]] = {}
 
-    def run(self, data: dict) -> Any:
-        """Returns what `call` does, compiled. TensorFlow's tensors stay where they are."""
+    def run(self, data: dict, device: str = HERE) -> Any:
+        """Returns what `call` does, compiled. TensorFlow's tensors stay where they are.
+
+        Args:
+            data: what `call` takes.
+            device: one of `copies.devices_of` the model, which computes it.
+        """
+        if static_shapes():
+            return self.predict_on_batch(copies.spread(self.model, data, self.WHOLE))
         with _COMPILING:
-            if self._compiled is None:
-                self._compiled = self._compile_for_all_shapes(data)
-        return self._compiled(data)
+            if device not in self._compiled:
+                self._compiled[device] = self._compile_for_all_shapes(data, device)
+        return self._compiled[device](data)
 
-    def _compile_for_all_shapes(self, data: dict) -> Callable[[dict], Any]:
+    def _compile_for_all_shapes(self, data: dict, device: str) -> Callable[[dict], Any]:
         """One trace for TensorFlow; Keras's predict takes some five until it has met all shapes."""
         import tensorflow as tf
 
@@ -41,9 +52,13 @@ class Program(keras.Model):
             x = tf.convert_to_tensor(x)
             return tf.TensorSpec([None] * x.shape.rank, x.dtype)
 
+        def call(data: dict) -> Any:
+            with copies.tracing(self.model, device):
+                return self.call(data)
+
         signature = tf.nest.map_structure(any_size, data)
         # No Python branch depends on a tensor: AutoGraph would only double the time of tracing.
-        return tf.function(self.call, input_signature=[signature], autograph=False)
+        return tf.function(call, input_signature=[signature], autograph=False)
 
 
 def share_cores(rows: int, cores: int | None = None) -> int:

@@ -73,6 +73,9 @@ class DecodeRequest:
         "default",
         "With --engine=ctranslate2: float32, int8, ... as it names them; default: as stored.",
     )
+    worker_gpu: int | None = flag(
+        None, "On how many GPUs to decode; default: all, or one CPU.", least=1
+    )
     engine_dir: str | None = flag(
         None, "What t2t-exporter --format=ctranslate2 wrote; default: made when needed."
     )
@@ -299,6 +302,11 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
             f"Expected {' and '.join(its_own)} with --engine={engine}. Received: "
             f"--engine={r.engine}. Leave it out, or choose that engine.",
         )
+    yield (
+        r.worker_gpu and r.engine == "ctranslate2",
+        "--worker_gpu has no effect on --engine=ctranslate2, which finds devices of its own. "
+        "Received: both. Leave one of the two out.",
+    )
     yield (
         r.engine_dir and r.checkpoint_path,
         "Expected --engine_dir, a model that is written already, or --checkpoint_path, of which "

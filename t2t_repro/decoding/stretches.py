@@ -16,6 +16,7 @@ from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.decoding.steered import SteeredModel
 from t2t_repro.decoding.steering import FILL, Steering
+from t2t_repro.models.copies import HERE
 from t2t_repro.text.encoders import EOS_ID
 
 _MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
@@ -35,8 +36,13 @@ class StretchedSearch:
         self._start = _Start(model, rules, steering)
         self._advance = _Advance(model, rules, steering)
 
-    def search(self, sentences: Sentences, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
+    def search(
+        self, sentences: Sentences, alpha: float, device: str = HERE
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K).
+
+        All devices share a batch: `device` is HERE.
+        """
         rules, batch, most = self._rules, len(sentences), int(sentences.limits.max())
         ids = np.zeros((batch, rules.beam_size, most), "int32")
         scores = np.zeros((batch, rules.beam_size), "float32")
@@ -111,6 +117,8 @@ class _Start(_SearchProgram):
 
 class _Advance(_SearchProgram):
     """A stretch: `Beams`, and bool (B,): which are not done."""
+
+    WHOLE = ("alpha", "layout")
 
     def call(self, data):
         memory, beams = data["memory"], Beams(*data["beams"])

@@ -117,8 +117,9 @@ def _decoded(
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
+    from t2t_repro.training import devices
 
-    run = trained_run(run_dir)
+    run = trained_run(run_dir).on(devices.here())
     settings = run.decode_settings(decode_hparams)
     others = [trained_run(path) for path in ensemble.split(",") if path]
     searches = share_cores(BATCH_SENTENCES * settings.beam_size)

@@ -58,6 +58,7 @@ def _candidates(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
     if plan.lacks("memory") and not request.run.exists():  # which keeps its batches
         yield from _with_smaller_batches(request, plan)
     yield from _with_smaller_models(request, plan)
+    yield from _with_raw_files(request, plan)
     if request.problem.output_type == OutputType.TREE:
         yield from _of_the_sample(request, plan)
     yield from _on_captions(request, plan)
@@ -124,6 +125,15 @@ def _with_smaller_models(request: TrainRequest, plan: Forecast) -> Iterator[Alte
             return
 
 
+def _with_raw_files(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
+    """The same, where the user has what nobody can download, and nothing else is lacking."""
+    problem = request.problem.forward()
+    only_data = all(obstacle.kind == "data" for obstacle in plan.obstacles)
+    if problem.raw_file_flags and only_data:
+        again = _again(request, *problem.raw_file_flags)
+        yield Alternative(again, f"the same, {problem.raw_file_hint}")
+
+
 def _on_captions(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
     """A translation of real sentences, from files of a megabyte."""
     name, steps = "transformer_multi30k", 10_000
@@ -134,11 +144,6 @@ def _on_captions(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]
 
 def _of_the_sample(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
     """The parser that the treebank's public sample is enough for."""
-    if all(obstacle.kind == "data" for obstacle in plan.obstacles):
-        yield Alternative(
-            _again(request, "--treebank_dir=FOLDER"),
-            "the same, where you have a Penn Treebank: FOLDER has wsj_0200.mrg and so on below it",
-        )
     yield Alternative(
         "t2t-trainer --hparams_set=transformer_parsing_regularized --treebank_dir=SAMPLE "
         "--treebank_split=0.8,0.1,0.1",
@@ -190,9 +195,9 @@ def _request_of(
     )
 
 
-def _again(request: TrainRequest, flag: str) -> str:
-    """Returns the command of the request with a flag more."""
-    return shlex.join([*_without(request, _name(flag)), flag])
+def _again(request: TrainRequest, *flags: str) -> str:
+    """Returns the command of the request with some flags more."""
+    return shlex.join([*_without(request, *map(_name, flags)), *flags])
 
 
 def _with_hparam(request: TrainRequest, name: str, value: object) -> str:

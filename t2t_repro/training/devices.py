@@ -1,8 +1,9 @@
 """The devices of a run: one, several of this host, or those of several hosts (TF_CONFIG).
 
 Every device trains on its shard of each batch and holds all the weights. Whatever is not a step
-(checkpoints, metrics, evaluation) is the chief's alone: the other workers get weights, optimizer
-and place in the data from it through the network, and need no folder that they share with it.
+(checkpoints, metrics, evaluation, for which models/copies.py shares batches among its devices) is
+the chief's alone: the other workers get weights, optimizer and place in the data from it through
+the network, and need no folder that they share with it.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """Where a run trains. The default is one device.
+    """Where a run is trained, evaluated or decoded with. The default is one device.
 
     Attributes:
         strategy: a tf.distribute.Strategy, under JAX a keras.distribution.DataParallel; None: one.
@@ -215,7 +216,7 @@ def keep_freed_memory() -> None:
 
 
 def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:
-    """Returns the devices to train on. Call it before anything else of TensorFlow or JAX runs.
+    """Returns the devices to compute on. Call it before anything else of TensorFlow or JAX runs.
 
     Args:
         worker_gpu: how many of this worker; None: all GPUs it sees, one CPU where it sees none. On
@@ -257,6 +258,18 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
         raise _too_many(count, len(logical), "CPU, which TensorFlow has begun to use as it is")
     names = [device.name for device in logical[:count]]
     return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
+
+
+def here(worker_gpu: int | None = None) -> Devices:
+    """Returns the devices of this host, to evaluate and decode on; TF_CONFIG does not count.
+
+    Args:
+        worker_gpu: as in `choose`.
+
+    Raises:
+        UserError: as `choose`.
+    """
+    return choose(worker_gpu, {})
 
 
 def described() -> str:

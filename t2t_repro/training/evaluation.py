@@ -7,12 +7,16 @@ import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
+from t2t_repro.models import copies
+from t2t_repro.models.copies import HERE
 from t2t_repro.text.encoders import PAD_ID
 from t2t_repro.training import distribution, guards, machine, metrics
 
 
 class Evaluator:
-    """Evaluates one model any number of times; its function is compiled once.
+    """Evaluates one model any number of times; its function is compiled once for each device.
+
+    The devices that have a copy of the model share the batches.
 
     Args:
         model: {"inputs", "targets"} to logits, as Transformer.
@@ -40,11 +44,14 @@ class Evaluator:
 
     def statistics(self, dataset) -> Iterator[tuple[dict, np.ndarray]]:
         """Yields `metrics.token_statistics` and the labels (B, T) of each batch; as `evaluate`."""
-        batches = 0
-        for batch in dataset.as_numpy_iterator():
+
+        def statistics_of(batch: dict, device: str) -> tuple[dict, np.ndarray]:
             with guards.naming_the_batch("an evaluation", batch):
-                statistics = self._statistics_of(batch)
-            yield statistics, batch["targets"]
+                return self._statistics_of(batch, device), batch["targets"]
+
+        batches, devices = 0, copies.devices_of(self._statistics.model)
+        for found in copies.share(statistics_of, dataset.as_numpy_iterator(), devices):
+            yield found
             batches += 1
         if not batches:
             raise UserError("Expected at least one batch to evaluate. Received: none.")
@@ -55,13 +62,15 @@ class Evaluator:
         losses = np.asarray(self._statistics_of(batch)["cross_entropy"])
         return float(losses[labels != PAD_ID].mean())
 
-    def _statistics_of(self, batch: dict) -> dict:
+    def _statistics_of(self, batch: dict, device: str = HERE) -> dict:
         """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
         if keras.backend.backend() == "tensorflow":
-            statistics = self._statistics.for_all_shapes(tuple(batch))(batch)
+            statistics = self._statistics.for_all_shapes(tuple(batch), device)(batch)
             return {name: np.asarray(array) for name, array in statistics.items()}
         # Each shape is compiled: padding to powers of two leaves few of them.
-        statistics = self._statistics.predict_on_batch({n: _grown(a) for n, a in batch.items()})
+        grown = {name: _grown(ids) for name, ids in batch.items()}
+        spread = copies.spread(self._statistics.model, grown)
+        statistics = self._statistics.predict_on_batch(spread)
         rows, length = batch["targets"].shape
         return {name: np.asarray(array)[:rows, :length] for name, array in statistics.items()}
 
@@ -83,13 +92,18 @@ class _Statistics(keras.Model):
         self.jit_compile = machine.compiles()  # batches of evaluation have too many shapes
 
     @functools.cache  # noqa: B019, a model's few feature names
-    def for_all_shapes(self, features: tuple[str, ...]):
-        """Returns the prediction compiled by TensorFlow once, for batches of any shape.
+    def for_all_shapes(self, features: tuple[str, ...], device: str):
+        """Returns the prediction compiled by TensorFlow once for a device, for any shape.
 
         Keras compiles the first shape apart, with other roundings: which one it is would depend on
         where a run was resumed.
         """
-        return distribution.for_all_shapes(self.call, features, self.jit_compile)
+
+        def call(batch):
+            with copies.tracing(self.model, device):
+                return self.call(batch)
+
+        return distribution.for_all_shapes(call, features, self.jit_compile)
 
     def call(self, batch, training=False):
         return metrics.token_statistics(self.model(batch, training=False), batch["targets"])

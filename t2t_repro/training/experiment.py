@@ -57,11 +57,13 @@ def run(request: TrainRequest) -> dict[str, Any]:
     devices.set_threads(*request.threads)
     evaluates = request.schedule == "evaluate"
     alone = evaluates or request.schedule == TRY_BATCH_SIZE
-    where = ONE if evaluates else devices.choose(request.worker_gpu)
-    xla.check(request, where)
-    request = request if evaluates else batch_parts.decided(request, where)
-    for warning in [] if alone else machine.warnings(where, request.worker_gpu):
-        progress.on_stderr(f"Warning: {warning}")
+    where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
+    if not evaluates:
+        xla.check(request, where)
+        request = batch_parts.decided(request, where)
+    if request.schedule != TRY_BATCH_SIZE:
+        for warning in machine.warnings(where, request.worker_gpu):
+            progress.on_stderr(f"Warning: {warning}")
     plan, asked = None, request
     request = request if alone else effective_batch.choose(asked, where.replicas)
     if request.foresight and not alone:
@@ -87,7 +89,7 @@ class Experiment:
 
     Args:
         request: what to do.
-        where: the devices to train on. Of several workers the chief alone writes and evaluates.
+        where: the devices to compute on. Of several workers the chief alone writes and evaluates.
         plan: what a new run will take, which is written into it; None: nothing is.
     """
 
@@ -113,7 +115,8 @@ class Experiment:
     def evaluate(self) -> dict[str, float]:
         """Evaluates the newest checkpoint of the run; returns what it found."""
         request = self._request
-        model = build_model(self._config, self._problem)
+        with self._devices.scope():
+            model = build_model(self._config, self._problem)
         state = model_state.load_weights(model, request.run.path)
         log = make_log(request.run, request.plan, make_writer(request.run))
         evaluator = Evaluator(model, self._problem.eval_metrics())

@@ -126,7 +126,7 @@ def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
         said = os.environ.get(_VISIBLE)
         why = _LIBRARIES[backend] if said is None else f"{_VISIBLE}={said!r} hides them: unset it."
         found.append(
-            f"training on the CPU: the machine has {_counted(there)}, of which {backend} finds "
+            f"computing on the CPU: the machine has {_counted(there)}, of which {backend} finds "
             f"none. {why}"
         )
     if (worker_gpu or 1) > 1 and where.cluster.size == 1:

@@ -1,6 +1,11 @@
 import pytest
 
-from t2t_repro.bin import quickstart
+from t2t_repro import cli
+from t2t_repro.bin import quickstart, trainer
+from t2t_repro.training import devices, estimate, experiment, machine, outlook
+from t2t_repro.training.devices import Devices
+from t2t_repro.training.machine import Machine
+from t2t_repro.training.trial import Trial
 
 
 @pytest.fixture
@@ -12,3 +17,46 @@ def asked(monkeypatch, tmp_path):
     monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
+
+
+@pytest.fixture
+def on(monkeypatch, tmp_path):
+    """Simulates a machine, in an empty folder: on(MACHINE, Trial(...)); what went to work."""
+    begun = []
+
+    class NoExperiment:
+        def __init__(self, request, where, plan=None):
+            begun.append((request, where, plan))
+
+        def run(self):
+            return {}
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["t2t-trainer"])  # of which what is proposed is made
+    monkeypatch.setattr(experiment, "Experiment", NoExperiment)
+    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, **how: None)
+    monkeypatch.setattr(trainer, "generate", lambda job, usr_dir: begun.append(job))
+
+    def simulate(found: Machine, tried: Trial | None = None, free=500 * 10**9):
+        where = Devices(local=found.replicas, kind=found.kind)
+        monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
+        monkeypatch.setattr(machine, "examine", lambda *what, **how: found)
+        monkeypatch.setattr(machine, "names", lambda where: str(found))
+        monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
+        monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))
+        return begun
+
+    return simulate
+
+
+@pytest.fixture
+def refused(capsys):
+    """Calls t2t-trainer with flags that it refuses; returns what it says."""
+
+    def call(*argv):
+        with pytest.raises(SystemExit) as stopped:
+            cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+        assert stopped.value.code == 2
+        return capsys.readouterr()
+
+    return call

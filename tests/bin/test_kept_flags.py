@@ -81,6 +81,13 @@ def test_what_is_done_at_the_end_is_kept_and_not_asked_of_an_evaluation(asked, m
     assert len(asked) == 6
 
 
+def test_the_devices_that_train_are_not_those_that_evaluate(begun, asked):
+    begun("--worker_gpu=2")
+    run("--output_dir=o", "--schedule=evaluate")
+    assert asked[-1].schedule == "evaluate" and asked[-1].worker_gpu is None
+    assert begun("--output_dir=o").worker_gpu == 2
+
+
 def test_a_damaged_run_is_begun_again_once(begun):
     assert begun("--restart_damaged_run").plan.restart_damaged_run
     assert not begun("--output_dir=o").plan.restart_damaged_run

@@ -16,8 +16,7 @@ from t2t_repro import cli, registry
 from t2t_repro.bin import trainer
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import devices, estimate, experiment, forecast, machine, outlook
-from t2t_repro.training.devices import Devices
+from t2t_repro.training import estimate, forecast, machine
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.trial import Trial
 
@@ -32,47 +31,6 @@ def run(*argv):
 
 class Begun(Exception):
     """Training has begun."""
-
-
-@pytest.fixture
-def on(monkeypatch, tmp_path):
-    """Simulates a machine, in an empty folder: on(MACHINE, Trial(...)); what went to work."""
-    begun = []
-
-    class NoExperiment:
-        def __init__(self, request, where, plan=None):
-            begun.append((request, where, plan))
-
-        def run(self):
-            return {}
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["t2t-trainer"])  # of which what is proposed is made
-    monkeypatch.setattr(experiment, "Experiment", NoExperiment)
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, **how: None)
-    monkeypatch.setattr(trainer, "generate", lambda job, usr_dir: begun.append(job))
-
-    def simulate(found: Machine, tried: Trial | None = None, free=500 * GB):
-        where = Devices(local=found.replicas, kind=found.kind)
-        monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
-        monkeypatch.setattr(machine, "examine", lambda *what, **how: found)
-        monkeypatch.setattr(machine, "names", lambda where: str(found))
-        monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
-        monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))
-        return begun
-
-    return simulate
-
-
-@pytest.fixture
-def refused(capsys):
-    def call(*argv):
-        with pytest.raises(SystemExit) as stopped:
-            run(*argv)
-        assert stopped.value.code == 2
-        return capsys.readouterr()
-
-    return call
 
 
 def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
@@ -232,18 +190,6 @@ def test_smaller_batches_make_updates_of_the_same_size(on, refused, monkeypatch,
     assert ("--hparams=batch_size=1929" in error) == is_proposed and not begun
     run(*command[1:], "--hparams=batch_size=1929", "--yes")
     assert begun[-1][2].batch.accumulated == 16
-
-
-def test_a_parser_without_a_treebank(on, refused, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["t2t-trainer", "--hparams_set=paper_parsing_wsj"])
-    begun = on(EIGHT, Trial(0.2, GB))
-    error = refused("--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
-    assert "lacks wsjTrain.trees, wsjEval.trees, wsjTest.trees, which cannot be" in error
-    assert "t2t-trainer --hparams_set=paper_parsing_wsj --treebank_dir=FOLDER" in error
-    assert "transformer_parsing_regularized --treebank_dir=SAMPLE" in error and not begun
-    run("--hparams_set=paper_parsing_wsj", "--tmp_dir=none", "--treebank_dir=somewhere")
-    job, (request, _, plan) = begun
-    assert plan.vocabulary == (2**14, 128) and job.options == {"treebank_dir": "somewhere"}
 
 
 def test_a_short_run_is_not_tried_and_a_resumed_one_not_looked_at(on, capsys):

@@ -12,6 +12,7 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Ability, Search, Sentences
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
+from t2t_repro.models import copies
 
 
 def real(row):
@@ -154,7 +155,7 @@ def test_batches_side_by_side_are_those_one_by_one(base, searches):
 def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
     engine, begun = ModelEngine(base.model, 2), []
 
-    def searched(sentences, search):
+    def searched(sentences, search, device):
         begun.append(len(sentences))
         if len(sentences) == 1:
             raise KeyboardInterrupt
@@ -181,7 +182,7 @@ def test_what_one_batch_may_not_ask_for_is_refused_before_any_is_decoded(base, m
 @pytest.mark.slow
 def test_one_search_has_no_thread_of_its_own(base, monkeypatch):
     """The caller's strategy and device are known in his own alone."""
-    monkeypatch.setattr(decode, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(copies, "ThreadPoolExecutor", None)
     sentences = Sentences(base.inputs, [3] * len(base.inputs))
     for searches, per_sentence in ((1, True), (2, False)):
         search = Search(per_sentence=per_sentence)

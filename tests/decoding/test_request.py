@@ -37,6 +37,11 @@ def check(asked, decode_hparams=""):
             for asked in (TYPED, FILE, {"score_file": "pairs", "decode_to_file": "x"})
         ),
         (
+            FILE | {"engine": "ctranslate2", "worker_gpu": 2},
+            "",
+            "--worker_gpu has no effect on --engine=ctranslate2, which finds devices of its own",
+        ),
+        (
             FILE | {"engine": "ctranslate2", "engine_dir": "E", "checkpoint_path": "C"},
             "",
             "or --checkpoint_path, of which one is made. Received: E and C. Leave one of the two",

@@ -75,7 +75,7 @@ def test_a_lack_of_memory_names_the_bucket_and_the_flags(error):
 def test_an_evaluation_without_memory_names_its_batch(make_model, make_batches, monkeypatch):
     evaluator = Evaluator(make_model())
 
-    def fail(batch):
+    def fail(batch, device):
         raise MemoryError
 
     monkeypatch.setattr(evaluator, "_statistics_of", fail)

@@ -28,7 +28,7 @@ class NoTensorFlow:
             raise ImportError(f"{name} is not here")
 
 sys.meta_path.insert(0, NoTensorFlow())
-from t2t_repro.bin import decoder, trainer
+from t2t_repro.bin import decoder, evaluator, trainer
 
 def run(console, *flags):
     sys.argv = ["t2t", *flags]
@@ -55,6 +55,11 @@ train("one", 3)
 train("tensorflow-jax", 3)
 OVERRIDES = OVERRIDES.replace("12", "6")
 train("two", 3, "--worker_gpu=2", "--schedule=train")
+run(evaluator.console, "--output_dir=ROOT/one", "--worker_gpu=2", "--eval_steps=1")
+run(
+    decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in", "--worker_gpu=2",
+    "--decode_to_file=ROOT/out-two", "--decode_hparams=beam_size=1",
+)
 """
 HPARAMS = "num_hidden_layers=1,use_fixed_batch_size=true"
 NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
@@ -149,6 +154,14 @@ def test_a_run_goes_on_under_the_other_backend(folder):
 
 def test_it_decodes(folder):
     assert len((folder / "out").read_text().splitlines()) == 2
+
+
+def test_two_devices_evaluate_and_decode_as_one(folder):
+    found = json.loads((folder / "one" / "eval-dev-3.json").read_text())
+    expected = rows(folder, "one", "eval")[-1]
+    assert found["step"] == expected["step"] == 3 and found["sample"] == expected["sample"]
+    assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    assert (folder / "out-two").read_text() == (folder / "out").read_text()
 
 
 def test_two_devices_train_as_one(folder):

@@ -42,7 +42,7 @@ def test_a_gpu_that_is_not_found_is_warned_of(smi, monkeypatch):
     smi("NVIDIA H100, 81559")
     (warning,) = machine.warnings(ONE, None)
     assert warning.startswith(
-        "training on the CPU: the machine has 1 x NVIDIA H100, 85.5 GB, of which tensorflow finds "
+        "computing on the CPU: the machine has 1 x NVIDIA H100, 85.5 GB, of which tensorflow finds "
         "none. It needs CUDA's libraries: pip install 'tensorflow[and-cuda]'"
     )
     assert machine.warnings(Devices(kind="GPU"), None) == []

@@ -61,8 +61,8 @@ def run(
         UserError: as t2t-trainer; or if other cells were trained on another number of devices.
     """
     directory = run_of(output_dir, grid, cell)
-    replicas = devices.choose(worker_gpu).replicas
-    cell_result.check_replicas(output_dir, grid, replicas)
+    where = devices.choose(worker_gpu)
+    cell_result.check_replicas(output_dir, grid, where.replicas)
     request = TrainRequest(
         run=directory,
         config=dataclasses.replace(grid.config_of(cell), t2t_usr_dir=usr_dir),
@@ -85,7 +85,7 @@ def run(
             raise
         print(error, flush=True)
         stopped_at = _step_not_made(directory)
-    result = _measure(grid, request, replicas, stopped_at is None)
+    result = _measure(grid, request, where, stopped_at is None)
     head = {"cell": dataclasses.asdict(cell), "stopped_at": stopped_at}
     text = json.dumps({**head, **result}, ensure_ascii=False) + "\n"
     write_text_atomic(directory.path / RESULT_FILE, text)
@@ -99,7 +99,9 @@ def _step_not_made(directory: RunDirectory) -> int:
     return max(json.loads(file.read_text(encoding="utf-8"))["step"] for file in files)
 
 
-def _measure(grid: Grid, request: TrainRequest, replicas: int, finished: bool) -> dict[str, Any]:
+def _measure(
+    grid: Grid, request: TrainRequest, where: devices.Devices, finished: bool
+) -> dict[str, Any]:
     """Measures the initial model and its checkpoints; returns what `run` writes.
 
     Gradients and activations by layers are those of a Transformer.
@@ -128,8 +130,8 @@ def _measure(grid: Grid, request: TrainRequest, replicas: int, finished: bool) -
             measured["activations"][str(step)] = scales
     result: dict[str, Any] = {
         "parameters": model.count_params(),
-        "replicas": replicas,
-        **_of_a_step(model, batches, replicas),
+        "replicas": where.replicas,
+        **_of_a_step(model, batches, where.replicas),
         "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
         "initial_loss": losses[0] if losses else None,
         "unigram_loss": None,
@@ -140,6 +142,9 @@ def _measure(grid: Grid, request: TrainRequest, replicas: int, finished: bool) -
     }
     if finished and checkpoints.list_checkpoints(directory.path):
         print("Scoring the dev split ...", flush=True)
+        if where.strategy is not None:  # a copy on each device
+            with where.scope():
+                model = experiment.build_model(config, problem)
         model_state.load_weights(model, directory.path)
         result["sentences"] = _score_sentences(model, config, problem)
         result["unigram_loss"] = _unigram_loss(model, batches, config, problem)

@@ -1,0 +1,96 @@
+"""Sets whose data nobody can download: what is asked for before a step is tried."""
+
+import pytest
+from absl import flags
+
+from t2t_repro import cli, registry
+from t2t_repro.bin import trainer
+from t2t_repro.bin.data_flags import job_of
+from t2t_repro.errors import UserError
+from t2t_repro.training.machine import Device, Machine
+from t2t_repro.training.trial import Trial
+
+GB = 10**9
+EIGHT = Machine((Device("P100", 16 * GB),) * 8, "GPU", 8, 9.5e12, "CUDA 12.5, cuDNN 9")
+
+
+def run(*argv):
+    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+
+
+def test_own_text_that_is_not_there(on, refused, monkeypatch, tmp_path):
+    line = "--hparams_set=transformer_own_text_small"
+    monkeypatch.setattr("sys.argv", ["t2t-trainer", line])
+    begun = on(EIGHT)  # a trial would give None
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "inputs.eval.txt.gz").touch()
+    said = refused(line, "--tmp_dir=raw")
+    lacks = "raw lacks inputs.train.txt, targets.train.txt, targets.eval.txt"
+    assert f"/t2t_data, and {lacks}" in said.out and "Making a few steps" not in said.out
+    first, _, *instead = said.err.splitlines()
+    assert f"Received: {lacks}, which cannot be downloaded. --yes goes on all the same" in first
+    assert instead[0] == f"  t2t-trainer {line} --train_source=FILE --train_target=FILE2"
+    assert instead[1].endswith(
+        "the same, where FILE and FILE2 are yours, a sentence a line: docs/own-text.md"
+    )
+    run(line, "--tmp_dir=raw", "--plan")
+    assert not begun and sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+    run(line, "--tmp_dir=raw", "--yes")
+    assert len(begun) == 2
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            [
+                *("--hparams_set=transformer_own_text_small", "--tmp_dir=."),
+                *("--train_source=no.en", "--train_target=no.de"),
+            ],
+            "Expected --train_source to be files. Received: no.en, which is not there.",
+        ),
+        (
+            ["--hparams_set=paper_parsing_wsj", "--treebank_dir=nowhere"],
+            "Expected --treebank_dir to be the folder of a Penn Treebank. Received: nowhere, which",
+        ),
+        (
+            ["--hparams_set=paper_parsing_wsj", "--treebank_dir=."],
+            "Expected files wsj_0200.mrg and so on, of a Penn Treebank, below .. Received: none",
+        ),
+    ],
+)
+def test_what_flags_name_must_be_there(on, refused, tmp_path, given, message, plan):
+    begun = on(EIGHT)
+    said = refused(*given, *plan)
+    assert message in said.err and not said.out and not begun
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_made_need_no_raw_ones(tmp_path):
+    given = flags.FlagValues()
+    trainer.define_flags(given)
+    given(["t2t-trainer", "--treebank_dir=gone"])
+    values = {"generate_data": True, "data_dir": str(tmp_path), "tmp_dir": "none"}
+    problem = registry.get_problem("parsing_wsj16k")
+    with pytest.raises(UserError, match="Received: gone, which is no folder"):
+        job_of(given, values, problem)
+    for entry in problem.dataset_splits:
+        for shard in range(entry["shards"]):
+            name = f"{problem.name}-{entry['split']}-{shard:05d}-of-{entry['shards']:05d}"
+            (tmp_path / name).touch()
+    assert job_of(given, values, problem).options == {"treebank_dir": "gone"}
+
+
+def test_a_parser_without_a_treebank(on, refused, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["t2t-trainer", "--hparams_set=paper_parsing_wsj"])
+    begun = on(EIGHT, Trial(0.2, GB))
+    error = refused("--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
+    assert "lacks wsjTrain.trees, wsjEval.trees, wsjTest.trees, which cannot be" in error
+    assert "t2t-trainer --hparams_set=paper_parsing_wsj --treebank_dir=FOLDER" in error
+    assert "transformer_parsing_regularized --treebank_dir=SAMPLE" in error and not begun
+    for section in range(2, 24):
+        (tmp_path / f"wsj_{section:02d}00.mrg").touch()
+    run("--hparams_set=paper_parsing_wsj", "--tmp_dir=none", "--treebank_dir=.")
+    job, (request, _, plan) = begun
+    assert plan.vocabulary == (2**14, 128) and job.options == {"treebank_dir": "."}

@@ -1,0 +1,192 @@
+"""What several devices compute of a model is what one computes; each reads its own weights."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_repro.models import copies
+
+
+def test_one_device_takes_an_item_when_it_is_due():
+    taken = []
+
+    def items():
+        for number in range(3):
+            taken.append(number)
+            yield number
+
+    shared = copies.share(lambda item, device: (item, device), items(), ["a"])
+    assert taken == []
+    assert next(shared) == (0, "a") and taken == [0]
+    assert list(shared) == [(1, "a"), (2, "a")]
+
+
+def test_devices_compute_side_by_side_and_the_order_is_kept():
+    together, at_work = threading.Barrier(3, timeout=20), []
+
+    def work(item, device):
+        assert device not in at_work, "a device has two items"
+        at_work.append(device)
+        together.wait()  # goes on only where all three compute at once
+        time.sleep(0.002 * (12 - item))
+        at_work.remove(device)
+        return item, device
+
+    found = list(copies.share(work, range(12), ["a", "b", "c"]))
+    assert [item for item, _ in found] == list(range(12))
+    assert {device for _, device in found} == {"a", "b", "c"}
+
+
+def test_no_more_is_taken_ahead_than_devices_need():
+    taken = []
+
+    def items():
+        for number in range(50):
+            taken.append(number)
+            yield number
+
+    shared = copies.share(lambda item, device: item, items(), ["a", "b"])
+    assert next(shared) == 0 and len(taken) == 5
+    shared.close()
+    assert len(taken) == 5
+
+
+def test_what_fails_is_raised_in_its_turn_and_ends_it():
+    done = []
+
+    def work(item, device):
+        if item == 3:
+            raise ValueError("the fourth")
+        done.append(item)
+        return item
+
+    shared = copies.share(work, range(1000), ["a", "b"])
+    assert [next(shared) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="the fourth"):
+        next(shared)
+    assert max(done) <= 8
+
+
+def test_a_model_in_one_place():
+    layer = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    assert copies.devices_of(layer) == copies.devices_of(keras.Model()) == (copies.HERE,)
+    data = {"inputs": np.zeros((4, 3))}
+    assert copies.spread(layer, data) == data
+
+
+@pytest.fixture(scope="module")
+def measured(request):
+    """What this module prints, run as a program: a backend's devices are fixed when it begins."""
+    environment = os.environ | {
+        "KERAS_BACKEND": request.param,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measured", ["tensorflow", "jax"], indirect=True)
+def test_two_devices_compute_what_one_computes(measured):
+    for name, (one, two) in measured["results"].items():
+        assert np.size(one) and two == pytest.approx(one, rel=1e-4, abs=1e-5), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measured", ["tensorflow"], indirect=True)
+def test_each_device_reads_its_own_copy(measured):
+    """The second copy was set to zero: which of the batches meet it is a matter of time."""
+    assert len(measured["devices"]) == 2
+    assert measured["zero"]["one"] == 0 < measured["zero"]["two"] < measured["zero"]["of"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measured", ["jax"], indirect=True)
+def test_jax_spreads_rows_that_divide_evenly(measured):
+    assert measured["placed"] == {"even": 2, "odd": 0, "scalar": 0, "whole": 0}
+
+
+def main():
+    """Prints what a model computes on one device and on two."""
+    from t2t_repro import registry
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.engine import Search, Sentences
+    from t2t_repro.models.transformer import Transformer
+    from t2t_repro.training import devices
+    from t2t_repro.training.evaluation import Evaluator
+
+    where = devices.here(2)
+    hparams = registry.get_hparams("transformer_test")
+    sizes = {"inputs_vocab_size": 50, "targets_vocab_size": 50, "target_space_id": 1}
+    one = Transformer.from_hparams(hparams, **sizes)
+    with where.scope():
+        two = Transformer.from_hparams(hparams, **sizes)
+    two.set_weights(one.get_weights())
+    random = np.random.default_rng(1)
+
+    class Batches:
+        def as_numpy_iterator(self):
+            rng = np.random.default_rng(2)
+            for rows in (4, 8, 3, 6):
+                yield {
+                    "inputs": rng.integers(2, 50, (rows, 7)).astype("int32"),
+                    "targets": rng.integers(2, 50, (rows, 5)).astype("int32"),
+                }
+
+    batches = [
+        Sentences(random.integers(2, 50, (rows, 7)), np.full(rows, 9)) for rows in (6, 8, 5, 6, 3)
+    ]
+    pairs = [
+        tuple([*random.integers(2, 50, random.integers(1, 9)).tolist(), 1] for _ in range(2))
+        for _ in range(40)
+    ]
+    results = {}
+    for model in (one, two):
+        engine = ModelEngine(model)
+        for beams, alone in ((1, True), (3, True), (3, False)):
+            for n, (ids, scores) in enumerate(
+                engine.decode_all(batches, Search(beams, per_sentence=alone))
+            ):
+                for name, value in {"ids": ids, "scores": scores}.items():
+                    key = f"{name} of {beams} beams, {n}, {alone}"
+                    results.setdefault(key, []).append(value.ravel().tolist())
+        for n, values in enumerate(engine.token_log_probs(pairs, 4)):
+            results.setdefault(f"pair {n}", []).append(values.tolist())
+        links = [float(ord(c)) for text in engine.align(pairs, None) for c in text]
+        results.setdefault("links", []).append(links)
+        for name, value in Evaluator(model).evaluate(Batches()).items():
+            results.setdefault(name, []).append(value)
+    said = {"results": results, "devices": copies.devices_of(two)}
+    if keras.backend.backend() == "jax":
+        data = {"even": np.zeros((4, 3)), "odd": np.zeros((3, 4)), "scalar": np.float32(2)}
+        placed = copies.spread(two, {**data, "whole": np.zeros((4, 2))}, ["whole"])
+        shards = {name: getattr(x, "addressable_shards", ()) for name, x in placed.items()}
+        said["placed"] = {name: len(some) for name, some in shards.items()}
+    else:
+        for variable in two.weights:
+            variable.value.values[1].assign(np.zeros(variable.shape, variable.dtype))
+        zero = {}
+        for name, model in {"one": one, "two": two}.items():
+            found = ModelEngine(model).token_log_probs(pairs[:8], 1)
+            equal = [
+                np.ptp(values) < 1e-6 and abs(values[0] + np.log(50)) < 1e-3 for values in found
+            ]
+            zero[name] = sum(map(bool, equal))
+        said["zero"] = {**zero, "of": 8}
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
