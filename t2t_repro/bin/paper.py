@@ -29,6 +29,7 @@ from t2t_repro.studies.paper import tables as paper_tables
 from t2t_repro.studies.tables import Table
 
 TABLES = ("1", "2", "3", "4", "settings", "training", "scaling")
+_NEED_SCORES = {"2", "4"}  # of the runs that they show
 _READ_BY = {  # of flags that not all tables read
     "runs": {"2", "3", "4", "settings"},
     "hardware": {"training", "scaling"},
@@ -50,8 +51,9 @@ class Request:
     output_dir: str = flag("paper", "Where to write paper.json and paper.md.")
     runs: str = flag(
         "",
-        "Runs to put beside the paper's, with commas between: DIR with a bleu.json or f1.json, a "
-        "folder of such, as t2t-reproduce's, or DIR=FILE. t2t-bleu and t2t-score-trees write them.",
+        "Runs to put beside the paper's, with commas between: DIR, a folder of such, as "
+        "t2t-reproduce's, or DIR=FILE. Tables 2 and 4 need a bleu.json or f1.json in DIR, or FILE, "
+        "which t2t-bleu and t2t-score-trees write.",
     )
     hardware: str = flag(
         "8xP100",
@@ -113,9 +115,9 @@ def report(request: Request) -> None:
     named = (piece.strip().partition("=")[2] for piece in request.runs.split(","))
     scores = {f"{file} of --runs": Path(file).expanduser() for file in named if file}
     check_outputs({name: folder / name for name in ("paper.json", "paper.md")}, scores)
-    runs = run_scores.read(request.runs)
+    runs = run_scores.read(request.runs, scored=bool(_NEED_SCORES & set(request.names)))
     hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)
-    share = request.efficiency or hardware.device.efficiency
+    share = request.efficiency
     make: dict[str, Callable[[], list[Table]]] = {
         "1": paper_tables.table1,
         "2": lambda: paper_tables.table2(runs),

@@ -94,6 +94,18 @@ def test_runs_stand_beside_the_papers(folder, capsys):
     assert (f1["run"], f1["F1"], f1["sentences"]) == ("b", 88.76, 237)
 
 
+def test_settings_and_table_3_need_no_score(folder, capsys):
+    trained(folder / "a", "translate_ende_wmt32k", "bleu.json", BLEU)
+    (folder / "a" / "bleu.json").unlink()
+    run("--tables=3,settings", "--runs=a")
+    values = json.loads((folder / "paper" / "paper.json").read_text())
+    assert any("a" in row for row in values["settings-runs"]["rows"])
+    for table in ("2", "4"):
+        assert "of the run. Received: neither. Make one" in refused(
+            capsys, f"--tables={table},settings", "--runs=a"
+        )
+
+
 @pytest.mark.parametrize(
     "argv, message",
     [

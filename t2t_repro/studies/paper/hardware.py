@@ -1,6 +1,7 @@
 """Devices: how fast they multiply matrices, and how fast they exchange gradients."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from t2t_repro.errors import UserError, unknown
@@ -21,6 +22,11 @@ class Device:
     source: str
     efficiency: float  # the share of the rate that a training step has reached
     measured: str  # where and by whom
+    by_width: Callable[[int], float] | None = None  # the same of a model so wide, where it is known
+
+    def efficiency_of(self, width: int) -> float:
+        """Returns the share of the rate that a step of a model so wide reaches."""
+        return self.by_width(width) if self.by_width else self.efficiency
 
     @property
     def rate(self) -> float:
@@ -103,12 +109,13 @@ def parse(text: str) -> Hardware:
 
 def this_machine() -> Device:
     """Returns this machine as one device, its float32 rate measured now; 10 Gbit/s between."""
-    from t2t_repro.training import machine  # slow to load
+    from t2t_repro.training import estimate, machine  # slow to load
 
     rate = machine.measure_rate() / 1e12
     source = "float32 products of 2048 x 2048 matrices, measured now; the network is assumed"
-    measured = (0.72, "base in float32 on two CPU cores: benchmarks/RESULTS.md")
-    return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source, *measured)
+    by_width = estimate.share_of
+    measured = (by_width(512), "by width, in float32 on two CPU cores: benchmarks/RESULTS.md")
+    return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source, *measured, by_width)
 
 
 def with_bandwidth(hardware: Hardware, bandwidth: float | None) -> Hardware:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_repro import registry, schema
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.problem import Problem, Split
 from t2t_repro.processes import run_program
@@ -131,7 +131,7 @@ def folder_of(recipe: Recipe, place: Place) -> pathlib.Path:
     return pathlib.Path(place.output_dir).expanduser() / recipe.name
 
 
-def changes(recipe: Recipe, place: Place) -> str:
+def hparams_of(recipe: Recipe, place: Place) -> str:
     """Returns how a recipe's run differs from its set, "name=value,name=value"."""
     return ",".join(filter(None, [recipe.hparams, place.hparams]))
 
@@ -142,7 +142,7 @@ def training(recipe: Recipe, place: Place) -> list[str]:
     Raises:
         UserError: if the hparams are none.
     """
-    hparams = changes(recipe, place)
+    hparams = hparams_of(recipe, place)
     registry.get_hparams(recipe.hparams_set, hparams)  # what is wrong is said before anything runs
     every = recipe.updates
     if place.train_steps:  # tried out: there are to be checkpoints to average all the same
@@ -174,8 +174,8 @@ def _begin(recipe: Recipe, place: Place, run: RunDirectory) -> None:
     """Writes what is to be done into a run, or checks it against what was begun there."""
     if differs := differing(recipe, place, run):
         raise UserError(
-            f"Expected what {run.path} was begun with. Received: another {' and '.join(differs)}. "
-            "Give the same flags to go on, or another --output_dir."
+            f"Expected what {run.path} was begun with. Received: {'; '.join(differs)}. Give the "
+            "same flags to go on, or another --output_dir."
         )
     run.path.mkdir(parents=True, exist_ok=True)
     wanted = json.dumps(_wanted(recipe, place), indent=1)
@@ -183,10 +183,19 @@ def _begin(recipe: Recipe, place: Place, run: RunDirectory) -> None:
 
 
 def differing(recipe: Recipe, place: Place, run: RunDirectory) -> list[str]:
-    """Returns in what a run was begun with something else; a run without a recipe in nothing."""
+    """Returns in what a run was begun with something else, in words.
+
+    One without a recipe was in nothing, nor one whose training was refused: it left no more.
+    """
     file, wanted = run.path / RECIPE_FILE, _wanted(recipe, place)
-    there = schema.read(file, dict[str, Any]) if file.is_file() else wanted
-    return sorted(name for name in wanted.keys() | there if wanted.get(name) != there.get(name))
+    there = schema.read(file, dict[str, Any]) if file.is_file() and run.exists() else wanted
+    return changes(_flat(there), _flat(wanted))
+
+
+def _flat(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is to be done with the user's changes to the recipe by the names of flags."""
+    flags = {f"--{name}": value for name, value in wanted.get("changes", {}).items()}
+    return {**{name: value for name, value in wanted.items() if name != "changes"}, **flags}
 
 
 def _wanted(recipe: Recipe, place: Place) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """The scores of runs: what t2t-bleu and t2t-score-trees wrote about them."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from t2t_repro import schema
+from t2t_repro import registry, schema
 from t2t_repro.errors import UserError
+from t2t_repro.problem import OutputType
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import run_records
 from t2t_repro.studies.paper.run_records import RunRecord
@@ -27,13 +29,17 @@ class RunScore:
     record: RunRecord
 
 
-def read(text: str) -> list[RunScore]:
+def read(text: str, *, scored: bool = True) -> list[RunScore]:
     """Returns the scores of the runs in "DIR,DIR=FILE": FILE, else bleu.json and f1.json in DIR.
 
     A DIR that is no run but has some stands for those in it that have a score.
 
+    Args:
+        text: names the runs.
+        scored: whether a run must have a score.
+
     Raises:
-        UserError: if a folder is no run, has no score, or a file holds none.
+        UserError: if a folder is no run, has no score that it must have, or a file holds none.
     """
     scores = []
     for piece in filter(None, (piece.strip() for piece in text.split(","))):
@@ -41,10 +47,11 @@ def read(text: str) -> list[RunScore]:
         run = RunDirectory(folder)
         inside = [] if file or run.exists() else sorted(run.path.glob("*/run.json"))
         if inside:
-            found = [score for path in inside for score in _found(RunDirectory(path.parent))]
+            runs = [RunDirectory(path.parent) for path in inside]
+            found = [score for each in runs for score in _found(each, scored)]
         else:
             run.config()  # an error when it is none
-            found = [_given(run, file)] if file else _found(run)
+            found = [_given(run, file)] if file else _found(run, scored)
         if not found:
             raise UserError(
                 f"Expected {BLEU_FILE} or {F1_FILE} in {run.path}, a score of the run. Received: "
@@ -54,10 +61,11 @@ def read(text: str) -> list[RunScore]:
     return scores
 
 
-def _found(run: RunDirectory) -> list[RunScore]:
+def _found(run: RunDirectory, scored: bool) -> list[RunScore]:
     """Returns what a run has."""
     files = [path for name in (BLEU_FILE, F1_FILE) if (path := run.path / name).is_file()]
-    if not files and run_records.of(run).dev_bleu is not None:  # a row of table 3
+    of_table3 = run_records.of(run).dev_bleu is not None
+    if not files and (of_table3 or not scored):
         return [_of(run)]
     return [_read_file(run, path) for path in files]
 
@@ -101,9 +109,16 @@ def _of(run: RunDirectory, bleu: Any = None, f1: Any = None) -> RunScore:
 
 
 def _how_to_score(run: RunDirectory) -> str:
+    ways = {
+        OutputType.TEXT: "t2t-bleu --translation=OUT --reference=REFERENCE "
+        f"--json_file={run.path / BLEU_FILE}",
+        OutputType.TREE: "t2t-score-trees --gold=TREES --predicted_tags=OUT "
+        f"--json_file={run.path / F1_FILE}",
+    }
+    with contextlib.suppress(UserError):  # of a problem of the user's that is not loaded
+        written = registry.get_problem(run.config().problem).output_type
+        ways = {kind: way for kind, way in ways.items() if kind == written} or ways
     return (
         f"Make one: t2t-decoder --output_dir={run.path} --decode_from_file=SOURCE "
-        "--decode_to_file=OUT, then "
-        f"t2t-bleu --translation=OUT --reference=REFERENCE --json_file={run.path / BLEU_FILE} or "
-        f"t2t-score-trees --gold=TREES --predicted_tags=OUT --json_file={run.path / F1_FILE}."
+        f"--decode_to_file=OUT, then {' or '.join(ways.values())}."
     )

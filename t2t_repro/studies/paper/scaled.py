@@ -180,7 +180,7 @@ def tables(study: Study, found: Results, failed: Failed) -> list[Table]:
         name = recipes.row_name(row.hparams_set)
         of = list(found.get(name, {}).values())
         recipe = recipes.table3(name, study.problem, scale, 0)
-        changes = reproduce.changes(recipe, study.place)
+        changes = reproduce.hparams_of(recipe, study.place)
         hparams = registry.get_hparams(recipe.hparams_set, changes)
         hours, _ = _mean([result.hours for result in of if result.hours is not None])
         rows.append(

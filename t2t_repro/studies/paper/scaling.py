@@ -44,25 +44,26 @@ def all_reduce_seconds(device: Device, count: int, parameter_count: int) -> floa
 
 
 def step_on(
-    hardware: Hardware, hparams_set: str, tokens_a_device: float, efficiency: float
+    hardware: Hardware, hparams_set: str, tokens_a_device: float, efficiency: float | None = None
 ) -> Step:
     """Returns the time of a step on `tokens_a_device` source and as many target tokens."""
     hparams = registry.get_hparams(hparams_set)
     vocab_size = published.VOCABULARY["ende"]
     flop = train_step_flop(hparams, BatchShape.of_tokens(tokens_a_device, LENGTH), vocab_size)
     size = parameters.count(hparams, vocab_size).total
+    efficiency = efficiency or hardware.device.efficiency_of(hparams.hidden_size)
     return Step(
         compute=flop / (hardware.device.rate * 1e12 * efficiency),
         all_reduce=all_reduce_seconds(hardware.device, hardware.count, size),
     )
 
 
-def tables(device: Device, efficiency: float) -> list[Table]:
+def tables(device: Device, efficiency: float | None = None) -> list[Table]:
     """Returns the tables of strong and of weak scaling on 1, 8 and 64 devices.
 
     Args:
         device: the kind of device.
-        efficiency: the share of its rate that a training step reaches on one.
+        efficiency: the share of its rate that a training step reaches on one; None: its own.
     """
     rate = f"{device.rate:.3g} TFLOP/s ({device.precision})"
     formulas = (
@@ -101,10 +102,16 @@ def tables(device: Device, efficiency: float) -> list[Table]:
     ]
 
 
-def efficiency_note(device: Device, efficiency: float) -> str:
+def efficiency_note(device: Device, efficiency: float | None = None) -> str:
     """Returns the efficiency and where it is from."""
-    known = f": {device.measured}" if efficiency == device.efficiency else ""
-    return f"efficiency {efficiency:.2f} (--efficiency{known})"
+    if efficiency is not None:
+        return f"efficiency {efficiency:.2f} (--efficiency)"
+    sets = {training.model: training.hparams_set for training in published.TRAINING}
+    widths = {name: registry.get_hparams(of).hidden_size for name, of in sets.items()}
+    shares = {name: f"{device.efficiency_of(width):.2f}" for name, width in widths.items()}
+    alike = len(set(shares.values())) == 1
+    said = shares["base"] if alike else " and ".join(f"{s} ({name})" for name, s in shares.items())
+    return f"efficiency {said} (--efficiency: {device.measured})"
 
 
 def _steps() -> str:
@@ -113,7 +120,7 @@ def _steps() -> str:
 
 
 def _rows(
-    device: Device, efficiency: float, tokens_a_device: Callable[[int], float]
+    device: Device, efficiency: float | None, tokens_a_device: Callable[[int], float]
 ) -> list[tuple]:
     rows = []
     for training in published.TRAINING:

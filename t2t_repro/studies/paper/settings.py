@@ -41,7 +41,10 @@ class Setting(NamedTuple):
 
 
 def _hparam(name: str) -> Callable[[Files], Any]:
-    return lambda files: getattr(files.hparams, name)
+    def read(files: Files) -> Any:
+        return None if files.hparams.unread([name]) else getattr(files.hparams, name)
+
+    return read
 
 
 def _recipe(name: str) -> Callable[[Files], Any]:
@@ -75,7 +78,9 @@ def _updates(files: Files) -> int:
     return files.hparams.train_steps // gathered(files.hparams)
 
 
-def _norm(files: Files) -> str:
+def _norm(files: Files) -> str | None:
+    if files.hparams.unread(["layer_preprocess_sequence"]):
+        return None
     sequences = (
         files.hparams.layer_preprocess_sequence,
         files.hparams.layer_postprocess_sequence,
@@ -167,6 +172,13 @@ SETTINGS = (
         "T2T: 100",
     ),
 )
+# What models beside the paper's have, and the paper has not: shown of runs alone.
+OF_OPPONENTS = (
+    Setting("dropout", "", None, None, _hparam("dropout")),
+    Setting("attention", "", None, None, _hparam("attention_mechanism")),
+    Setting("repeats of a block", "", None, None, _hparam("num_block_repeat")),
+    Setting("width of a convolution", "", None, None, _hparam("kernel_height")),
+)
 DEVIATIONS = (
     "The word pieces. translate_ende_wmt14: T2T's subwords, about 37,000, of 10 MB of each "
     "language. translate_ende_wmt14_bpe37k: 37,000 merges of byte pairs, which SentencePiece "
@@ -187,7 +199,7 @@ DEVIATIONS = (
 
 
 def of_run(run: RunDirectory) -> dict[str, Any]:
-    """Returns {setting: value} of a run; None: its files do not say it.
+    """Returns {setting: value} of a run; None: its files do not say it, or it has none.
 
     Raises:
         UserError: if they are not as the programs write them.
@@ -198,7 +210,7 @@ def of_run(run: RunDirectory) -> dict[str, Any]:
     if averaged := run_records.averaged_in(run):  # a recipe says what was to be
         files.recipe["averaged"] = averaged
     try:
-        return {setting.name: setting.read(files) for setting in SETTINGS}
+        return {setting.name: setting.read(files) for setting in (*SETTINGS, *OF_OPPONENTS)}
     except (KeyError, TypeError) as error:
         raise UserError(
             f"Expected {PLAN} and {RECIPE_FILE} in {run.path} as the programs write them. "
@@ -238,12 +250,17 @@ def _of_runs(runs: Sequence[RunScore]) -> list[Table]:
     found = {run.path: of_run(RunDirectory(run.path)) for run in runs}
     if not found:
         return []
+    shown = [
+        each
+        for each in (*SETTINGS, *OF_OPPONENTS)
+        if each in SETTINGS or any(of[each.name] is not None for of in found.values())
+    ]
     rows = [
         (each.name, _pair((each.base, each.big)), *(_shown(of[each.name]) for of in found.values()))
-        for each in SETTINGS
+        for each in shown
     ]
     heads = (*columns("setting | paper"), *map(Column, found))
-    note = "Of the runs: as their files say it; empty: they do not."
+    note = "Of the runs: as their files say it; empty: they do not, or the model has no such thing."
     return [Table("settings-runs", "The settings of the runs given", heads, rows, (note,))]
 
 

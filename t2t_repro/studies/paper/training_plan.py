@@ -16,12 +16,12 @@ _OTHERS = (  # those not in table 3: problem, set, vocabulary
 )
 
 
-def plan(hardware: Hardware, efficiency: float) -> Table:
+def plan(hardware: Hardware, efficiency: float | None = None) -> Table:
     """Returns the table of all rows.
 
     Args:
         hardware: where it is to be trained.
-        efficiency: the share of its rate that training reaches.
+        efficiency: the share of its rate that training reaches; None: the device's own.
     """
     table3 = ((_ENDE, row.hparams_set, "ende") for row in published.TABLE3)
     rows = []
@@ -29,11 +29,12 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
         hparams = registry.get_hparams(hparams_set)
         step = paper_step_flop(hparams, published.VOCABULARY[vocabulary])
         total = step * hparams.train_steps
+        share = efficiency or hardware.device.efficiency_of(hparams.hidden_size)
         rows.append(
             (
                 *(problem, hparams_set, hparams.train_steps, published.BATCH_TOKENS),
-                *(step / 1e12, total),
-                hardware.hours(total, efficiency),
+                *(step / 1e12, total, share),
+                hardware.hours(total, share),
                 command(problem, hparams_set, hardware),
             )
         )
@@ -43,14 +44,14 @@ def plan(hardware: Hardware, efficiency: float) -> Table:
         f"Training each row on {hardware}",
         columns(
             "problem | hparams_set | steps :, | target tokens a step :, | TFLOP a step :.2f | "
-            "FLOP :.2e | hours :,.2f | command",
+            "FLOP :.2e | efficiency :.2f | hours :,.2f | command",
             in_files_only=("target tokens a step", "FLOP", "command"),
         ),
         rows,
         (
             f"{pattern} (each row's own in the files written)",
             f"hours = FLOP / ({hardware.count} x {hardware.device.rate:.3g} TFLOP/s "
-            f"{hardware.device.precision} x {efficiency:.2f}); "
+            f"{hardware.device.precision} x efficiency); "
             f"{efficiency_note(hardware.device, efficiency)}, without the exchange of gradients, "
             "which --tables=scaling has. "
             f"{hardware.device.source}. The paper's own hours on 8 P100 are efficiencies of "

@@ -2,8 +2,8 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.studies.paper import hardware, published, tables
-from t2t_repro.training import machine
+from t2t_repro.studies.paper import hardware, published, scaling, tables, training_plan
+from t2t_repro.training import estimate, machine
 
 
 def test_count_and_name():
@@ -37,7 +37,25 @@ def test_efficiencies_are_of_the_tokens_a_second_that_nvidia_gives(name, tokens)
 def test_this_machine_is_measured(monkeypatch):
     monkeypatch.setattr(machine, "measure_rate", lambda: 5.4e11)
     found = hardware.parse("2xthis")
-    assert (found.count, found.device.name, found.device.rate) == (2, "this", pytest.approx(0.54))
+    device = found.device
+    assert (found.count, device.name, device.rate) == (2, "this", pytest.approx(0.54))
+    shares = [device.efficiency_of(width) for width in (64, 512, 1024)]
+    assert shares == [estimate.share_of(width) for width in (64, 512, 1024)] == [0.25, 0.72, 0.8]
+    said = "efficiency 0.72 (base) and 0.80 (big) (--efficiency: by width, in float32 on two CPU"
+    assert scaling.efficiency_note(device).startswith(said)
+    table = training_plan.plan(found)
+    efficiency, hours, flop = (
+        [column.heading for column in table.columns].index(name)
+        for name in ("efficiency", "hours", "FLOP")
+    )
+    rows = {row[1]: row for row in table.rows}
+    for name, share in (("base", 0.72), ("big", 0.8), ("c_dmodel256", 0.6)):
+        row = rows[f"paper_table3_{name}"]
+        assert row[efficiency] == share
+        assert row[hours] == pytest.approx(row[flop] / (2 * 5.4e11 * share) / 3600)
+    compute = [row[3] for row in scaling.tables(device)[0].rows[::3]]
+    given = [row[3] for row in scaling.tables(device, 0.4)[0].rows[::3]]
+    assert [b / a for a, b in zip(compute, given, strict=True)] == pytest.approx([0.72 / 0.4, 2])
 
 
 @pytest.mark.parametrize("text", ["", "8 P100", "0xP100", "8x", "-1xP100", "8xP100,1xH200"])

@@ -130,10 +130,10 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     ):
         scaled.run(other, print, programs)
     (tmp_path / "output_dir" / scaled.RUNS).unlink()
-    with pytest.raises(UserError, match="base-0 was begun with. Received: another hparams"):
+    with pytest.raises(UserError, match="base-0 was begun with. Received: hparams was 'hid"):
         scaled.run(other, print, programs)
     shutil.rmtree(tmp_path / "output_dir" / "base-0")  # base is made; a_h1 is of the other scale
-    with pytest.raises(UserError, match="a_h1-0 was begun with. Received: another hparams"):
+    with pytest.raises(UserError, match="a_h1-0 was begun with. Received: hparams was 'hid"):
         scaled.run(other, print, programs)
     assert scaled.kept(other).runs.keys() == {"base"}
 

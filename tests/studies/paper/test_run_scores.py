@@ -87,7 +87,39 @@ def test_a_run_without_a_score_says_which_commands_make_one(run):
     assert f"t2t-bleu --translation=OUT --reference=REFERENCE --json_file={run.path}/bleu.json" in (
         str(error.value)
     )
-    assert "t2t-score-trees --gold=TREES --predicted_tags=OUT --json_file=" in str(error.value)
+    assert "t2t-score-trees" not in str(error.value)
+
+
+@pytest.mark.parametrize("problem, both", [("parsing_wsj4k", False), ("of_the_users", True)])
+def test_a_parser_is_scored_by_its_trees_and_what_is_not_known_by_either(tmp_path, problem, both):
+    config = RunConfig(
+        hparams_set="transformer_parsing_base",
+        hparams=registry.get_hparams("transformer_parsing_base"),
+        problem=problem,
+        data_dir="data",
+        version="0",
+    )
+    run = RunDirectory(tmp_path / "parser")
+    run.begin(config, ["t2t-trainer"], [])
+    with pytest.raises(UserError) as error:
+        run_scores.read(str(run.path))
+    said = f"t2t-score-trees --gold=TREES --predicted_tags=OUT --json_file={run.path}/f1.json"
+    assert said in str(error.value) and ("t2t-bleu" in str(error.value)) == both
+
+
+def test_where_no_score_is_needed_a_run_has_none(run, tmp_path):
+    RunDirectory(tmp_path / "other").begin(run.config(), ["t2t-trainer"], [])
+    for text, paths in (
+        (str(run.path), [run.path]),
+        (str(tmp_path), [tmp_path / "other", run.path]),
+    ):
+        found = run_scores.read(text, scored=False)
+        assert [score.path for score in found] == [str(path) for path in paths]
+        assert {(score.bleu, score.f1) for score in found} == {(None, None)}
+    run.append_metrics({"kind": "eval", "step": 7, "split": "dev", "loss": 0.0})
+    *_, table = tables.table3(run_scores.read(str(tmp_path), scored=False))
+    (row,) = table.as_dict()["rows"]  # of the other nothing is known
+    assert (row["run"], row["PPL"], row["BLEU"]) == (str(run.path), 1.0, None)
 
 
 def test_a_file_that_is_not_there(run):

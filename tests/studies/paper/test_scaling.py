@@ -48,5 +48,5 @@ def test_the_tables_follow_from_the_step():
 def test_the_efficiency_says_where_it_was_measured():
     device = hardware.DEVICES["A100"]
     said = "efficiency 0.33 (--efficiency: NVIDIA's for big, in mixed precision, on one A100)"
-    assert scaling.efficiency_note(device, device.efficiency) == said
+    assert scaling.efficiency_note(device) == said
     assert scaling.efficiency_note(device, 0.123) == "efficiency 0.12 (--efficiency)"

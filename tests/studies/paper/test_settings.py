@@ -77,6 +77,39 @@ def test_the_rate_of_a_run_is_the_papers_formula_only_where_it_is(tmp_path, name
     assert settings.of_run(run)["rate of update n"] == rate
 
 
+@pytest.mark.parametrize(
+    "name, has",
+    [
+        (
+            "transformer_base_v1",
+            {"heads": 8, "d_ff": 2048, "positions": "timing", "residual dropout": 0.1},
+        ),
+        ("lstm_attention", {"heads": 1, "dropout": 0.2, "attention": "bahdanau"}),
+        ("lstm_seq2seq", {"dropout": 0.2}),
+        ("bytenet_base", {"dropout": 0.2, "repeats of a block": 4, "width of a convolution": 3}),
+    ],
+)
+def test_a_model_has_the_settings_that_it_reads(tmp_path, name, has):
+    run = RunDirectory(tmp_path / "run")
+    hparams = registry.get_hparams(name)
+    config = RunConfig(hparams_set=name, hparams=hparams, problem="p", data_dir="d", version="0")
+    run.begin(config, ["t2t-trainer"], [])
+    found = settings.of_run(run)
+    asked = (
+        *("heads", "d_ff", "positions", "residual dropout", "attention dropout", "ReLU dropout"),
+        *(each.name for each in settings.OF_OPPONENTS),
+    )
+    transformers = {"attention dropout": 0.0, "ReLU dropout": 0.0} if "trans" in name else {}
+    assert {n: found[n] for n in asked if found[n] is not None} == has | transformers
+    assert (found["sublayer"] is None) == (name != "transformer_base_v1")
+    assert found["d_model"] == hparams.hidden_size and found["label smoothing"] is not None
+    score = RunScore(str(run.path), "p", name, 7, None, None, run_records.of(run))
+    _, table = settings.table([score])
+    rows = {row[0]: row[2] for row in table.rows}
+    assert {n for n in asked if rows.get(n)} == (has | transformers).keys()
+    assert ("dropout" in rows) == ("dropout" in has) and "heads" in rows
+
+
 def test_runs_stand_beside_the_papers_settings(tmp_path):
     recipe, scores = recipes.table2("ende_base"), []
     for name, changes in (("one", ""), ("other", "hidden_size=256")):

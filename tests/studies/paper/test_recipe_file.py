@@ -1,0 +1,61 @@
+"""The recipe in a run's folder: with what a run was begun, with that it goes on."""
+
+import dataclasses
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.studies.paper import recipes, reproduce
+from t2t_repro.studies.paper.reproduce import Place
+
+
+class Stopped(Exception):
+    """A program has ended."""
+
+
+@pytest.fixture
+def place(tmp_path):
+    folders = {name: str(tmp_path / name) for name in ("data_dir", "tmp_dir", "output_dir")}
+    return Place(**folders)
+
+
+def refuse(command, doing):
+    raise Stopped
+
+
+def carry_out(place, program=refuse):
+    reproduce.carry_out(recipes.table2("ende_base"), place, lambda line: None, program)
+
+
+def test_a_training_that_was_refused_binds_to_nothing(place):
+    with pytest.raises(Stopped):
+        carry_out(place)
+    with pytest.raises(Stopped):
+        carry_out(dataclasses.replace(place, hparams="num_heads=4", train_steps=70))
+
+
+def test_what_was_begun_goes_on_with_the_same_alone(place, tmp_path):
+    def begin(command, doing):
+        config = RunConfig(
+            hparams_set="paper_table3_base",
+            hparams=registry.get_hparams("paper_table3_base"),
+            problem="translate_ende_wmt14",
+            data_dir="d",
+            version="0",
+        )
+        RunDirectory(tmp_path / "output_dir" / "ende_base").begin(config, command, [])
+        raise Stopped
+
+    asked = dataclasses.replace(place, train_steps=70)
+    with pytest.raises(Stopped):
+        carry_out(asked, begin)
+    with pytest.raises(Stopped):
+        carry_out(asked)
+    message = (
+        "ende_base was begun with. Received: --hparams was '', now 'num_heads=4'; --train_steps "
+        "was 70, now None. Give the same flags to go on, or another --output_dir."
+    )
+    with pytest.raises(UserError, match=message):
+        carry_out(dataclasses.replace(place, hparams="num_heads=4"))
