@@ -210,6 +210,26 @@ def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]
             )
 
 
+def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
+    """Refuses flags that say too little, naming all that is missing.
+
+    Args:
+        values: {flag: value}; each needs one.
+        hints: {flag: what to do about it}.
+
+    Raises:
+        UserError: if a flag has no value.
+    """
+    missing = [name for name, value in values.items() if not value]
+    if not missing:
+        return
+    *others, last = (f"--{name}" for name in missing)
+    listed = f"{', '.join(others)} and {last}" if others else last
+    received = "none of them" if others else "none"
+    said = " ".join(dict.fromkeys(hints[name] for name in missing))
+    raise UserError(f"Expected {listed}. Received: {received}. {said}")
+
+
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:
     """Returns flags as a dataclass whose fields have their names.
 

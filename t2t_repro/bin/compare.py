@@ -85,12 +85,9 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     Raises:
         UserError: if they do not describe one.
     """
-    sets = ("hparams_sets",) if args.hparams_sets else ("hparams_set",)
-    for name in ("problem", *sets, "data_dir", "output_dir"):
-        if not getattr(args, name):
-            raise UserError(
-                f"Expected --{name}. Received: none. t2t-compare --help has an example."
-            )
+    sets = "hparams_sets" if args.hparams_sets else "hparams_set"
+    named = {n: getattr(args, n) for n in ("problem", sets, "data_dir", "output_dir")}
+    cli.check_given(named, dict.fromkeys(named, "t2t-compare --help has an example."))
     cli.check_needs(args, {"match": "hparams_sets"})
     for name in ("hparams_set", "sequences") if args.hparams_sets else ():
         if args[name].present:
@@ -102,11 +99,6 @@ def request_of(args: flags.FlagValues) -> runner.Request:
             f"Received: {args.problem}, which packs them. Take the problem that it packs."
         )
     data_dir = pathlib.Path(args.data_dir).expanduser()
-    if not any(data_dir.glob(f"{glob.escape(problem.dataset_filename())}-{Split.TRAIN}-*")):
-        raise UserError(
-            f"Expected the files of {args.problem} in --data_dir. Received: {data_dir} without "
-            f"them. Make them: {problem.datagen_command(data_dir)}"
-        )
     for name in parse_overrides(args.decode_hparams).keys() - set(_SEARCH):
         raise unknown("decode hparam of t2t-compare", name, _SEARCH)
     DecodeHParams.of(problem, args.decode_hparams)
@@ -138,6 +130,11 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         bleu_sentences=bleu_sentences,
         decode_hparams=args.decode_hparams,
     )
+    if not any(data_dir.glob(f"{glob.escape(problem.dataset_filename())}-{Split.TRAIN}-*")):
+        raise UserError(
+            f"Expected the files of {args.problem} in --data_dir. Received: {data_dir} without "
+            f"them. Make them: {problem.datagen_command(data_dir)}"
+        )
     if args.match:
         grid = matching.with_equal_parameters(grid)
         print(matching.in_words(grid), flush=True)

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from t2t_repro.data.machine import Machine
 
 
+_HINTS = {
+    "problem": "--only_list --problem='*' lists all problems.",
+    "data_dir": "It is the folder to write to.",
+}
+
+
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-datagen's flags."""
     problem = "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
@@ -60,12 +66,12 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Generates every problem that the flags name."""
+    needed = ("problem",) if args.only_list else ("problem", "data_dir")
+    cli.check_given({name: args[name].value for name in needed}, _HINTS)
     names = chosen_problems(args.problem, args.exclude_problems)
     if args.only_list:
         print("\n".join(names))
         return
-    if not args.data_dir:
-        raise UserError("Expected --data_dir, the folder to write to. Received: none.")
     machine = machine_of(args)
     vocabulary = cli.vocabulary_options(args)
     if args.t2t_exact and any(vocabulary.values()):
@@ -193,10 +199,6 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
     Raises:
         UserError: if a name is unknown, or nothing is left.
     """
-    if not wanted:
-        raise UserError(
-            "Expected --problem. Received: none. --only_list --problem='*' lists all problems."
-        )
     names = []
     for name in filter(None, wanted.split(",")):
         if "*" in name:

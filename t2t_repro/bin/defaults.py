@@ -13,7 +13,6 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import kept_flags, quickstart
-from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
 
@@ -91,14 +90,7 @@ def check_complete(values: Mapping[str, Any], before: RunConfig | None) -> None:
     text_alone = values["train_source"] and not values["output_dir"]  # a set will follow from it
     if before or values["warm_start_from"] or text_alone:
         del named["hparams_set"]
-    missing = [name for name, value in named.items() if not value]
-    if not missing:
-        return
-    *others, last = (f"--{name}" for name in missing)
-    listed = f"{', '.join(others)} and {last}" if others else last
-    received = "none of them" if others else "none"
-    hints = " ".join(_HINTS[name] for name in missing)
-    raise UserError(f"Expected {listed}. Received: {received}. {hints}")
+    cli.check_given(named, _HINTS)
 
 
 def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:

@@ -12,8 +12,12 @@ tensor2tensor then decodes with it, and trains on if the optimizer's state is th
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.errors import UserError
 from t2t_repro.runs import trained_run
+
+_HINTS = {
+    "output_dir": "It is the folder of the run to export.",
+    "t2t_dir": "It is the folder to write.",
+}
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -27,10 +31,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
-    if not args.output_dir:
-        raise UserError("Expected --output_dir, the run to export. Received: none.")
-    if not args.t2t_dir:
-        raise UserError("Expected --t2t_dir, the folder to write. Received: none.")
+    cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
     from t2t_repro.interop import t2t_runs
 
     run = trained_run(args.output_dir)

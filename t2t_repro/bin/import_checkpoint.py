@@ -14,7 +14,6 @@ import sys
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.errors import UserError
 
 _HINTS = {
     "checkpoint": "It is the folder of a tensor2tensor run, or the path of one model.ckpt-STEP.",
@@ -35,9 +34,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Imports what the flags name."""
-    for name in ("checkpoint", "output_dir"):
-        if not getattr(args, name):
-            raise UserError(f"Expected --{name}. Received: none. {_HINTS[name]}")
+    cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
     from t2t_repro.interop import t2t_runs
 
     request = cli.request(args, t2t_runs.ImportRequest)

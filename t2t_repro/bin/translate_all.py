@@ -94,9 +94,8 @@ def define_flags(f: flags.FlagValues) -> None:
 
 
 def main(args: flags.FlagValues) -> None:
-    for name in ("model_dir", "source"):
-        if not getattr(args, name):
-            raise UserError(f"Expected --{name}. Received: none. t2t-translate-all --help says it.")
+    named = {name: args[name].value for name in ("model_dir", "source")}
+    cli.check_given(named, dict.fromkeys(named, "t2t-translate-all --help says it."))
     if args.decoder_command != _COMMAND:
         raise UserError(
             "Expected no --decoder_command: this process loads the model once and decodes with "

@@ -70,6 +70,8 @@ def run(request: TrainRequest) -> dict[str, Any]:
         plan = outlook.look_ahead(request, where)
         if request.foresight.plan:
             return {}
+    elif not alone and where.cluster.is_chief:
+        print(f"Training on {machine.names(where)}.", flush=True)
     if request.generate:
         if where.cluster.size > 1:
             raise UserError(

@@ -126,10 +126,19 @@ class Forecast:
         """To the end, without evaluations."""
         return self.steps * self.step_seconds / 3600
 
+    @property
+    def device_hours(self) -> float:
+        """To the end, of all GPUs; a CPU is one device, also where a run splits it."""
+        return self.hours * self.machine.replicas / self.machine.sharing
+
     def to_json(self) -> str:
         """Returns it as JSON, for programs."""
         values = dataclasses.asdict(self)
-        derived = {"hours": self.hours, "training_flop": self.flop * self.steps}
+        derived = {
+            "hours": self.hours,
+            "device_hours": self.device_hours,
+            "training_flop": self.flop * self.steps,
+        }
         paper = {"papers_tokens": PAPERS_TOKENS}
         if self.batch.unit == "tokens":
             paper["accumulation_of_the_paper"] = self.batch.accumulation_of_the_paper
@@ -164,8 +173,11 @@ class Forecast:
     def _time(self) -> str:
         if not self.steps:
             return "no step is left: the run is at its end"
+        machine = self.machine
+        several = machine.replicas > machine.sharing
+        of_all = f" ({self.device_hours:,.0f} {machine.kind}-hours)" if several else ""
         return (
-            f"{self.steps:,} steps of {_seconds(self.step_seconds)}: {span(self.hours)}, "
+            f"{self.steps:,} steps of {_seconds(self.step_seconds)}: {span(self.hours)}{of_all}, "
             f"{self.how}; {self.flop * self.steps:.1e} FLOP"
         )
 
@@ -180,7 +192,8 @@ class Forecast:
         times = PAPERS_TOKENS / max(batch.mean_tokens, 1)
         return (
             f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "
-            f"--hparams=effective_batch_size={PAPERS_TOKENS}, {span(self.hours * times)}"
+            f"--hparams=effective_batch_size={PAPERS_TOKENS}, "
+            f"{batch.accumulation_of_the_paper} such batches an update, {span(self.hours * times)}"
         )
 
 

@@ -65,6 +65,30 @@ def test_what_is_missing_is_named(flags, capsys, missing):
     assert f"error: Expected --{missing}. Received: none. " in capsys.readouterr().err
 
 
+def test_all_that_is_missing_is_named_at_once(capsys):
+    with pytest.raises(SystemExit):
+        run("--hparams_sets=transformer_base_v1,transformer_base_v2")
+    said = "Expected --problem, --data_dir and --output_dir. Received: none of them. t2t-compare"
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_wrong_is_said_before_data_are_asked_for(flags, capsys):
+    given = [flag for flag in flags if not flag.startswith("--data_dir")]
+    for flag in ("--depths=0", "--hparams_set=transformer_bas", "--sequences=none/dan,x/da"):
+        with pytest.raises(SystemExit):
+            run(*given, "--data_dir=/nothing", flag)
+        assert "Make them" not in capsys.readouterr().err
+    for wrong in ("transformer_base_v1[", "transformer_base_v1,transformer_bas"):
+        with pytest.raises(SystemExit):
+            run(
+                f"--problem={PROBLEM}",
+                "--data_dir=/nothing",
+                "--output_dir=o",
+                f"--hparams_sets={wrong}",
+            )
+        assert "Make them" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "flag, message",
     [

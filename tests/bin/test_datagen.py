@@ -42,13 +42,15 @@ def test_patterns_and_lists_name_several_problems(capsys):
 def test_wrong_names_are_errors(capsys):
     with pytest.raises(UserError, match="Did you mean 'text2text_tmpdir'"):
         datagen.chosen_problems("text2text_tmpdri")
-    with pytest.raises(UserError, match="Expected --problem. Received: none"):
-        datagen.chosen_problems("")
     with pytest.raises(UserError, match="--exclude_problems=text, which leave none"):
         datagen.chosen_problems("text2text_tmpdir", "text")
     with pytest.raises(SystemExit):
         run("--problem=text2text_tmpdir")
-    assert "error: Expected --data_dir" in capsys.readouterr().err
+    assert "error: Expected --data_dir. Received: none. It is" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run()
+    said = "error: Expected --problem and --data_dir. Received: none of them. --only_list --pro"
+    assert said in capsys.readouterr().err
 
 
 def test_own_problems_are_loaded(tmp_path, capsys):

@@ -43,7 +43,7 @@ def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
     assert "4 downloads into /tmp/t2t_datagen, 1.7 GB (training-parallel-europarl" in said.out
     assert "about 214,208,512 parameters, vocabulary of about 37,000" in said.out
     assert "2,048 tokens x 1 CPU = 2,048 an update; of it 1,659 source and 1,659" in said.out
-    assert "25,000 of each: --hparams=effective_batch_size=25000, 2.4 years\n" in said.out
+    assert "effective_batch_size=25000, 15 such batches an update, 2.4 years\n" in said.out
     assert "devices      1 x Two Cores, 25.0 GB" in said.out
     assert "250,000 steps of 19.8 s: 57.4 days, by 2.38 TFLOP a step at 0.80" in said.out
     assert "21 x 2.6 GB in t2t_runs/transformer_big; 500 GB are free" in said.out
@@ -137,12 +137,13 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     assert (request.config.problem, request.plan.train_steps) == ("translate_ende_wmt14", 250_000)
     assert where.replicas == 8 and request.generate is None
     assert plan.hours == pytest.approx(250_000 * 0.4 / 3600) and plan.is_measured
+    assert json.loads(plan.to_json())["device_hours"] == pytest.approx(8 * plan.hours)
     assert plan.batch.total == 16_384 and not plan.obstacles and plan.memory == 11 * GB
     assert plan.vocabulary == (36_016, 36_016) and plan.data.are_there
     said = capsys.readouterr().out
     assert "8 x P100, 16.0 GB; CUDA 12.5, cuDNN 9" in said
     assert "2,048 tokens x 8 GPU = 16,384 an update" in said
-    assert "27.8 hours, by steps that were made now" in said
+    assert "27.8 hours (222 GPU-hours), by steps that were made now" in said
 
 
 @pytest.mark.parametrize(
@@ -301,11 +302,12 @@ def test_what_has_no_plan_is_not_asked_for_one(on, refused, more):
         assert f"{flag} has no effect with {more}. Received: both." in error
 
 
-def test_the_embedded_default_prints_what_it_always_did(on, capsys, monkeypatch):
+def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):
     begun = on(TWO_CORES)
     monkeypatch.setattr(trainer.quickstart, "run", lambda directory, train: train())
     run()
-    assert capsys.readouterr().out == "" and begun[-1][2] is None
+    assert capsys.readouterr().out == "Training on 1 x Two Cores, 25.0 GB.\n"
+    assert begun[-1][2] is None
 
 
 def test_it_warns_of_a_cpu_in_parts(on, capsys):
