@@ -132,7 +132,10 @@ SETTINGS = (
         *("one table of embeddings", "3.4", True, True),
         _hparam("shared_embedding_and_softmax_weights"),
     ),
-    Setting("residual dropout", "5.4", 0.1, 0.3, _hparam("layer_prepostprocess_dropout")),
+    Setting(
+        *("residual dropout", "5.4", 0.1, 0.3, _hparam("layer_prepostprocess_dropout")),
+        "big of English-French has 0.1, in the paper (section 6.1) and here",
+    ),
     Setting(
         *("attention dropout", "", 0.0, 0.0, _hparam("attention_dropout")),
         "the paper names none; enfr_big_attention_dropout has T2T's 0.1",

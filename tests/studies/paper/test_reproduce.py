@@ -1,7 +1,6 @@
 """A recipe by the programs: which run, with which flags, and what the run's files say after it."""
 
 import dataclasses
-import importlib
 import json
 import math
 import shutil
@@ -9,12 +8,11 @@ import threading
 
 import pytest
 
-from t2t_repro import cli, files, registry
+from t2t_repro import files, registry
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.studies.paper import recipes, reproduce, run_records, scaled, settings
+from t2t_repro.studies.paper import recipes, reproduce, run_records, scaled
 from t2t_repro.studies.paper.reproduce import Place
-from tests.problems import wmt14_archives
 
 TINY = "hidden_size=16,filter_size=24,num_heads=2,num_hidden_layers=1"
 
@@ -339,51 +337,3 @@ def test_what_a_run_cost(tmp_path):
     (run.path / "plan.json").write_text('{"parameters": 77, "machine": {"kind": "CPU"}}')
     with pytest.raises(UserError, match="Expected the number rate in .*plan.json"):
         run_records.of(run)
-
-
-@pytest.mark.slow
-def test_from_raw_files_to_table_2_with_the_papers_settings(place, tmp_path, capsys):
-    """On small archives of the real shape: all settings in the run's files are the paper's, but
-    for those that make it small."""
-    wmt14_archives.write(tmp_path / "tmp_dir", times=30)
-
-    def in_this_process(command, doing):
-        name, *argv = command
-        module = {"t2t-eval": "evaluator"}.get(name, name.removeprefix("t2t-").replace("-", "_"))
-        program = importlib.import_module(f"t2t_repro.bin.{module}")
-        cli.run(name, program.__doc__, program.define_flags, program.main, argv)
-
-    small = Place(**{**vars(place), "hparams": TINY, "train_steps": 6})
-    recipe = recipes.table2("ende_base")
-    run = reproduce.carry_out(recipe, small, lambda line: None, in_this_process)
-    found, wanted = settings.of_run(run), {each.name: each.base for each in settings.SETTINGS}
-    different = {name: value for name, value in found.items() if value != wanted[name]}
-    assert different == {"layers": 1, "d_model": 16, "d_ff": 24, "heads": 2, "updates": 6}
-    plan = json.loads((run.path / "plan.json").read_text())
-    assert plan["problem"] == "translate_ende_wmt14" and plan["batch"]["accumulated"] > 1
-    assert plan["vocabulary"][0] < 1000  # what was made, not the 37,000 that the lines lack
-    mean = (plan["batch"]["source_tokens"] + plan["batch"]["target_tokens"]) / 2
-    assert mean == pytest.approx(25_000, rel=0.03)
-    texts = {split: (run.path / "decoded" / f"{split}.source") for split in ("dev", "test")}
-    for split, file in {"dev": "newstest2013.en", "test": "newstest2014-deen-ref.en.sgm"}.items():
-        expected = [line for line in wmt14_archives.lines(f"dev/{file}") if line]
-        assert len(texts[split].read_text().splitlines()) == len(expected)
-    reproduce.carry_out(recipe, small, lambda line: None, lambda command, doing: pytest.fail(doing))
-    capsys.readouterr()
-    paper = importlib.import_module("t2t_repro.bin.paper")
-    argv = ["--tables=2,3", f"--runs={run.path}", f"--output_dir={tmp_path / 'paper'}"]
-    cli.run("t2t-paper", paper.__doc__, paper.define_flags, paper.main, argv)
-    values = json.loads((tmp_path / "paper" / "paper.json").read_text())
-    (row,) = values["3-runs"]["rows"]
-    assert 1 < row["PPL"] < 10_000 and row["PPL then"] == 4.92 and row["parameters"] < 1
-    (row,) = values["2-runs-cost"]["rows"]
-    assert row["hours"] > 0 and row["FLOP counted"] > 0 and row["devices"] == 1
-    scale = recipes.Scale(width=16, train_steps=20, warmup_steps=9, batch=300)
-    study = scaled.Study(
-        rows=["base", "a_h1"], scale=scale, problem=recipe.problem, seeds=1, place=place
-    )
-    path, page = scaled.run(study, lambda line: None, in_this_process)
-    rows = json.loads(path.read_text())["3-scaled"]["rows"]
-    assert [(row["row"], row["seeds"]) for row in rows] == [("base", 1), ("a_h1", 1)]
-    assert all(1 < row["PPL"] < 10_000 and row["BLEU"] >= 0 for row in rows)
-    assert "| (A) one head is worse than eight | BLEU | +0.90 |" in page.read_text()
