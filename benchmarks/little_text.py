@@ -151,7 +151,7 @@ def make_data(folder: pathlib.Path, pairs: int, by: str, texts: dict[str, str], 
 
 def score(folder: pathlib.Path, cell: Cell, texts: dict[str, str], run: Run) -> dict[str, Any]:
     """Returns {"dev", "test": sacreBLEU, "loss": of dev}; trains and translates, or has done so."""
-    here = folder / cell.by / f"seed-{cell.seed}"
+    here = folder_of(folder, cell)
     if (here / SCORE).exists():
         return json.loads((here / SCORE).read_text(encoding="utf-8"))
     module = (sys.executable, "-m")
@@ -189,7 +189,12 @@ def score(folder: pathlib.Path, cell: Cell, texts: dict[str, str], run: Run) -> 
 
 def translation(folder: pathlib.Path, cell: Cell, split: str) -> pathlib.Path:
     """Returns the file of a run's translation of a split."""
-    return folder / cell.by / f"seed-{cell.seed}" / f"{split}.txt"
+    return folder_of(folder, cell) / f"{split}.txt"
+
+
+def folder_of(folder: pathlib.Path, cell: Cell) -> pathlib.Path:
+    """Returns a run's folder in that of its size: what trains longer is another run."""
+    return folder / cell.by / f"{cell.steps}-steps-seed-{cell.seed}"
 
 
 def write_table(

@@ -61,11 +61,18 @@ def main(args: flags.FlagValues) -> None:
     run = trained_run(args.output_dir, args.data_dir)
     path = pathlib.Path(request.shortlist_file or run.path / "shortlist.txt")
     check_outputs({"--shortlist_file": path}, {})
+    searches = 1
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
         settings = run.decode_settings(request.decode_hparams)
         settings.check_searches(request.decode_hparams)
         check_output(settings, run.problem)
+        from t2t_repro.decoding.program import share_cores
+        from t2t_repro.decoding.translate import BATCH_SENTENCES
+        from t2t_repro.training import devices
+
+        run = run.on(devices.here())  # before TensorFlow reads the data
+        searches = share_cores(BATCH_SENTENCES * settings.beam_size)
     from t2t_repro.data import candidates, pipeline
 
     dev = list(pipeline.read_split(run.problem, Split.EVAL, run.data_dir))
@@ -76,27 +83,26 @@ def main(args: flags.FlagValues) -> None:
     print(candidates.coverage(found, dev))
     text = found.text(run.encoders)
     if request.max_bleu_drop is not None:
-        check_bleu(run, request, text, dev[: request.gate_samples])
+        check_bleu(run, request, text, dev[: request.gate_samples], searches)
     write_text_atomic(path, text)
     print(f'Wrote {path}. t2t-decoder --decode_hparams="shortlist={path}" decodes with it.')
 
 
 def check_bleu(
-    run: TrainedRun, request: Request, text: str, examples: list[dict[str, list[int]]]
+    run: TrainedRun,
+    request: Request,
+    text: str,
+    examples: list[dict[str, list[int]]],
+    searches: int,
 ) -> None:
     """Prints what a shortlist costs, and refuses one that costs too much."""
     from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.program import share_cores
-    from t2t_repro.decoding.translate import BATCH_SENTENCES
     from t2t_repro.interop import quality
-    from t2t_repro.training import devices
 
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "shortlist.txt")
         write_text_atomic(file, text)
         settings = dataclasses.replace(run.decode_settings(request.decode_hparams), shortlist=file)
-        run = run.on(devices.here())
-        searches = share_cores(BATCH_SENTENCES * settings.beam_size)
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)
         lost = quality.compare(engine.model, engine, run.encoders, examples, settings)
         print(lost)

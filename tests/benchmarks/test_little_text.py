@@ -64,9 +64,12 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
     head, _, row, _ = (tmp_path / "sizes" / "table.md").read_text().splitlines()
     assert head.startswith("| pairs | steps | seeds | transformer_multi30k, test | preset, test |")
     assert row.startswith("| 7 | 36 | 2 | ") and row.endswith("| 3.50 ± 0.00 | 3.50 ± 0.00 |")
-    done = Translators()
+    done, longer = Translators(), Translators()
     started(little_text, argv, done)
     assert {program for program, _ in done.commands} == {"datagen"}
+    started(little_text, [*argv, "--sizes=7:48"], longer)
+    runs = [given for program, given in longer.commands if program == "trainer"]
+    assert [run["train_steps"] for run in runs] == ["48"] * 4  # nothing of 36 counts for 48
 
 
 def test_the_pairs_of_a_size_stay_pairs_and_are_the_first_of_a_greater(argv, tmp_path):
