@@ -34,6 +34,8 @@ class Text2textTmpdir(Text2TextProblem):
     raw_file_hint = "where FILE and FILE2 are yours, a sentence a line: docs/own-text.md"
 
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
+        if type(self).generate_samples is not Text2textTmpdir.generate_samples:
+            return []  # it reads what it likes
         names = (*self.TRAIN_FILES, *self.EVAL_FILES)
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
 

@@ -40,6 +40,9 @@ class _TreesProblem(Text2TextProblem):
     approx_train_samples = 40_000
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
+    raw_file_flags = ("--treebank_dir=FOLDER",)
+    raw_file_hint = "where FOLDER is a Penn Treebank: it has wsj_0200.mrg and so on below it"
+
     TREES_FILES = {
         Split.TRAIN: "wsjTrain.trees",
         Split.EVAL: "wsjEval.trees",
@@ -80,9 +83,6 @@ class _TreesProblem(Text2TextProblem):
             treebank.write(path, trees)
             if split != Split.TRAIN:  # what to decode, and then to score against the trees
                 treebank.write_words(path.with_suffix(".words"), trees)
-
-    raw_file_flags = ("--treebank_dir=FOLDER",)
-    raw_file_hint = "where FOLDER is a Penn Treebank: it has wsj_0200.mrg and so on below it"
 
     def check_raw_files(self, options: dict[str, Any]) -> None:
         if folder := options.get("treebank_dir"):

@@ -49,6 +49,9 @@ class Problem:
     random_seed = 429459  # of problems that draw their samples; T2T's default
     pairs_a_file: int | None = None  # so many training pairs fill a file; None: see dataset_splits
     approx_train_samples = 0  # about how many there are, where that is known without files
+    # How flags name raw files that nobody can download, and what they are then, for people.
+    raw_file_flags: tuple[str, ...] = ()
+    raw_file_hint = ""
 
     def __init_subclass__(cls, **more: Any):
         super().__init_subclass__(**more)
@@ -57,10 +60,6 @@ class Problem:
     def __new__(cls, was_reversed: bool = False):
         reverse = was_reversed and not cls.was_reversed
         return super().__new__(_reversed_class(cls) if reverse else cls)
-
-    # How flags name raw files that nobody can download, and what they are then, for people.
-    raw_file_flags: tuple[str, ...] = ()
-    raw_file_hint = ""
 
     def __init__(self, was_reversed: bool = False):
         del was_reversed  # __new__ has chosen the class

@@ -298,9 +298,11 @@ def finish(request: TrainRequest) -> None:
     """Finishes a run that was trained, with what t2t-finish tries by default."""
     from t2t_repro import finishing
     from t2t_repro.certificate.certify import certify_run
+    from t2t_repro.training import devices
 
     out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
-    finishing.finish(trained_run(request.run.path, data_dir), out, finishing.FinishRequest())
+    run = trained_run(request.run.path, data_dir).on(devices.here(request.worker_gpu))
+    finishing.finish(run, out, finishing.FinishRequest())
     if request.certify:
         certify_run(out.path, "t2t-finish", request.run.path, data_dir=data_dir)
 

@@ -187,7 +187,8 @@ def translate_all(
         run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
     _check_folder(folder, made_with, vars(DecodeHParams()), request.source)
-    where = devices.here()  # before the threads of the searches are set
+    # Before the threads of the searches are set. CTranslate2 takes the weights of one copy.
+    where = devices.ONE if request.engine == "ctranslate2" else devices.here()
     searches = DecodeJob(of_file, settings, run).searches()
     model = run.on(where).new_model(with_weights=settings.return_alignments)
     own = ModelEngine(model, searches)

@@ -23,7 +23,7 @@ from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.engine import Ability, Engine, Pair, Search, Sentences, checked_inputs
 from t2t_repro.decoding.pairs import LogProbs, run_pairs
-from t2t_repro.decoding.program import static_shapes
+from t2t_repro.decoding.program import FEW_ROWS, static_shapes
 from t2t_repro.decoding.shortlist import Candidates
 from t2t_repro.decoding.steering import CANDIDATES, Steering
 from t2t_repro.errors import UserError
@@ -150,9 +150,13 @@ class ModelEngine(Engine):
     def _decode_all(
         self, batches: Sequence[Sentences], search: Search
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As many side by side as there are places; these share each of what is left over."""
+        """As many side by side as there are places; threads share each of what is left over."""
         places = self._places(search)
-        whole = len(batches) - len(batches) % len(places) if len(places) > 1 else 0
+        whole = len(batches) if len(places) > 1 else 0
+        if len(self._devices) == 1:
+            whole -= whole % len(places)
+        elif whole == 1:
+            whole = 0
 
         def searched(sentences: Sentences, device: str) -> tuple[np.ndarray, np.ndarray]:
             return self._searched(sentences, search, device)
@@ -169,6 +173,8 @@ class ModelEngine(Engine):
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         places = self._places(search)
         parts = min(len(places), len(sentences)) if search.per_sentence else 1
+        if len(self._devices) > 1:  # of which each traces the search first, for seconds
+            parts = min(parts, len(sentences) * search.beam_size // FEW_ROWS)
         if parts <= 1:  # in the caller's thread: his strategy and his device are known there alone
             return self._searched(sentences, search, places[0])
         rows = [np.arange(part, len(sentences), parts) for part in range(parts)]

@@ -1,5 +1,6 @@
 """A computation with a model, compiled by whatever backend Keras runs on."""
 
+import functools
 import threading
 from collections.abc import Callable, Collection
 from typing import Any
@@ -11,7 +12,7 @@ from t2t_repro.models import copies
 from t2t_repro.models.copies import HERE
 
 _COMPILING = threading.Lock()  # several threads may run one program
-_FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
+FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
 
 
 class Program(keras.Model):
@@ -52,13 +53,16 @@ class Program(keras.Model):
             x = tf.convert_to_tensor(x)
             return tf.TensorSpec([None] * x.shape.rank, x.dtype)
 
-        def call(data: dict) -> Any:
-            with copies.tracing(self.model, device):
-                return self.call(data)
-
         signature = tf.nest.map_structure(any_size, data)
-        # No Python branch depends on a tensor: AutoGraph would only double the time of tracing.
+        # A partial, for TensorFlow would take a function that is defined here, and made for each
+        # device, for one that it traces again and again. No Python branch depends on a tensor:
+        # AutoGraph would only double the time of tracing.
+        call = functools.partial(self._call_on, device)
         return tf.function(call, input_signature=[signature], autograph=False)
+
+    def _call_on(self, device: str, data: dict) -> Any:
+        with copies.tracing(self.model, device):
+            return self.call(data)
 
 
 def share_cores(rows: int, cores: int | None = None) -> int:
@@ -80,7 +84,7 @@ def share_cores(rows: int, cores: int | None = None) -> int:
     if tf.config.list_physical_devices("GPU"):
         return 1
     cores = cores or available_cores()
-    searches = max(1, min(cores, rows // _FEW_ROWS))
+    searches = max(1, min(cores, rows // FEW_ROWS))
     try:
         tf.config.threading.set_intra_op_parallelism_threads(cores // searches)
     except RuntimeError:

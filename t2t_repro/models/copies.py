@@ -55,8 +55,9 @@ def share(
         for item in items:
             yield work(item, devices[0])
         return
-    free: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for device in devices:
+    # The last that was at work comes first: it has its program.
+    free: queue.LifoQueue[str] = queue.LifoQueue()
+    for device in reversed(devices):
         free.put(device)
 
     def on_a_free_one(item: Item) -> Result:

@@ -19,7 +19,6 @@ from t2t_repro.training import estimate, updates
 from t2t_repro.training.request import TrainRequest
 
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
-_NEAR = 0.005
 _FAR = 0.2  # of a run that goes on on other devices
 
 
@@ -51,9 +50,9 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size
     for _ in range(_ROUNDS):
         real = replicas * _tokens(request, size)
-        gathered = gathered or max(1, -int(-(1 - _NEAR) * wanted // real))
+        gathered = gathered or updates.batches_for(wanted, real)
         tried[abs(gathered * real / wanted - 1)] = size
-        if min(tried) < _NEAR:
+        if min(tried) < updates.NEAR:
             break
         size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
     size = tried[min(tried)]

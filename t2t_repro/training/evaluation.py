@@ -99,11 +99,12 @@ class _Statistics(keras.Model):
         where a run was resumed.
         """
 
-        def call(batch):
-            with copies.tracing(self.model, device):
-                return self.call(batch)
-
+        call = functools.partial(self._call_on, device)
         return distribution.for_all_shapes(call, features, self.jit_compile)
+
+    def _call_on(self, device: str, batch):
+        with copies.tracing(self.model, device):
+            return self.call(batch)
 
     def call(self, batch, training=False):
         return metrics.token_statistics(self.model(batch, training=False), batch["targets"])

@@ -6,6 +6,7 @@ import json
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import PLAN, RunDirectory
+from t2t_repro.training import updates
 from t2t_repro.training.machine import Machine
 
 FILE = PLAN
@@ -63,9 +64,8 @@ class Batch:
 
     @property
     def accumulation_of_the_paper(self) -> int:
-        """How many such batches make an update of about the paper's size."""
-        each = self.mean_tokens / self.accumulated
-        return max(1, round(PAPERS_TOKENS / max(each, 1)))
+        """How many batches of at most this size make an update of the paper's."""
+        return updates.batches_for(PAPERS_TOKENS, self.mean_tokens / self.accumulated)
 
     @property
     def is_the_papers(self) -> bool:
@@ -193,7 +193,7 @@ class Forecast:
         return (
             f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "
             f"--hparams=effective_batch_size={PAPERS_TOKENS}, "
-            f"{batch.accumulation_of_the_paper} such batches an update, {span(self.hours * times)}"
+            f"{batch.accumulation_of_the_paper} batches an update, {span(self.hours * times)}"
         )
 
 

@@ -3,10 +3,17 @@ updates where the user says them, and batches in the run, as tensor2tensor's are
 """
 
 import dataclasses
+import math
 
 from t2t_repro.config import HParams
 
+NEAR = 0.005  # of the size that is asked for
 CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
+
+
+def batches_for(wanted: float, tokens: float) -> int:
+    """Returns in how many batches of at most `tokens` tokens an update has the `wanted` ones."""
+    return max(1, math.ceil((1 - NEAR) * wanted / max(tokens, 1)))
 
 
 def gathered(hparams: HParams) -> int:

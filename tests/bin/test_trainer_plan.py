@@ -43,7 +43,7 @@ def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
     assert "4 downloads into /tmp/t2t_datagen, 1.7 GB (training-parallel-europarl" in said.out
     assert "about 214,208,512 parameters, vocabulary of about 37,000" in said.out
     assert "2,048 tokens x 1 CPU = 2,048 an update; of it 1,659 source and 1,659" in said.out
-    assert "effective_batch_size=25000, 15 such batches an update, 2.4 years\n" in said.out
+    assert "effective_batch_size=25000, 15 batches an update, 2.4 years\n" in said.out
     assert "devices      1 x Two Cores, 25.0 GB" in said.out
     assert "250,000 steps of 19.8 s: 57.4 days, by 2.38 TFLOP a step at 0.80" in said.out
     assert "21 x 2.6 GB in t2t_runs/transformer_big; 500 GB are free" in said.out

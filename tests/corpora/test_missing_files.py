@@ -56,3 +56,10 @@ def test_one_with_files_of_its_own_says_nothing():
             return []
 
     assert Mine().missing_files("/nowhere") == []
+    text = type(registry.get_problem("text2text_tmpdir"))
+
+    class Other(text):
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            return []
+
+    assert len(text().missing_files("/nowhere")) == 4 and Other().missing_files("/nowhere") == []

@@ -169,6 +169,34 @@ def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
     assert len(begun) < 10
 
 
+def test_devices_get_whole_batches_and_share_one_that_is_large(base, monkeypatch):
+    """Each device traces the search for itself, so that few rows are not worth a second one."""
+    engine, searched = ModelEngine(base.model, 2), []
+    engine._devices = ("a", "b")
+
+    def search(sentences, search, device):
+        searched.append((len(sentences), device))
+        time.sleep(0.05)  # the other has time to begin
+        rows = len(sentences), search.top_beams
+        return np.zeros((*rows, 1), "int32"), np.zeros(rows, "float32")
+
+    def batch(rows):
+        return Sentences(np.ones((rows, 3), "int32"), [2] * rows)
+
+    monkeypatch.setattr(engine, "_searched", search)
+    for rows, beams, parts in ((8, 4, [8]), (31, 4, [31]), (33, 4, [16, 17]), (40, 1, [40])):
+        ids, _ = engine.decode(batch(rows), Search(beams))
+        assert len(ids) == rows and sorted(some for some, _ in searched) == parts
+        assert len({device for _, device in searched}) == len(parts)
+        searched.clear()
+    list(engine.decode_all([batch(rows) for rows in (5, 6, 7)], Search(4)))
+    assert sorted(some for some, _ in searched) == [5, 6, 7]
+    assert {device for _, device in searched} == {"a", "b"}
+    searched.clear()
+    list(engine.decode_all([batch(64)], Search(4)))
+    assert searched == [(32, "a"), (32, "b")] or searched == [(32, "b"), (32, "a")]
+
+
 def test_what_one_batch_may_not_ask_for_is_refused_before_any_is_decoded(base, monkeypatch):
     engine = ModelEngine(base.model, 2)
     engine.abilities = engine.abilities - {Ability.LEAST_LENGTH}

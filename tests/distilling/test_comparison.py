@@ -8,6 +8,7 @@ from t2t_repro.decoding import decode, dev_bleu, program
 from t2t_repro.distilling import comparison
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.processes import Ended
+from t2t_repro.training import devices
 
 REFERENCES = [f"the cat number {i} sat on the mat" for i in range(9)]
 
@@ -18,7 +19,8 @@ class Run:
     def __init__(self, path):
         self.path, self.problem, self.asked = path, "a problem", None
 
-    def on(self, devices):
+    def on(self, where):
+        self.where = where
         return self
 
     def decode_settings(self, text):
@@ -61,6 +63,7 @@ def test_the_teacher_decodes_as_it_taught(decoded):
     )
     found = comparison.compare(request, "out/model", "out/data")
     assert set(seen) == {("teach+b+c", 4), ("out/model", 1)}
+    assert made["teach"].where == made["out/model"].where == devices.ONE
     assert (made["teach"].asked, made["out/model"].asked) == ("alpha=0.7", "")
     assert found.teacher.search == "beam_size=4,alpha=0.6, 3 runs together"
     assert found.student.search == "beam_size=1,alpha=0.6"

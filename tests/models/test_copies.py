@@ -116,6 +116,10 @@ def test_each_device_reads_its_own_copy(measured):
 @pytest.mark.parametrize("measured", ["jax"], indirect=True)
 def test_jax_spreads_rows_that_divide_evenly(measured):
     assert measured["placed"] == {"even": 2, "odd": 0, "scalar": 0, "whole": 0}
+    spread = measured["spread"]
+    assert spread.keys() == {"one", "two"} and not any(spread["one"].values())
+    assert set(spread["two"]) == {"_Start", "_Advance", "LogProbs", "MostAttended", "evaluate"}
+    assert all(spread["two"].values())
 
 
 def main():
@@ -152,7 +156,21 @@ def main():
         tuple([*random.integers(2, 50, random.integers(1, 9)).tolist(), 1] for _ in range(2))
         for _ in range(40)
     ]
-    results = {}
+    results: dict[str, list] = {}
+    arrays: dict[str, dict[str, int]] = {"one": {}, "two": {}}  # that two devices share, by program
+    spread = copies.spread
+
+    def watched(model, data, *whole):
+        placed = spread(model, data, *whole)
+        caller = sys._getframe(1)
+        of = caller.f_locals["self"]
+        name = "evaluate" if isinstance(of, Evaluator) else type(of).__name__
+        shared = [len(getattr(x, "addressable_shards", [0])) for x in keras.tree.flatten(placed)]
+        of_model = arrays["two" if model is two else "one"]
+        of_model[name] = of_model.get(name, 0) + sum(number == 2 for number in shared)
+        return placed
+
+    copies.spread = watched
     for model in (one, two):
         engine = ModelEngine(model)
         for beams, alone in ((1, True), (3, True), (3, False)):
@@ -171,8 +189,9 @@ def main():
     said = {"results": results, "devices": copies.devices_of(two)}
     if keras.backend.backend() == "jax":
         data = {"even": np.zeros((4, 3)), "odd": np.zeros((3, 4)), "scalar": np.float32(2)}
-        placed = copies.spread(two, {**data, "whole": np.zeros((4, 2))}, ["whole"])
+        placed = spread(two, {**data, "whole": np.zeros((4, 2))}, ["whole"])
         shards = {name: getattr(x, "addressable_shards", ()) for name, x in placed.items()}
+        said["spread"] = arrays
         said["placed"] = {name: len(some) for name, some in shards.items()}
     else:
         for variable in two.weights:

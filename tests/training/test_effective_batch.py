@@ -11,6 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import effective_batch, estimate, updates
 from t2t_repro.training.early_stopping import EarlyStopping
+from t2t_repro.training.forecast import PAPERS_TOKENS, Batch
 from t2t_repro.training.request import Plan, TrainRequest
 
 
@@ -125,3 +126,15 @@ def test_what_contradicts_it_is_refused(tmp_path):
     ):
         with pytest.raises(UserError, match="schedule that does not read train_steps, and neither"):
             HParams(effective_batch_size=9, **reading)
+
+
+@pytest.mark.parametrize("size", [700, 2150, 3700, 4096, 17_000, 60_000])
+def test_the_plan_says_how_many_batches_will_be_gathered(tmp_path, size):
+    request = request_of(tmp_path, effective_batch_size=PAPERS_TOKENS)
+    hparams = replace(request.config.hparams, batch_size=size)
+    request = replace(request, config=replace(request.config, hparams=hparams))
+    chosen = effective_batch.choose(request, 1).config.hparams
+    tokens = {"source_tokens": int(0.75 * size), "target_tokens": int(2 / 3 * size)}
+    batch = Batch(size=size, unit="tokens", replicas=1, accumulated=1, **tokens)
+    assert batch.accumulation_of_the_paper == updates.gathered(chosen)
+    assert chosen.batch_size <= size

@@ -187,9 +187,11 @@ def differing(recipe: Recipe, place: Place, run: RunDirectory) -> list[str]:
 
     One without a recipe was in nothing, nor one whose training was refused: it left no more.
     """
-    file, wanted = run.path / RECIPE_FILE, _wanted(recipe, place)
-    there = schema.read(file, dict[str, Any]) if file.is_file() and run.exists() else wanted
-    return changes(_flat(there), _flat(wanted))
+    file, wanted = run.path / RECIPE_FILE, _flat(_wanted(recipe, place))
+    if not (file.is_file() and run.exists()):
+        return []
+    there = _flat(schema.read(file, dict[str, Any]))
+    return changes({name: there.get(name) for name in wanted | there}, wanted)
 
 
 def _flat(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import OPPONENTS
 from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.studies.paper import published, run_records
 from t2t_repro.studies.paper.recipes import Recipe, table2
@@ -78,6 +79,16 @@ def _updates(files: Files) -> int:
     return files.hparams.train_steps // gathered(files.hparams)
 
 
+def _layers(files: Files) -> Any:
+    sides = (files.hparams.encoder_layers, files.hparams.decoder_layers)
+    return sides[0] if len(set(sides)) == 1 else _pair(sides)
+
+
+def _of_an_opponent(name: str) -> Callable[[Files], Any]:
+    read = _hparam(name)
+    return lambda files: read(files) if files.hparams.model in OPPONENTS else None
+
+
 def _norm(files: Files) -> str | None:
     if files.hparams.unread(["layer_preprocess_sequence"]):
         return None
@@ -115,7 +126,7 @@ def _rate(files: Files) -> str:
 _APPROXIMATELY = 0.15
 _OF_SOURCE = "each side is near it, both together have twice it"
 SETTINGS = (
-    Setting("layers", "3.1", 6, 6, _hparam("num_hidden_layers")),
+    Setting("layers", "3.1", 6, 6, _layers),
     Setting("d_model", "3.1", 512, 1024, _hparam("hidden_size")),
     Setting("d_ff", "3.3", 2048, 4096, _hparam("filter_size")),
     Setting("heads", "3.2.2", 8, 16, _hparam("num_heads")),
@@ -177,10 +188,10 @@ SETTINGS = (
 )
 # What models beside the paper's have, and the paper has not: shown of runs alone.
 OF_OPPONENTS = (
-    Setting("dropout", "", None, None, _hparam("dropout")),
-    Setting("attention", "", None, None, _hparam("attention_mechanism")),
-    Setting("repeats of a block", "", None, None, _hparam("num_block_repeat")),
-    Setting("width of a convolution", "", None, None, _hparam("kernel_height")),
+    Setting("dropout", "", None, None, _of_an_opponent("dropout")),
+    Setting("attention", "", None, None, _of_an_opponent("attention_mechanism")),
+    Setting("repeats of a block", "", None, None, _of_an_opponent("num_block_repeat")),
+    Setting("width of a convolution", "", None, None, _of_an_opponent("kernel_height")),
 )
 DEVIATIONS = (
     "The word pieces. translate_ende_wmt14: T2T's subwords, about 37,000, of 10 MB of each "

@@ -1,6 +1,7 @@
 """The recipe in a run's folder: with what a run was begun, with that it goes on."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -21,6 +22,17 @@ def place(tmp_path):
     return Place(**folders)
 
 
+def begin(folder):
+    config = RunConfig(
+        hparams_set="paper_table3_base",
+        hparams=registry.get_hparams("paper_table3_base"),
+        problem="translate_ende_wmt14",
+        data_dir="d",
+        version="0",
+    )
+    RunDirectory(folder).begin(config, ["t2t-trainer"], [])
+
+
 def refuse(command, doing):
     raise Stopped
 
@@ -37,20 +49,13 @@ def test_a_training_that_was_refused_binds_to_nothing(place):
 
 
 def test_what_was_begun_goes_on_with_the_same_alone(place, tmp_path):
-    def begin(command, doing):
-        config = RunConfig(
-            hparams_set="paper_table3_base",
-            hparams=registry.get_hparams("paper_table3_base"),
-            problem="translate_ende_wmt14",
-            data_dir="d",
-            version="0",
-        )
-        RunDirectory(tmp_path / "output_dir" / "ende_base").begin(config, command, [])
+    def train(command, doing):
+        begin(tmp_path / "output_dir" / "ende_base")
         raise Stopped
 
     asked = dataclasses.replace(place, train_steps=70)
     with pytest.raises(Stopped):
-        carry_out(asked, begin)
+        carry_out(asked, train)
     with pytest.raises(Stopped):
         carry_out(asked)
     message = (
@@ -59,3 +64,16 @@ def test_what_was_begun_goes_on_with_the_same_alone(place, tmp_path):
     )
     with pytest.raises(UserError, match=message):
         carry_out(dataclasses.replace(place, hparams="num_heads=4"))
+
+
+def test_a_recipe_that_lacks_what_is_asked_for_is_another(place, tmp_path):
+    recipe, folder = recipes.table2("ende_base"), tmp_path / "output_dir" / "ende_base"
+    begin(folder)
+    file = folder / reproduce.RECIPE_FILE
+    there = json.loads(json.dumps(reproduce._wanted(recipe, place)))
+    for lacks, said in (("seed", "seed was None, now 0"), ("changes", "--hparams was None, now ")):
+        file.write_text(json.dumps({name: there[name] for name in there if name != lacks}))
+        found = reproduce.differing(recipe, place, RunDirectory(folder))
+        assert any(line.startswith(said) for line in found)
+    file.write_text(json.dumps(there))
+    assert reproduce.differing(recipe, place, RunDirectory(folder)) == []

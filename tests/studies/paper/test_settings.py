@@ -110,6 +110,19 @@ def test_a_model_has_the_settings_that_it_reads(tmp_path, name, has):
     assert ("dropout" in rows) == ("dropout" in has) and "heads" in rows
 
 
+def test_layers_are_those_of_both_sides_and_of_a_users_model_nothing_is_known(tmp_path):
+    hparams = registry.get_hparams(
+        "transformer_base_v1", "num_encoder_layers=12,num_decoder_layers=3"
+    )
+    for name, of in (("two", hparams), ("mine", dataclasses.replace(hparams, model="mine"))):
+        run = RunDirectory(tmp_path / name)
+        config = RunConfig(hparams_set="s", hparams=of, problem="p", data_dir="d", version="0")
+        run.begin(config, ["t2t-trainer"], [])
+        found = settings.of_run(run)
+        assert found["layers"] == "12; 3"
+        assert {found[each.name] for each in settings.OF_OPPONENTS} == {None}
+
+
 def test_runs_stand_beside_the_papers_settings(tmp_path):
     recipe, scores = recipes.table2("ende_base"), []
     for name, changes in (("one", ""), ("other", "hidden_size=256")):
