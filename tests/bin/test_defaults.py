@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import types
 
 import pytest
 
@@ -178,10 +179,12 @@ def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
     monkeypatch.setattr(
         "t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: made.append(of[1])
     )
-    monkeypatch.setattr("t2t_repro.finishing.finish", lambda *of: None)
-    monkeypatch.setattr(trainer, "trained_run", lambda path, data_dir: None)
-    run("--hparams_set=transformer_big", "--finish")
-    assert made == ["t2t-trainer", "t2t-finish"]
+    finished, there = [], types.SimpleNamespace(on=lambda where: where)
+    monkeypatch.setattr("t2t_repro.finishing.finish", lambda run, *of: finished.append(run))
+    monkeypatch.setattr(trainer, "trained_run", lambda path, data_dir: there)
+    monkeypatch.setattr("t2t_repro.training.devices.here", lambda worker_gpu: f"{worker_gpu} GPUs")
+    run("--hparams_set=transformer_big", "--finish", "--worker_gpu=3")
+    assert made == ["t2t-trainer", "t2t-finish"] and finished == ["3 GPUs"]
     run("--hparams_set=transformer_big", "--finish", "--nocertify")
     assert len(made) == 2 and len(asked) == 2
 
