@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 
 import keras
@@ -139,3 +140,23 @@ def test_an_ensemble(directory, tmp_path):
     another.begin(TEXT, ["t2t-trainer"], [])
     with pytest.raises(UserError, match=f"Expected runs of {PROBLEM} in --ensemble. Received:"):
         first.ensemble([trained_run(another.path)])
+
+
+def test_its_models_are_made_in_the_scope_of_its_devices(directory, tmp_path):
+    """Those of other runs that decode together with it, too."""
+    made = []
+
+    class Where:
+        @contextlib.contextmanager
+        def scope(self):
+            made.append("begun")
+            yield
+            made.append("ended")
+
+    run = trained_run(directory)
+    run.model()
+    assert made == []
+    run.on(Where()).model()
+    assert made == ["begun", "ended"]
+    run.on(Where()).ensemble([trained_run(directory)])
+    assert made == ["begun", "ended"] * 3

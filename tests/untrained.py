@@ -26,6 +26,20 @@ def run_on(folder, problem, overrides="num_hidden_layers=1"):
     return run, model_for(made, config.hparams, config.data_dir)
 
 
+def begun(path, hparams_set, problem, hparams=None):
+    """Begins a run in a folder, of a set or of other hparams, without data; returns it."""
+    config = RunConfig(
+        hparams_set=hparams_set,
+        hparams=hparams or registry.get_hparams(hparams_set),
+        problem=problem,
+        data_dir="data",
+        version="0",
+    )
+    run = RunDirectory(path)
+    run.begin(config, ["t2t-trainer"], [])
+    return run
+
+
 def write_pairs(folder, sides):
     """Writes {"inputs": lines, "targets": lines} as the raw files of text2text_tmpdir, twice:
     for training and for evaluation."""

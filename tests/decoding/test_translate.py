@@ -68,6 +68,31 @@ def test_a_batch_translates_as_its_sentences_one_by_one(translator, settings):
         assert [h[0].text for h in other] != [h[0].text for h in together]
 
 
+@pytest.mark.parametrize("details, mixed", [("", True), (",return_token_scores=1", False)])
+def test_details_are_computed_when_all_batches_are_searched(
+    base, translator, monkeypatch, details, mixed
+):
+    """Else a device would hold the logits of both, where several share the batches."""
+    events = []
+    made = translator(f"beam_size=1,batch_size=1{details}")
+    search, read = base.engine.decode_all, made._hypotheses
+
+    def decode_all(*of):
+        for found in search(*of):
+            events.append("searched")
+            yield found
+
+    def hypotheses(*of):
+        events.append("read")
+        return read(*of)
+
+    monkeypatch.setattr(base.engine, "decode_all", decode_all)
+    monkeypatch.setattr(made, "_hypotheses", hypotheses)
+    list(made.translate_lines(["w5", "w6 w7", "w8"]))
+    assert sorted(events) == ["read"] * 3 + ["searched"] * 3
+    assert (events.index("read") < 3) == mixed
+
+
 def test_limits_of_length(translator):
     """Of sentences of 1, 4 and 7 tokens and their ends, in the numbers that the search counts."""
     sentences = [[5] * count + [1] for count in (1, 4, 7)]

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import recipes, reproduce
 from t2t_repro.studies.paper.reproduce import Place
+from tests import untrained
 
 
 class Stopped(Exception):
@@ -23,14 +23,7 @@ def place(tmp_path):
 
 
 def begin(folder):
-    config = RunConfig(
-        hparams_set="paper_table3_base",
-        hparams=registry.get_hparams("paper_table3_base"),
-        problem="translate_ende_wmt14",
-        data_dir="d",
-        version="0",
-    )
-    RunDirectory(folder).begin(config, ["t2t-trainer"], [])
+    untrained.begun(folder, "paper_table3_base", "translate_ende_wmt14")
 
 
 def refuse(command, doing):

@@ -2,26 +2,19 @@ import json
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import cli
 from t2t_repro.bin import bleu as bleu_program
 from t2t_repro.bin import score_trees
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import run_scores, tables
+from tests import untrained
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run directory of 7 steps, as t2t-trainer leaves it."""
-    config = RunConfig(
-        hparams_set="transformer_base_v1",
-        hparams=registry.get_hparams("transformer_base_v1"),
-        problem="translate_ende_wmt32k",
-        data_dir="data",
-        version="0",
-    )
-    run = RunDirectory(tmp_path / "run")
-    run.begin(config, ["t2t-trainer"], [])
+    run = untrained.begun(tmp_path / "run", "transformer_base_v1", "translate_ende_wmt32k")
     for step in (3, 7):
         run.append_metrics({"step": step})
     return run
@@ -92,15 +85,7 @@ def test_a_run_without_a_score_says_which_commands_make_one(run):
 
 @pytest.mark.parametrize("problem, both", [("parsing_wsj4k", False), ("of_the_users", True)])
 def test_a_parser_is_scored_by_its_trees_and_what_is_not_known_by_either(tmp_path, problem, both):
-    config = RunConfig(
-        hparams_set="transformer_parsing_base",
-        hparams=registry.get_hparams("transformer_parsing_base"),
-        problem=problem,
-        data_dir="data",
-        version="0",
-    )
-    run = RunDirectory(tmp_path / "parser")
-    run.begin(config, ["t2t-trainer"], [])
+    run = untrained.begun(tmp_path / "parser", "transformer_parsing_base", problem)
     with pytest.raises(UserError) as error:
         run_scores.read(str(run.path))
     said = f"t2t-score-trees --gold=TREES --predicted_tags=OUT --json_file={run.path}/f1.json"

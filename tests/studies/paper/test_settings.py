@@ -8,11 +8,12 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import PLAN, RunConfig, RunDirectory
+from t2t_repro.run_directory import PLAN
 from t2t_repro.studies.paper import recipes, run_records, settings
 from t2t_repro.studies.paper.reproduce import RECIPE_FILE
 from t2t_repro.studies.paper.run_scores import RunScore
 from t2t_repro.training.state import STATE, StateFile
+from tests import untrained
 
 DOC = Path(__file__).parents[3] / "docs" / "paper.md"
 
@@ -70,10 +71,7 @@ def test_t2ts_are_others_and_a_deviation_has_a_reason(setting, value):
     ],
 )
 def test_the_rate_of_a_run_is_the_papers_formula_only_where_it_is(tmp_path, name, changes, rate):
-    run = RunDirectory(tmp_path / "run")
-    hparams = registry.get_hparams(name, changes)
-    config = RunConfig(hparams_set=name, hparams=hparams, problem="p", data_dir="d", version="0")
-    run.begin(config, ["t2t-trainer"], [])
+    run = untrained.begun(tmp_path / "run", name, "p", registry.get_hparams(name, changes))
     assert settings.of_run(run)["rate of update n"] == rate
 
 
@@ -90,10 +88,7 @@ def test_the_rate_of_a_run_is_the_papers_formula_only_where_it_is(tmp_path, name
     ],
 )
 def test_a_model_has_the_settings_that_it_reads(tmp_path, name, has):
-    run = RunDirectory(tmp_path / "run")
-    hparams = registry.get_hparams(name)
-    config = RunConfig(hparams_set=name, hparams=hparams, problem="p", data_dir="d", version="0")
-    run.begin(config, ["t2t-trainer"], [])
+    run, hparams = untrained.begun(tmp_path / "run", name, "p"), registry.get_hparams(name)
     found = settings.of_run(run)
     asked = (
         *("heads", "d_ff", "positions", "residual dropout", "attention dropout", "ReLU dropout"),
@@ -115,9 +110,7 @@ def test_layers_are_those_of_both_sides_and_of_a_users_model_nothing_is_known(tm
         "transformer_base_v1", "num_encoder_layers=12,num_decoder_layers=3"
     )
     for name, of in (("two", hparams), ("mine", dataclasses.replace(hparams, model="mine"))):
-        run = RunDirectory(tmp_path / name)
-        config = RunConfig(hparams_set="s", hparams=of, problem="p", data_dir="d", version="0")
-        run.begin(config, ["t2t-trainer"], [])
+        run = untrained.begun(tmp_path / name, "s", "p", of)
         found = settings.of_run(run)
         assert found["layers"] == "12; 3"
         assert {found[each.name] for each in settings.OF_OPPONENTS} == {None}
@@ -126,15 +119,8 @@ def test_layers_are_those_of_both_sides_and_of_a_users_model_nothing_is_known(tm
 def test_runs_stand_beside_the_papers_settings(tmp_path):
     recipe, scores = recipes.table2("ende_base"), []
     for name, changes in (("one", ""), ("other", "hidden_size=256")):
-        run = RunDirectory(tmp_path / name)
-        config = RunConfig(
-            hparams_set=recipe.hparams_set,
-            hparams=registry.get_hparams(recipe.hparams_set, changes),
-            problem=recipe.problem,
-            data_dir="data",
-            version="0",
-        )
-        run.begin(config, ["t2t-trainer"], [])
+        hparams = registry.get_hparams(recipe.hparams_set, changes)
+        run = untrained.begun(tmp_path / name, recipe.hparams_set, recipe.problem, hparams)
         record = run_records.of(run)
         path, names = str(run.path), (recipe.problem, recipe.hparams_set)
         scores += [RunScore(path, *names, 7, bleu, None, record) for bleu in ({}, None)]

@@ -22,6 +22,7 @@ ROWS = {  # with what a row has that the paper's settings have not
     "ende_base": {},
     "ende_big": {},
     "ende_base_bpe": {},
+    "ende_big_bpe": {},
     "enfr_base": {},
     "enfr_big": {"residual dropout": 0.1},  # the paper's too: section 6.1
     "enfr_big_separate": {"residual dropout": 0.1, "one table of embeddings": False},
@@ -56,6 +57,10 @@ def call(name, *argv):
 
 def in_this_process(command, doing):
     call(*command)
+
+
+def test_these_are_all_rows():
+    assert ROWS.keys() == recipes.TABLE2.keys()
 
 
 @pytest.mark.parametrize("name", ROWS)
