@@ -9,11 +9,13 @@ import pytest
 
 PROGRAM = """
 import sys
+import jax
 import keras
 import numpy as np
 sys.path.insert(0, {tests!r})
 from conftest import DROPOUT_OFF, GoldenCase
 import t2t_repro
+from t2t_repro.decoding.program import Program
 from t2t_repro.training import losses, optimizers
 
 assert keras.backend.backend() == "jax"
@@ -34,6 +36,19 @@ for name in {names!r}:
         )
         np.testing.assert_array_equal(ids[:, :, : golden["beam_ids"].shape[2]], golden["beam_ids"])
         np.testing.assert_allclose(scores, golden["beam_scores"], atol=1e-3)
+
+class Twice(Program):
+    def call(self, data):
+        return dict(twice=2 * data["x"], weight=self.model.weights[0] + 0)
+
+program = Twice(model)
+found = program.run(dict(x=np.arange(3.0)))
+assert all(isinstance(array, jax.Array) for array in found.values()), "caches stay on a GPU"
+np.testing.assert_array_equal(found["twice"], [0, 2, 4])
+before = np.asarray(found["weight"])
+model.weights[0].assign(before + 1)
+again = program.run(dict(x=np.arange(3.0)))  # the weights are not those of the trace
+np.testing.assert_array_equal(again["weight"], before + 1)
 print("same numbers")
 """
 

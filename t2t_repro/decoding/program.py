@@ -16,7 +16,7 @@ FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
 
 
 class Program(keras.Model):
-    """A function of the model, compiled: by Keras as it compiles `predict`, or by `tf.function`.
+    """A function of the model, compiled by `jax.jit` or `tf.function`.
 
     Subclasses define `call(data)`. Sizes travel as the shapes of arrays, because a compiler may
     need to know them. `WHOLE` names what of the data has no row for each sentence.
@@ -32,18 +32,36 @@ class Program(keras.Model):
         self._compiled: dict[str, Callable[[dict], Any]] = {}
 
     def run(self, data: dict, device: str = HERE) -> Any:
-        """Returns what `call` does, compiled. TensorFlow's tensors stay where they are.
+        """Returns what `call` does, compiled. The backend's arrays stay on their device.
 
         Args:
             data: what `call` takes.
             device: one of `copies.devices_of` the model, which computes it.
         """
         if static_shapes():
-            return self.predict_on_batch(copies.spread(self.model, data, self.WHOLE))
+            values = [variable.value for variable in self.variables]
+            return self._compiled_by_jax(values, copies.spread(self.model, data, self.WHOLE))
         with _COMPILING:
             if device not in self._compiled:
                 self._compiled[device] = self._compile_for_all_shapes(data, device)
         return self._compiled[device](data)
+
+    @functools.cached_property
+    def _compiled_by_jax(self) -> Callable[[list, dict], Any]:
+        """Of the values of all variables and the data.
+
+        Keras's predict would take all that is returned to the host: of a search that are the keys
+        and values of every layer, at each stretch.
+        """
+        import jax
+
+        from t2t_repro.models.jax_step import holding
+
+        def call(values: list, data: dict) -> Any:
+            with holding(self.variables, values):
+                return self.call(data)
+
+        return jax.jit(call)
 
     def _compile_for_all_shapes(self, data: dict, device: str) -> Callable[[dict], Any]:
         """One trace for TensorFlow; Keras's predict takes some five until it has met all shapes."""
