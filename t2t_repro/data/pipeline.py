@@ -5,7 +5,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import keras
@@ -124,7 +124,10 @@ def make_dataset(
     if in_graph:
         return _dataset(batches, padding.parser(problem, hparams, tops), count)
     parse = padding.numpy_parser(problem, hparams, tops)
-    return NumpyBatches(batches, parse, None if training else count)
+    if not training:
+        return NumpyBatches(batches, parse, count)
+    rows = [len(range(size)[own]) for size in sizes]
+    return NumpyBatches(batches, parse, shares=_shares(source, places, sizes, rows, tops))
 
 
 def read_split(
@@ -185,6 +188,18 @@ def options() -> "tf.data.Options":
     return chosen
 
 
+def _shares(
+    source: "_Source", places: np.ndarray, sizes: list[int], rows: list[int], tops: list[int]
+) -> list[tuple[float, dict[str, tuple[int, int]]]]:
+    """Returns `NumpyBatches.shares`, where nothing changes the lengths of the examples."""
+    batches = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
+    features = packing.features(source.problem)
+    widths = np.minimum(tops, tops[-1]).tolist()  # the last is the longest of all
+    shapes = [dict.fromkeys(features, shape) for shape in zip(rows, widths, strict=True)]
+    common_first = np.argsort(-batches, kind="stable")
+    return [(float(batches[b] / batches.sum()), shapes[b]) for b in common_first if batches[b]]
+
+
 class NumpyBatches(keras.utils.PyDataset):
     """Batches as NumPy arrays, for a process without TensorFlow. A thread makes them in advance.
 
@@ -194,6 +209,8 @@ class NumpyBatches(keras.utils.PyDataset):
         batches: called for each pass; yields the records of each batch.
         parse: makes a batch of records.
         count: how many batches a pass has; None: it has no end.
+        shares: shapes of batches, the most frequent first, each with its share of all batches:
+            [(share, {feature: (rows, length)})]; (): they are not known.
     """
 
     def __init__(
@@ -201,8 +218,10 @@ class NumpyBatches(keras.utils.PyDataset):
         batches: Callable[[], Iterator[np.ndarray]],
         parse: Callable,
         count: int | None = None,
+        shares: Sequence[tuple[float, dict[str, tuple[int, int]]]] = (),
     ):
         super().__init__()
+        self.shares = shares
         self._batches, self._parse, self._count = batches, parse, count
         self._rest: Iterator[dict[str, np.ndarray]] | None = None
 

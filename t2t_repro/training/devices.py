@@ -21,6 +21,7 @@ import numpy as np
 from t2t_repro import memory, signals
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
+from t2t_repro.training import program_cache
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
@@ -303,6 +304,8 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
             jax.config.update("jax_num_cpu_devices", wanted)
     devices = jax.devices()
     kind = "CPU" if devices[0].platform == "cpu" else "GPU"
+    if kind == "GPU":
+        program_cache.keep()
     count = _count(worker_gpu, 0 if kind == "CPU" else len(devices), cluster)
     if count > len(devices):
         raise _too_many(count, len(devices), "CPU, which JAX has begun to use as it is")

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.training.ahead import Ahead, BatchShape
 from t2t_repro.training.devices import ONE, Devices
 
 Observe = Callable[[np.ndarray], None]
@@ -56,7 +57,9 @@ class TrainStep(Protocol):
         """Trains on a batch and returns its loss; `observe` receives the gradients' norms."""
 
 
-def step_function(model: GuardedModel, devices: Devices = ONE) -> TrainStep:
+def step_function(
+    model: GuardedModel, devices: Devices = ONE, ahead: Ahead | None = None
+) -> TrainStep:
     """Returns a function that trains `model` on one batch and returns its loss.
 
     It is the step of models/tensorflow_step.py or jax_step.py, as in `Model.fit`. The batch is that
@@ -72,12 +75,13 @@ def step_function(model: GuardedModel, devices: Devices = ONE) -> TrainStep:
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
         devices: what `devices.choose` returned.
+        ahead: of which shapes programs are made at once, under JAX.
     """
     if not model.optimizer.built:  # variables made while tracing would cost a second trace
         with devices.scope():
             model.optimizer.build(model.trainable_variables)
     if keras.backend.backend() != "tensorflow":
-        step = _under_jax(model, devices)
+        step = _under_jax(model, devices, ahead)
     elif devices.strategy is None:
         step = _on_one_device(model)
     else:
@@ -167,7 +171,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
     return run
 
 
-def _under_jax(model: GuardedModel, devices: Devices) -> Compiled:
+def _under_jax(model: GuardedModel, devices: Devices, ahead: Ahead | None) -> Compiled:
     """Compiled once for each shape of a batch; several devices hold the whole state each."""
     import jax
 
@@ -182,14 +186,32 @@ def _under_jax(model: GuardedModel, devices: Devices) -> Compiled:
     step = functools.partial(jax_step.step, model)
     compiled = jax.jit(step, donate_argnums=0, **options)
 
-    def place(ids: np.ndarray):
-        layout = strategy and strategy.get_data_layout(ids.shape).backend_layout
-        return jax.device_put(ids, layout)
+    def layout(shape: tuple[int, ...]):
+        return strategy and strategy.get_data_layout(shape).backend_layout
+
+    def described(array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=strategy and array.sharding)
+
+    def state_now() -> tuple:
+        return tuple([variable.value for variable in group] for group in variables)
+
+    if ahead:
+        # The arrays themselves will be gone when a thread comes to trace.
+        state_of, observing = jax.tree.map(described, state_now()), jax.ShapeDtypeStruct((), bool)
+
+        def lower(shape: BatchShape):
+            batch = {
+                name: jax.ShapeDtypeStruct(size, "int32", sharding=layout(size))
+                for name, size in shape.items()
+            }
+            return compiled.lower(state_of, batch, observing)
+
+        ahead.begin(lower)
 
     def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
-        state = tuple([variable.value for variable in group] for group in variables)
-        batch = {name: place(ids) for name, ids in batch.items()}
-        state, loss, applied, squares = compiled(state, batch, jax.device_put(observed))
+        program = (ahead and ahead.program(batch)) or compiled
+        batch = {name: jax.device_put(ids, layout(ids.shape)) for name, ids in batch.items()}
+        state, loss, applied, squares = program(state_now(), batch, jax.device_put(observed))
         for group, values in zip(variables, state, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)

@@ -21,6 +21,7 @@ from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import (
+    ahead,
     checkpoints,
     distribution,
     events,
@@ -116,15 +117,17 @@ class Trainer:
                 return self._state
             with signals.immediate():
                 dataset = self._make_dataset(self._batches)
-            train_step = distribution.step_function(self._model, self._devices)
-            self._saved_at = time.monotonic()
-            batches = distribution.batches(dataset)
-            while self._step < plan.train_steps and not stop:
-                started = time.monotonic()
-                batch = self._next(batches)
-                loss = self._loss_of(train_step, batch)
-                if loss is not None:
-                    stop = self._after_step(batch, loss, started)
+            left = plan.train_steps - self._step
+            with ahead.of(dataset, self._devices, left, log.say) as programs:
+                train_step = distribution.step_function(self._model, self._devices, programs)
+                self._saved_at = time.monotonic()
+                batches = distribution.batches(dataset)
+                while self._step < plan.train_steps and not stop:
+                    started = time.monotonic()
+                    batch = self._next(batches)
+                    loss = self._loss_of(train_step, batch)
+                    if loss is not None:
+                        stop = self._after_step(batch, loss, started)
             saver.wait()
         return self._state
 
@@ -170,6 +173,15 @@ class Trainer:
                 raise UserError(_not_finite(said, self._left_out, self._run)) from error
             self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
             return None
+        except Exception as error:
+            # A terminal's signal goes to XLA's compiler as well, which is another process.
+            signum = signals.received()
+            if not signum or self._devices.cluster.size > 1:
+                raise
+            if self._step > self._state.step:
+                self._save(evaluate=False)
+            self._saver.wait()
+            raise Interrupted(signum, self._where() if self._step else "") from error
         self._step = step
         return loss
 

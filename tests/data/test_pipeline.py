@@ -1,3 +1,4 @@
+import collections
 import itertools
 import os
 import re
@@ -67,6 +68,22 @@ def test_fixed_shapes_are_one_of_each_bucket(problem, write_split, monkeypatch):
     scheme = hparams_to_batching_scheme(HPARAMS)
     tops = [boundary - 1 for boundary in scheme["boundaries"]] + [16]
     assert shapes <= set(zip(scheme["batch_sizes"], tops, strict=True)) and len(shapes) > 3
+
+
+def test_under_jax_the_shapes_are_known_ahead_with_their_shares(problem, write_split, monkeypatch):
+    data_dir = write_split(LENGTHS)
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    dataset = pipeline.make_dataset(problem, "train", HPARAMS, data_dir, training=True)
+    shares = [share for share, _ in dataset.shares]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1)
+    found = collections.Counter(
+        tuple((name, ids.shape) for name, ids in batch.items())
+        for batch in itertools.islice(iter(dataset), 400)
+    )
+    known = {tuple(shape.items()): share for share, shape in dataset.shares}
+    assert found.keys() <= known.keys() and len(found) > 3
+    for shape, share in known.items():
+        assert found[shape] / 400 == pytest.approx(share, abs=0.02)
 
 
 def test_training_is_decided_by_the_seed_for_any_number_of_threads(problem, write_split):

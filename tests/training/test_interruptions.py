@@ -2,6 +2,7 @@
 
 import errno
 import io
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import tensorflow as tf
 from t2t_repro import signals
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import checkpoints, distribution
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.log import TrainingLog
@@ -60,6 +61,43 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
     train(straight, make_batches(), other, train_steps=8)
     for name, value in weights(straight).items():
         np.testing.assert_array_equal(value, weights(resumed)[name], name)
+
+
+@pytest.mark.parametrize("at, saved", [(1, None), (3, 2)])
+def test_a_step_that_a_signal_breaks_ends_the_run_as_the_signal_does(
+    run, make_model, make_batches, monkeypatch, at, saved
+):
+    """A terminal's signal goes to XLA's compiler as well, and the step fails for want of it."""
+    plan, steps = Plan(train_steps=8), itertools.count(1)
+    step_function = distribution.step_function
+
+    def breaking(model, *where):
+        train_step = step_function(model, *where)
+
+        def step(batch, observe=None):
+            if next(steps) == at:
+                os.kill(os.getpid(), signal.SIGINT)
+                raise RuntimeError("INTERNAL: ptxas exited with non-zero error code 2")
+            return train_step(batch, observe)
+
+        return step
+
+    monkeypatch.setattr(distribution, "step_function", breaking)
+    with pytest.raises(Interrupted) as stopped, signals.watching():
+        Trainer(make_model(), make_batches().skip, run, plan).train()
+    newest = checkpoints.latest(run.path)
+    where = f" at step {saved}, saved as {newest}" if saved else ""
+    assert str(stopped.value) == f"stopped by SIGINT{where}. The same command continues."
+    assert (newest and checkpoints.step_of(newest)) == saved
+
+
+def test_a_step_that_breaks_by_itself_is_an_error(run, make_model, make_batches, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("INTERNAL: no kernel image")
+
+    monkeypatch.setattr(distribution, "step_function", lambda *_: broken)
+    with pytest.raises(RuntimeError, match="no kernel image"), signals.watching():
+        Trainer(make_model(), make_batches().skip, run, Plan(train_steps=8)).train()
 
 
 def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_batches):

@@ -6,6 +6,7 @@ A run goes on under the other backend as well. Another process, for a backend ca
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,9 @@ run(
     decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in",
     "--decode_to_file=ROOT/out", "--decode_hparams=beam_size=1",
 )
+from t2t_repro.training import ahead
+ahead.of = lambda data, devices, steps, say: ahead.Ahead([s for _, s in data.shares], 2, say)
+train("ahead", 3)
 OVERRIDES = "NO_DROPOUT,batch_size=12"
 train("one", 3)
 train("tensorflow-jax", 3)
@@ -106,6 +110,7 @@ def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    (folder / "said").write_text(done.stdout)
     return folder
 
 
@@ -130,6 +135,15 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(folder):
     assert straight.keys() == stopped.keys()
     for name, value in straight.items():
         np.testing.assert_array_equal(stopped[name], value, name)
+
+
+def test_programs_that_are_made_ahead_compute_the_same(folder):
+    said = (folder / "said").read_text()
+    assert re.search(r"XLA has compiled (\d+) of \1 shapes of a batch", said)
+    assert losses(folder, "ahead") == losses(folder, "straight")
+    made = weights(folder, "ahead", 3)
+    for name, value in weights(folder, "straight", 3).items():
+        np.testing.assert_array_equal(made[name], value, name)
 
 
 def test_it_evaluates_on_the_way_and_at_the_end(folder):
