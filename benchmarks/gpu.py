@@ -42,6 +42,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
     text = "In which precisions to train."
     flags.DEFINE_list("precisions", ["float32", "bfloat16"], text, flag_values=f)
+    text = "Which backends to measure."
+    flags.DEFINE_list("backends", [*BACKENDS], text, flag_values=f)
     for name, value, text in (
         ("batch", 128, "Sentences of a batch, of each device."),
         ("src", 32, "Source tokens of a sentence."),
@@ -58,11 +60,10 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues, run: Callable[[list[str]], Row] | None = None) -> None:
     """Measures, prints each row, and writes them all; `run` takes the place of the processes."""
-    for name in args.precisions:
-        if name not in PRECISIONS:
-            raise UserError(
-                f"Expected --precisions among {', '.join(PRECISIONS)}. Received: {name!r}."
-            )
+    for flag, known in (("precisions", PRECISIONS), ("backends", tuple(BACKENDS))):
+        for name in args[flag].value or [""]:
+            if name not in known:
+                raise UserError(f"Expected --{flag} among {', '.join(known)}. Received: {name!r}.")
     rows: list[Row] = []
     for row in measured(args, run or in_a_process):
         rows.append(row)
@@ -98,6 +99,8 @@ def measured(args: flags.FlagValues, run: Callable[[list[str]], Row]) -> Iterato
 
     alone: dict[tuple[str, str], Row] = {}
     for backend, xla in TRAINING:
+        if backend not in args.backends:
+            continue
         for precision in args.precisions:
             asked = {"backend": backend, "xla_compile": xla, "precision": precision, "devices": 1}
             found = row("train_step", asked)
@@ -113,7 +116,7 @@ def measured(args: flags.FlagValues, run: Callable[[list[str]], Row]) -> Iterato
                 found["scaling"] = round(found["tokens_per_s"] / count / one["tokens_per_s"], 3)
             yield found
             count *= 2
-    for backend in BACKENDS:
+    for backend in args.backends:
         yield row("decode", {"backend": backend})
 
 

@@ -70,6 +70,12 @@ def test_a_peak_that_is_given_is_taken_and_a_cpu_has_none(tmp_path, capsys):
     assert "no GPU was found" in capsys.readouterr().err
 
 
+def test_the_backends_that_are_asked_for(tmp_path):
+    run("--backends=jax", process=Machine("NVIDIA H100"))
+    asked = [(row["program"], row["backend"]) for row in rows(tmp_path)]
+    assert asked == [("train_step", "jax")] * 2 + [("decode", "jax")]
+
+
 def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch, capsys):
     run("--precisions=float32", process=Machine(fails=["jax"]))
     assert [row.get("failure") for row in rows(tmp_path)].count("ResourceExhausted") == 2
@@ -87,6 +93,8 @@ def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch, capsys)
     "argv, message",
     [
         (["--precisions=float32,int4"], "float32, bfloat16, float16. Received: 'int4'"),
+        (["--backends=jax,torch"], "--backends among tensorflow, jax. Received: 'torch'"),
+        (["--backends="], "--backends among tensorflow, jax. Received: ''"),
         ([], "Expected a machine that can measure something. Received: ResourceExhausted"),
     ],
 )
