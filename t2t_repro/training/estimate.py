@@ -1,8 +1,7 @@
 """Estimates what a training run will take, before anything of it is made.
 
-`of` counts; `measured` puts the time of a few real steps in the place of the counted one. How far a
-machine comes is in its matrix products: a step's FLOPs (models/flops.py) at a share of the rate at
-which the machine multiplies.
+`of` counts; `measured` puts the time of a few real steps in the place of the counted one, which
+follows from the step's FLOPs (models/flops.py, training/step_time.py).
 """
 
 import dataclasses
@@ -23,7 +22,7 @@ from t2t_repro.models.flops import train_step_flop
 from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 from t2t_repro.text import vocabulary_size
-from t2t_repro.training import updates
+from t2t_repro.training import step_time, updates
 from t2t_repro.training.forecast import Batch, Forecast, Obstacle, span
 from t2t_repro.training.machine import Machine
 from t2t_repro.training.request import TrainRequest
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 MOST_HOURS = 14 * 24  # of what is begun without --yes
 LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
 _FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
-# The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
-_SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
-_GPU_SHARE = 0.35  # an assumption, until steps are measured
 _REAL = 0.9  # of these are no padding
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 _FLOAT = 4  # bytes
@@ -60,8 +56,7 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
     shape = shape_of(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * train_step_flop(hparams, shape, vocabulary[1])
-    share = _GPU_SHARE if machine.kind == "GPU" else share_of(hparams.hidden_size)
-    seconds = flop / machine.replicas / (machine.rate_of_a_replica * share)
+    seconds = step_time.of(hparams, flop, machine)
     steps = max(0, plan.train_steps - request.run.newest_step())
     checkpoint = _FLOAT * count * parameters.copies(hparams)
     forecast = Forecast(
@@ -77,8 +72,7 @@ def of(request: TrainRequest, machine: Machine) -> Forecast:
         steps=steps,
         flop=flop,
         step_seconds=seconds,
-        how=f"by {flop / 1e12:,.3g} TFLOP a step at {share:.2f} of the {machine.rate / 1e9:,.0f} "
-        f"GFLOP/s of {'each' if machine.kind == 'GPU' else 'its'} matrix products, measured now",
+        how=step_time.described(hparams, flop, machine),
         checkpoint=checkpoint,
         checkpoints=_kept(request, steps * seconds / 3600),
         disk_free=needs.free(request.run.path)[1],
@@ -167,18 +161,6 @@ def _as_measured(
         is_measured=True,
         checkpoints=_kept(request, forecast.steps * seconds / 3600),
     )
-
-
-def share_of(width: int) -> float:
-    """Returns which share of a CPU's products a step of a model so wide reaches."""
-    widths = list(_SHARES)
-    if width <= widths[0]:
-        return _SHARES[widths[0]] * width / widths[0]
-    for low, high in zip(widths, widths[1:], strict=False):
-        if width <= high:
-            part = math.log(width / low) / math.log(high / low)
-            return _SHARES[low] + part * (_SHARES[high] - _SHARES[low])
-    return _SHARES[widths[-1]]
 
 
 def shape_of(request: TrainRequest, data: DataNeeds) -> BatchShape:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.files import write_text_atomic
@@ -12,6 +13,8 @@ from t2t_repro.training.machine import Machine
 FILE = PLAN
 PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 _ABOUT = 0.1
+_BATCHES_OF = 1024  # a batch_size that is proposed is a multiple of so many tokens
+_ROOM = 0.7  # of a GPU's memory, for an estimate of what a batch takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,11 +193,23 @@ class Forecast:
         if not (batch.can_be_set and self.steps):
             return f"{real}; the paper's are {PAPERS_TOKENS:,} of each"
         times = PAPERS_TOKENS / max(batch.mean_tokens, 1)
+        if self._has_room_for(times):
+            size = math.ceil(times * batch.size / _BATCHES_OF) * _BATCHES_OF
+            return (
+                f"{real}. For the paper's {PAPERS_TOKENS:,} of each: --hparams=batch_size={size}, "
+                f"for which there is memory"
+            )
         return (
             f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "
             f"--hparams=effective_batch_size={PAPERS_TOKENS}, "
             f"{batch.accumulation_of_the_paper} batches an update, {span(self.hours * times)}"
         )
+
+    def _has_room_for(self, times: float) -> bool:
+        """Whether a GPU holds batches so many times as large: one is faster than several small."""
+        there = min((device.memory for device in self.machine.devices), default=0)
+        once = self.batch.accumulated == 1 and times > 1
+        return once and self.machine.kind == "GPU" and times * self.memory < _ROOM * there
 
 
 def write(run: RunDirectory, forecast: Forecast) -> None:
@@ -214,4 +229,6 @@ def span(hours: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:,.1f} s" if seconds >= 1 else f"{1000 * seconds:,.0f} ms"
+    if seconds >= 1:
+        return f"{seconds:,.1f} s"
+    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:,.1f} ms"

@@ -118,6 +118,26 @@ def test_what_the_data_say_changes_memory_and_obstacles(make, monkeypatch):
     assert said[-1] == "a step was tried, and its process ended: out of memory"
 
 
+def test_a_gpu_with_room_is_to_make_the_papers_update_of_one_batch(make):
+    device = Device("NVIDIA H200", 150 << 30)
+    plan = estimate.of(make("batch_size=3000"), Machine((device,), "GPU", 1, 3e14))
+    tokens = plan.batch.mean_tokens
+    assert 2000 < tokens < 3000
+    size = -(-25_000 * 3000 / tokens // 1024) * 1024
+    said = f"--hparams=batch_size={size:.0f}, for which there is memory"
+    assert said in str(plan) and "effective_batch_size" not in str(plan)
+    small = dataclasses.replace(device, memory=9 * plan.memory)
+    assert "--hparams=effective_batch_size=25000" in str(
+        dataclasses.replace(plan, machine=dataclasses.replace(plan.machine, devices=(small,)))
+    )
+
+
+def test_a_step_of_a_few_milliseconds_is_said_with_its_tenths(make):
+    plan = estimate.of(make(), CORES)
+    for seconds, said in ((0.0043, "4.3 ms"), (0.0361, "36 ms"), (1.26, "1.3 s")):
+        assert f" steps of {said}: " in str(dataclasses.replace(plan, step_seconds=seconds))
+
+
 def test_of_a_run_at_its_end_no_time_is_said(make):
     plan = estimate.of(make(), CORES)
     assert "effective_batch_size=25000" in str(plan) and " steps of " in str(plan)

@@ -58,9 +58,15 @@ def _gpu(
     links: tuple[float, float],
     source: str,
     measured: tuple[float, str],
+    by_width: Callable[[int], float] | None = None,
 ) -> Device:
     sustained = SUSTAINED_TFLOPS.get(name)
-    return Device(name, precision, peak, sustained, *links, 8, source, *measured)
+    return Device(name, precision, peak, sustained, *links, 8, source, *measured, by_width)
+
+
+def _on_an_h200(width: int) -> float:
+    """Returns what steps of 25,000 tokens of each side reached: benchmarks/RESULTS.md, "GPUs"."""
+    return 0.34 if width >= 1024 else 0.26
 
 
 _PAPER = "NVIDIA's data sheet; sustained: the paper's footnote 5"
@@ -68,6 +74,7 @@ _SHEET = "NVIDIA's data sheet, without sparsity"
 _ON_P100 = (0.42, "the paper's own for big on 8 P100; its base has 0.29")
 _ON_A100 = (0.33, "NVIDIA's for big, in mixed precision, on one A100")
 _ON_H100 = (0.35, "llm-foundry's for 760 million parameters at 2,048 tokens on H100")
+_ON_H200 = (_on_an_h200(1024), "this project's, in bfloat16 under JAX, on one H200")
 _OLD = (16, 1.25)
 DEVICES = {
     device.name: device
@@ -82,7 +89,10 @@ DEVICES = {
         ),
         _gpu("A100", "bfloat16", 312, (300, 200), _SHEET + "; links: DGX A100", _ON_A100),
         _gpu("H100", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H100", _ON_H100),
-        _gpu("H200", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H200", _ON_H100),
+        _gpu(
+            *("H200", "bfloat16", 989, (450, 400), _SHEET + "; links: DGX H200"),
+            *(_ON_H200, _on_an_h200),
+        ),
     )
 }
 THIS = "this"
@@ -109,11 +119,11 @@ def parse(text: str) -> Hardware:
 
 def this_machine() -> Device:
     """Returns this machine as one device, its float32 rate measured now; 10 Gbit/s between."""
-    from t2t_repro.training import estimate, machine  # slow to load
+    from t2t_repro.training import machine, step_time  # slow to load
 
     rate = machine.measure_rate() / 1e12
     source = "float32 products of 2048 x 2048 matrices, measured now; the network is assumed"
-    by_width = estimate.share_of
+    by_width = step_time.share_of
     measured = (by_width(512), "by width, in float32 on two CPU cores: benchmarks/RESULTS.md")
     return Device(THIS, "float32", None, rate, 1.25, 1.25, 1, source, *measured, by_width)
 

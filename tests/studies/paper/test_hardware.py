@@ -3,7 +3,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.studies.paper import hardware, published, scaling, tables, training_plan
-from t2t_repro.training import estimate, machine
+from t2t_repro.training import machine, step_time
 
 
 def test_count_and_name():
@@ -40,7 +40,7 @@ def test_this_machine_is_measured(monkeypatch):
     device = found.device
     assert (found.count, device.name, device.rate) == (2, "this", pytest.approx(0.54))
     shares = [device.efficiency_of(width) for width in (64, 512, 1024)]
-    assert shares == [estimate.share_of(width) for width in (64, 512, 1024)] == [0.25, 0.72, 0.8]
+    assert shares == [step_time.share_of(width) for width in (64, 512, 1024)] == [0.25, 0.72, 0.8]
     said = "efficiency 0.72 (base) and 0.80 (big) (--efficiency: by width, in float32 on two CPU"
     assert scaling.efficiency_note(device).startswith(said)
     table = training_plan.plan(found)

@@ -46,6 +46,8 @@ def test_the_tables_follow_from_the_step():
 
 
 def test_the_efficiency_says_where_it_was_measured():
+    said = "efficiency 0.26 (base) and 0.34 (big) (--efficiency: this project's, in bfloat16"
+    assert scaling.efficiency_note(hardware.DEVICES["H200"]).startswith(said)
     device = hardware.DEVICES["A100"]
     said = "efficiency 0.33 (--efficiency: NVIDIA's for big, in mixed precision, on one A100)"
     assert scaling.efficiency_note(device) == said
