@@ -135,6 +135,16 @@ class Text2textTmpdir(Text2TextProblem):
 
 
 @register_problem
+class Text2textTmpdirPacked(Text2textTmpdir):
+    """The same, several pairs in an example of 256 tokens a side, with a vocabulary of its own.
+
+    So every step has one shape, which a backend that compiles each shape compiles once.
+    """
+
+    packed_length = 256
+
+
+@register_problem
 class Text2textTmpdirTokens(Text2textTmpdir):
     """The same with a vocabulary of whole tokens: vocab.txt in tmp_dir, one token a line.
 

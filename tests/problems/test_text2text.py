@@ -1,6 +1,12 @@
+import itertools
+
+import numpy as np
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.config import HParams
+from t2t_repro.data import generate, pipeline
+from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
@@ -37,6 +43,28 @@ def test_the_size_is_in_the_name_of_the_vocabulary_alone():
     assert not registry.get_problem("text2text_tmpdir").says_vocab_size
     for name in ("translate_ende_wmt32k", "translate_ende_wmt32k_packed", "wsj_parsing"):
         assert registry.get_problem(name).says_vocab_size
+
+
+def test_several_pairs_make_an_example_and_few_shapes_of_batches(tmp_path, monkeypatch):
+    problem = registry.get_problem("text2text_tmpdir_packed")
+    assert problem.packed_length == 256 and not problem.says_vocab_size
+    for split, name in ((Split.TRAIN, "train"), (Split.EVAL, "eval")):
+        for side in ("inputs", "targets"):
+            lines = [f"the {n % 7} {side} of {n} " + "and more " * (n % 30) for n in range(200)]
+            (tmp_path / f"{side}.{name}.txt").write_text("\n".join(lines) + "\n")
+        assert problem.num_samples(str(tmp_path), split) == 200
+    generate.generate_data(Job(problem, tmp_path / "data", tmp_path))
+    hparams = HParams(batch_size=1024)
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    dataset = pipeline.make_dataset(problem, "train", hparams, tmp_path / "data", training=True)
+    batches = list(itertools.islice(iter(dataset), 8))
+    assert {batch["targets"].shape for batch in batches} == {(4, 256)}
+    assert {"inputs_segmentation", "targets_position"} <= batches[0].keys()
+    padding = np.mean([batch["inputs"] == 0 for batch in batches])
+    assert padding < 0.1
+    share, shape = dataset.shares[0]
+    assert shape.keys() == batches[0].keys() and set(shape.values()) == {(4, 256)}
+    assert share > 0.8 and len(dataset.shares) <= 2  # the last example of a file is a short one
 
 
 def test_a_missing_file_is_named(raw_dir):
