@@ -12,6 +12,7 @@ import pathlib
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -49,7 +50,10 @@ def filtered() -> Iterator[None]:
         sys.stderr.flush()
     stderr = os.dup(2)
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Keras loads TensorFlow under JAX as well, whose threads this child has no use for.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        child = os.fork()
     if not child:
         _pass_on(reader, writer, stderr)
     os.close(reader)
