@@ -116,6 +116,7 @@ def write_pairs(
         _check_direction(teacher, request, taught_back)
     gold, made, none = "pairs of the teacher's data", "translated", "without a translation"
     counts = dict.fromkeys((gold, made, none), 0)
+    counts["left out, as they are in dev"] = sum(held for _, held in _given(teacher, request))
     with _split(folder / Split.TRAIN) as add:
         for _ in range(request.gold):
             for source, target in _gold(teacher, request, Split.TRAIN):
@@ -201,13 +202,25 @@ def _references(teacher: TrainedRun, request: DistillRequest) -> Iterator[tuple[
     """Yields what the teacher translates, with what is known to be right, or ""."""
     if request.training_sources and not request.back_translate:
         yield from training_pairs(teacher, Split.TRAIN)
+    yield from ((text, "") for text, held_out in _given(teacher, request) if not held_out)
+
+
+def _given(teacher: TrainedRun, request: DistillRequest) -> Iterator[tuple[str, bool]]:
+    """Yields the sentences of the files that were named, and whether they are sources of dev.
+
+    Such a one would be a source of training, or with --back_translate a right translation of dev.
+    """
+    if not request.texts:
+        return
+    dev = {source for source, _ in training_pairs(teacher, Split.EVAL)}
     for path in request.texts:
         lines = enumerate(raw.lines(path), start=1)
         texts = filter(None, (raw.one_line(line, path, number) for number, line in lines))
         first = next(texts, None)
         if first is None:
             raise UserError(f"Expected sentences in {path}. Received: none. Name another file.")
-        yield from ((text, "") for text in itertools.chain([first], texts))
+        for text in itertools.chain([first], texts):
+            yield text, text.strip() in dev
 
 
 def _targets(teacher: TrainedRun) -> Iterator[tuple[str, str]]:

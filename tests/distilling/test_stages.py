@@ -178,6 +178,18 @@ def test_self_training_adds_text_to_what_is_known(programs, folder):
     assert programs.names == PROGRAMS[2:]
 
 
+@pytest.mark.parametrize("flag", ["monolingual", "back_translate"])
+def test_text_that_is_in_dev_is_left_out_and_counted(programs, folder, flag):
+    (folder / "more").write_text("cd cd\ncd ab ab\n ab \n")  # the first and the last are in dev
+    found, said = run(request_of(folder, **{flag: str(folder / "more")}))
+    assert "  2 left out, as they are in dev" in said
+    rows = [row for row in text_of(folder) if set(row) & {"cd ab ab", "cd cd", "ab"}]
+    taught = ("♻ ba ba dc", "cd ab ab", "cd ab ab")
+    given = [taught] if flag == "back_translate" else [("cd ab ab", "ba ba dc", "ba ba dc")]
+    known = {(a, b, b) for a, b in TRAIN} | {(b, a, a) for a, b in TRAIN}
+    assert [row for row in rows if row not in known] == given
+
+
 @pytest.mark.parametrize("teacher, swapped", [("back", False), ("forth", True)])
 def test_back_translations_have_a_tag_and_the_students_direction(
     programs, folder, teacher, swapped
