@@ -138,7 +138,7 @@ class Text2textTmpdir(Text2TextProblem):
 class Text2textTmpdirPacked(Text2textTmpdir):
     """The same, several pairs in an example of 256 tokens a side, with a vocabulary of its own.
 
-    So every step has one shape, which a backend that compiles each shape compiles once.
+    So its batches have one shape or two, for a backend that compiles each.
     """
 
     packed_length = 256

@@ -51,7 +51,7 @@ def filtered() -> Iterator[None]:
     stderr = os.dup(2)
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Keras loads TensorFlow under JAX as well, whose threads this child has no use for.
+        # JAX warns of its threads, for which this child has no use.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         child = os.fork()
     if not child:

@@ -127,7 +127,9 @@ def make_dataset(
     if not training:
         return NumpyBatches(batches, parse, count)
     rows = [len(range(size)[own]) for size in sizes]
-    return NumpyBatches(batches, parse, shares=_shares(source, places, sizes, rows, tops))
+    shares = _shares(source, places, sizes, rows, tops)
+    # Subword dropout lengthens sentences, and so the batches that they are in.
+    return NumpyBatches(batches, parse, shares=() if hparams.subword_dropout else shares)
 
 
 def read_split(
@@ -191,7 +193,7 @@ def options() -> "tf.data.Options":
 def _shares(
     source: "_Source", places: np.ndarray, sizes: list[int], rows: list[int], tops: list[int]
 ) -> list[tuple[float, dict[str, tuple[int, int]]]]:
-    """Returns `NumpyBatches.shares`, where nothing changes the lengths of the examples."""
+    """Returns `NumpyBatches.shares`, of examples of the lengths that the files have."""
     batches = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
     features = packing.features(source.problem)
     widths = np.minimum(tops, tops[-1]).tolist()  # the last is the longest of all

@@ -45,7 +45,11 @@ class Ahead:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        for future in self._programs.values():
+            future.cancel()
+        if running := sum(not future.done() for future in self._programs.values()):
+            self._say(f"Waiting for what XLA is compiling ({running}).")
+        self._pool.shutdown()
 
     def begin(self, lower: Callable[[BatchShape], Any]) -> None:
         """Begins to compile what `lower` returns for each shape, a jax.stages.Lowered."""
@@ -69,11 +73,18 @@ class Ahead:
         if future is None:
             return None
         if future.cancel():  # no thread has come to it: what is needed is not to wait for others
-            self._programs[_key(shape)] = future = Future()
-            future.set_result(self._compiled(shape))
+            future = self._made_here(shape)
         self._wait_for(future)
+        if future.exception():  # such as for want of the memory that the others took meanwhile
+            future = self._made_here(shape)
         self._tell_of_the_end()
         return future.result()
+
+    def _made_here(self, shape: BatchShape) -> Future[Callable]:
+        future: Future[Callable] = Future()
+        future.set_result(self._compiled(shape))
+        self._programs[_key(shape)] = future
+        return future
 
     def _compiled(self, shape: BatchShape) -> Callable:
         with self._tracing:
@@ -87,20 +98,22 @@ class Ahead:
                 raise CancelledError
             if time.monotonic() - told >= _EVERY:
                 told = time.monotonic()
-                self._say(f"XLA has compiled {self._done()} in {self._took()}.")
+                self._tell()
             time.sleep(_LOOK)
 
     def _tell_of_the_end(self) -> None:
-        if not self._is_told_of and all(future.done() for future in self._programs.values()):
+        if not self._is_told_of and self._done() == len(self._programs):
             self._is_told_of = True
-            self._say(f"XLA has compiled {self._done()} in {self._took()}.")
+            self._tell()
 
-    def _done(self) -> str:
-        done = sum(future.done() for future in self._programs.values())
-        return f"{done} of {len(self._programs)} shapes of a batch"
+    def _tell(self) -> None:
+        took = progress.took(time.monotonic() - self._began)
+        of_all = f"{self._done()} of {len(self._programs)} shapes of a batch"
+        self._say(f"XLA has compiled {of_all} in {took}.")
 
-    def _took(self) -> str:
-        return progress.took(time.monotonic() - self._began)
+    def _done(self) -> int:
+        futures = self._programs.values()
+        return sum(future.done() and not future.exception() for future in futures)
 
 
 def of(dataset: Any, devices: Devices, steps: int, say: Say) -> Ahead:

@@ -221,6 +221,16 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: Ahead | None) -> Co
     return run
 
 
+def was_compiling(model: keras.Model) -> bool:
+    """Returns whether a step that has failed was not executed yet, as far as that can be known.
+
+    JAX takes the variables' arrays for its results when it executes.
+    """
+    if keras.backend.backend() != "jax":
+        return False
+    return not any(variable.value.is_deleted() for variable in model.variables)
+
+
 def count_tokens(batch: dict) -> int:
     """Returns the number of real target tokens of a batch."""
     return int(np.count_nonzero(batch["targets"]))

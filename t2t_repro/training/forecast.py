@@ -197,7 +197,7 @@ class Forecast:
             size = math.ceil(times * batch.size / _BATCHES_OF) * _BATCHES_OF
             return (
                 f"{real}. For the paper's {PAPERS_TOKENS:,} of each: --hparams=batch_size={size}, "
-                f"for which there is memory"
+                f"for which there should be memory, {span(self.hours * times)} at most"
             )
         return (
             f"{real}. For the paper's {PAPERS_TOKENS:,} of each: "

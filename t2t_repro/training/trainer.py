@@ -173,11 +173,14 @@ class Trainer:
                 raise UserError(_not_finite(said, self._left_out, self._run)) from error
             self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
             return None
+        except UserError:
+            raise
         except Exception as error:
             # A terminal's signal goes to XLA's compiler as well, which is another process.
             signum = signals.received()
-            if not signum or self._devices.cluster.size > 1:
+            if not signum or not distribution.was_compiling(self._model):
                 raise
+            self._batches -= 1  # it is still to come
             if self._step > self._state.step:
                 self._save(evaluate=False)
             self._saver.wait()

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t_repro.data import example
+from t2t_repro.data import example, pipeline
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -72,6 +72,15 @@ def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
     assert sum(len(cuts) for _, cuts in dropping.values()) > 3 * len(plain)
     longest = max(len(cut) for _, cuts in plain.values() for cut in cuts)
     assert max(len(cut) for _, cuts in dropping.values() for cut in cuts) <= longest
+
+
+def test_the_shapes_of_its_batches_are_not_known_ahead(data_dir, monkeypatch):
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    plain, dropping = (
+        pipeline.make_dataset(Words(), "train", hparams, data_dir, training=True)
+        for hparams in (HPARAMS, DROPPING)
+    )
+    assert plain.shares and not dropping.shares
 
 
 def test_each_batch_has_draws_of_its_own():

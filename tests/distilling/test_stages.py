@@ -8,8 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_repro import cli, files, processes, registry
-from t2t_repro.bin import distill
+from t2t_repro import files, processes, registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.distilling import comparison, pairs, stages
@@ -375,30 +374,3 @@ def test_a_text_without_sentences_is_named(programs, folder):
         with pytest.raises(UserError, match="Expected sentences in .*more. Received: none"):
             run(request_of(folder, **more))
         shutil.rmtree(folder / "out")
-
-
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        ([], "Expected --teacher and --output_dir. Received: none."),
-        (["--teacher=a"], "Expected --output_dir. Received: none."),
-        (["--monolingual=a", "--back_translate=a"], "Expected --monolingual or --back_translate."),
-        (["--source_tag=a"], "--source_tag has no effect without --back_translate."),
-        (["--notraining_sources"], "Expected something for the teacher to translate."),
-        (["--notraining_sources", "--back_translate=a"], "--notraining_sources has no effect with"),
-        (["--back_translate=a", "--reverse_teacher=b"], "Expected --reverse_teacher or --back_tra"),
-        (["--back_translate=a", "--warm_start"], "Expected --warm_start with a student of the tea"),
-        (["--back_translate=/none"], "Expected --back_translate to be files of one sentence a l"),
-        (["--monolingual=/none,"], "Expected --monolingual to be files of one sentence a line."),
-        (["--back_translate=/none", "--source_tag=a\nb"], "Expected --source_tag on one line."),
-        (["--hparams=7"], "Expected \"name=value,name=value\". Received: '7'"),
-        (["--n_best=0"], "n_best"),
-        (["--engine=none"], "engine"),
-    ],
-)
-def test_wrong_flags_end_in_one_line(argv, message, capsys):
-    both = ["--teacher=a", "--output_dir=b"] if argv and argv != ["--teacher=a"] else []
-    with pytest.raises(SystemExit) as stopped:
-        cli.run("t2t-distill", distill.__doc__, distill.define_flags, distill.main, both + argv)
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1 and message in error

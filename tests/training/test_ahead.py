@@ -65,7 +65,8 @@ def test_the_programs_are_made_in_order_and_it_says_so_at_both_ends(lower, may, 
     assert len(said) == 2 and said[1].startswith("XLA has compiled 3 of 3 shapes of a batch in 0.")
 
 
-def test_another_shape_is_not_its_business(lower):
+def test_another_shape_is_not_its_business(lower, may):
+    may.set()
     with Ahead(SHAPES) as programs:
         assert programs.program(batch_of(SHAPES[0])) is None  # nothing has begun
         programs.begin(lower)
@@ -99,21 +100,44 @@ def test_a_signal_ends_the_wait(lower, may, monkeypatch):
         may.set()
 
 
-def test_at_the_end_it_waits_for_what_is_at_work_and_for_no_more(lower, may, compiled):
-    with Ahead(SHAPES, 1, print) as programs:
+def test_at_the_end_it_waits_for_what_is_at_work_and_for_no_more(lower, may, compiled, said):
+    with Ahead(SHAPES, 1, said.append) as programs:
         programs.begin(lower)
         threading.Timer(0.3, may.set).start()
     assert compiled == [(4, False)]
+    assert said[1:] == ["Waiting for what XLA is compiling (1)."]
 
 
-def test_an_error_of_the_compiler_is_raised_where_the_batch_is_trained_on():
+def test_an_error_of_the_compiler_is_raised_where_the_batch_is_trained_on(said):
+    tried = []
+
     def broken(shape):
+        tried.append(shape)
         raise ValueError(f"no memory for {shape['inputs']}")
 
-    with Ahead(SHAPES[:1], 1, print) as programs:
+    with Ahead(SHAPES[:1], 1, said.append) as programs:
         programs.begin(broken)
+        programs._pool.shutdown()
         with pytest.raises(ValueError, match="no memory for"):
             programs.program(batch_of(SHAPES[0]))
+    assert len(tried) == 2 and len(said) == 1  # once more by itself; it counts for nothing
+
+
+def test_what_failed_beside_others_is_made_by_itself(lower, may, said):
+    may.set()
+    crowded = [True]
+
+    def sometimes(shape):
+        if crowded:
+            raise ValueError(f"no memory for {crowded.pop()}")
+        return lower(shape)
+
+    with Ahead(SHAPES[:2], 1, said.append) as programs:
+        programs.begin(sometimes)
+        programs._pool.shutdown()
+        assert programs.program(batch_of(SHAPES[1])) == "program of 10"
+        assert programs.program(batch_of(SHAPES[0])) == "program of 4"
+    assert said[-1].startswith("XLA has compiled 2 of 2 shapes")
 
 
 class Dataset:

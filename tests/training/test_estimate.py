@@ -124,7 +124,7 @@ def test_a_gpu_with_room_is_to_make_the_papers_update_of_one_batch(make):
     tokens = plan.batch.mean_tokens
     assert 2000 < tokens < 3000
     size = -(-25_000 * 3000 / tokens // 1024) * 1024
-    said = f"--hparams=batch_size={size:.0f}, for which there is memory"
+    said = f"--hparams=batch_size={size:.0f}, for which there should be memory, "
     assert said in str(plan) and "effective_batch_size" not in str(plan)
     small = dataclasses.replace(device, memory=9 * plan.memory)
     assert "--hparams=effective_batch_size=25000" in str(

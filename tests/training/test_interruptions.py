@@ -64,8 +64,8 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
 
 
 @pytest.mark.parametrize("at, saved", [(1, None), (3, 2)])
-def test_a_step_that_a_signal_breaks_ends_the_run_as_the_signal_does(
-    run, make_model, make_batches, monkeypatch, at, saved
+def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
+    tmp_path, run, make_model, make_batches, monkeypatch, train, weights, at, saved
 ):
     """A terminal's signal goes to XLA's compiler as well, and the step fails for want of it."""
     plan, steps = Plan(train_steps=8), itertools.count(1)
@@ -82,22 +82,48 @@ def test_a_step_that_a_signal_breaks_ends_the_run_as_the_signal_does(
 
         return step
 
-    monkeypatch.setattr(distribution, "step_function", breaking)
-    with pytest.raises(Interrupted) as stopped, signals.watching():
-        Trainer(make_model(), make_batches().skip, run, plan).train()
+    with monkeypatch.context() as patched:
+        patched.setattr(distribution, "step_function", breaking)
+        patched.setattr(distribution, "was_compiling", lambda model: True)  # as under JAX
+        with pytest.raises(Interrupted) as stopped, signals.watching():
+            Trainer(make_model(), make_batches().skip, run, plan).train()
     newest = checkpoints.latest(run.path)
     where = f" at step {saved}, saved as {newest}" if saved else ""
     assert str(stopped.value) == f"stopped by SIGINT{where}. The same command continues."
     assert (newest and checkpoints.step_of(newest)) == saved
+    resumed, straight, other = make_model(), make_model(), RunDirectory(tmp_path / "straight")
+    train(resumed, make_batches(), run, train_steps=8)
+    other.path.mkdir()
+    train(straight, make_batches(), other, train_steps=8)
+    for name, value in weights(straight).items():
+        np.testing.assert_array_equal(value, weights(resumed)[name], name)
 
 
-def test_a_step_that_breaks_by_itself_is_an_error(run, make_model, make_batches, monkeypatch):
+@pytest.mark.parametrize(
+    "error, is_signalled, was_compiling",
+    [
+        (RuntimeError("no kernel image"), False, True),
+        (RuntimeError("half of an update is made"), True, False),
+        (UserError("no memory for a batch"), True, True),
+    ],
+)
+def test_another_error_of_a_step_is_an_error(
+    run, make_model, make_batches, monkeypatch, error, is_signalled, was_compiling
+):
     def broken(*_):
-        raise RuntimeError("INTERNAL: no kernel image")
+        if is_signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise error
 
     monkeypatch.setattr(distribution, "step_function", lambda *_: broken)
-    with pytest.raises(RuntimeError, match="no kernel image"), signals.watching():
+    monkeypatch.setattr(distribution, "was_compiling", lambda model: was_compiling)
+    with pytest.raises(type(error), match=str(error)), signals.watching():
         Trainer(make_model(), make_batches().skip, run, Plan(train_steps=8)).train()
+    assert checkpoints.latest(run.path) is None
+
+
+def test_tensorflow_is_never_known_to_have_only_compiled(make_model):
+    assert not distribution.was_compiling(make_model())
 
 
 def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_batches):

@@ -31,6 +31,8 @@ class NoTensorFlow:
 sys.meta_path.insert(0, NoTensorFlow())
 from t2t_repro.bin import decoder, evaluator, trainer
 
+SIZES = "HPARAMS"
+
 def run(console, *flags):
     sys.argv = ["t2t", *flags]
     console()
@@ -40,7 +42,7 @@ def train(run_dir, steps, *flags):
         trainer.console, "--problem=PROBLEM", "--hparams_set=transformer_test",
         "--data_dir=ROOT/data", "--output_dir=ROOT/" + run_dir, f"--train_steps={steps}",
         "--log_step_count_steps=1", "--local_eval_frequency=2",
-        "--hparams=HPARAMS," + OVERRIDES, *(flags or ["--eval_steps=1"]),
+        "--hparams=" + SIZES + "," + OVERRIDES, *(flags or ["--eval_steps=1"]),
     )
 
 OVERRIDES = "batch_size=10,attention_dropout=0.3"
@@ -52,8 +54,15 @@ run(
     "--decode_to_file=ROOT/out", "--decode_hparams=beam_size=1",
 )
 from t2t_repro.training import ahead
-ahead.of = lambda data, devices, steps, say: ahead.Ahead([s for _, s in data.shares], 2, say)
-train("ahead", 3)
+plainly = ahead.of
+sizes, SIZES = SIZES, "num_hidden_layers=1,length_bucket_step=1.3"
+OVERRIDES = "batch_size=60,attention_dropout=0.3"
+train("as-they-come", 6, "--schedule=train")
+train("as-they-come-two", 6, "--schedule=train", "--worker_gpu=2")
+ahead.of = lambda data, devices, steps, say: ahead.Ahead([s for _, s in data.shares], 3, say)
+train("ahead", 6, "--schedule=train")
+train("ahead-two", 6, "--schedule=train", "--worker_gpu=2")
+ahead.of, SIZES = plainly, sizes
 OVERRIDES = "NO_DROPOUT,batch_size=12"
 train("one", 3)
 train("tensorflow-jax", 3)
@@ -139,11 +148,13 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(folder):
 
 def test_programs_that_are_made_ahead_compute_the_same(folder):
     said = (folder / "said").read_text()
-    assert re.search(r"XLA has compiled (\d+) of \1 shapes of a batch", said)
-    assert losses(folder, "ahead") == losses(folder, "straight")
-    made = weights(folder, "ahead", 3)
-    for name, value in weights(folder, "straight", 3).items():
-        np.testing.assert_array_equal(made[name], value, name)
+    begun = re.findall(r"XLA compiles a step for each of (\d+) shapes of a batch, 3 at once", said)
+    assert len(begun) == 2 and all(int(count) > 2 for count in begun)
+    for of, plain in {"ahead": "as-they-come", "ahead-two": "as-they-come-two"}.items():
+        assert len(losses(folder, of)) == 6 and losses(folder, of) == losses(folder, plain)
+        made = weights(folder, of, 6)
+        for name, value in weights(folder, plain, 6).items():
+            np.testing.assert_array_equal(made[name], value, name)
 
 
 def test_it_evaluates_on_the_way_and_at_the_end(folder):

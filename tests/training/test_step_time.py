@@ -46,14 +46,14 @@ def test_a_gpus_is_near_what_steps_on_an_h200_took(
 ):
     hparams = registry.get_hparams(name)
     flop = train_step_flop(hparams, BatchShape(rows, length, length), vocab_size)
-    assert 1e3 * step_time.of(hparams, flop, gpu(rate)) == pytest.approx(milliseconds, rel=0.22)
+    assert 1e3 * step_time.of(hparams, flop, gpu(rate)) == pytest.approx(milliseconds, rel=1 / 6)
 
 
 def test_several_gpus_share_the_operations_and_each_has_all_layers():
     hparams = registry.get_hparams("transformer_base", "num_encoder_layers=5,num_decoder_layers=2")
     one, three = step_time.of(hparams, 1e12, gpu(2e14)), step_time.of(hparams, 3e12, gpu(2e14, 3))
-    assert one == three == pytest.approx(1 / 120 + 7 * 0.5e-3)
-    assert "of its matrix products, measured now, and 0.5 ms for each of 7 layers" in (
+    assert one == three == pytest.approx(1 / 116 + 7 * 0.55e-3)
+    assert "of its matrix products, measured now, and 0.55 ms for each of 7 layers" in (
         step_time.described(hparams, 1e12, gpu(2e14))
     )
     assert "of each GPU's matrix" in step_time.described(hparams, 1e12, gpu(2e14, 3))
