@@ -70,8 +70,11 @@ def test_fixed_shapes_are_one_of_each_bucket(problem, write_split, monkeypatch):
     assert shapes <= set(zip(scheme["batch_sizes"], tops, strict=True)) and len(shapes) > 3
 
 
-def test_under_jax_the_shapes_are_known_ahead_with_their_shares(problem, write_split, monkeypatch):
-    data_dir = write_split(LENGTHS)
+@pytest.mark.parametrize("longest", [12, 18])  # within a bucket, and beyond the last
+def test_under_jax_the_shapes_are_known_ahead_with_their_shares(
+    problem, write_split, monkeypatch, longest
+):
+    data_dir = write_split([(min(a, longest), min(b, longest)) for a, b in LENGTHS])
     monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
     dataset = pipeline.make_dataset(problem, "train", HPARAMS, data_dir, training=True)
     shares = [share for share, _ in dataset.shares]

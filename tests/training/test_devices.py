@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 
 import keras
 import pytest
@@ -78,6 +79,16 @@ def test_the_cpu_of_a_worker_is_not_divided():
     expected = "between 1 and 1, .*1 CPU of a worker, as there is no GPU. Received: 2"
     with pytest.raises(UserError, match=expected):
         devices.choose(2, TWO_WORKERS)
+
+
+@pytest.mark.parametrize("platform, keeps", [("gpu", True), ("cpu", False)])
+def test_jax_keeps_the_programs_of_a_gpu(monkeypatch, platform, keeps):
+    jax, kept = pytest.importorskip("jax"), []
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(platform=platform)])
+    monkeypatch.setattr(devices.program_cache, "keep", lambda: kept.append(platform))
+    assert devices.choose(1, {}).kind == ("GPU" if keeps else "CPU")
+    assert bool(kept) == keeps
 
 
 def test_several_workers_need_tensorflow(monkeypatch):
