@@ -37,7 +37,7 @@ class Ahead:
         self._programs: dict[tuple, Future[Callable]] = {}
         self._pool = ThreadPoolExecutor(at_once)
         self._tracing = threading.Lock()  # Keras layers are not made to be traced side by side
-        self._lower: Callable[[BatchShape], Any] = dict
+        self._lower: Callable[[BatchShape], Any]  # that of `begin`
         self._began = time.monotonic()
         self._is_told_of = False
 

@@ -16,7 +16,7 @@ _GPU_LAYER = 0.55e-3  # seconds of a layer, forward and backward
 
 def of(hparams: HParams, flop: float, machine: Machine) -> float:
     """Returns the seconds of a step that takes `flop` operations on all devices of a machine."""
-    share = share_on(machine, hparams)
+    share = _share_on(machine, hparams)
     seconds = flop / machine.replicas / (machine.rate_of_a_replica * share)
     if machine.kind == "GPU":
         seconds += _GPU_LAYER * _layers(hparams)
@@ -27,18 +27,12 @@ def described(hparams: HParams, flop: float, machine: Machine) -> str:
     """Returns how `of` counts, for people."""
     whose = "each GPU's" if machine.kind == "GPU" and machine.replicas > 1 else "its"
     said = (
-        f"by {flop / 1e12:,.3g} TFLOP a step at {share_on(machine, hparams):.2f} of the "
-        f"{machine.rate / 1e9:,.0f} GFLOP/s of {whose} matrix products, "
-        "measured now"
+        f"by {flop / 1e12:,.3g} TFLOP a step at {_share_on(machine, hparams):.2f} of the "
+        f"{machine.rate / 1e9:,.0f} GFLOP/s of {whose} matrix products, measured now"
     )
     if machine.kind == "GPU":
         said += f", and {1000 * _GPU_LAYER:.2f} ms for each of {_layers(hparams)} layers"
     return said
-
-
-def share_on(machine: Machine, hparams: HParams) -> float:
-    """Returns which share of a machine's products the large operations of a step reach."""
-    return _GPU_SHARE if machine.kind == "GPU" else share_of(hparams.hidden_size)
 
 
 def share_of(width: int) -> float:
@@ -51,6 +45,10 @@ def share_of(width: int) -> float:
             part = math.log(width / low) / math.log(high / low)
             return _SHARES[low] + part * (_SHARES[high] - _SHARES[low])
     return _SHARES[widths[-1]]
+
+
+def _share_on(machine: Machine, hparams: HParams) -> float:
+    return _GPU_SHARE if machine.kind == "GPU" else share_of(hparams.hidden_size)
 
 
 def _layers(hparams: HParams) -> int:
