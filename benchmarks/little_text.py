@@ -6,7 +6,7 @@
 
 A size is a number of pairs and of steps. Of the training text, whose lines a fixed seed puts into
 another order, the first pairs are taken, without those that t2t-check-data finds bad. Each seed
-trains both: the set and the vocabulary that the project proposes for so many pairs, with a third of
+trains both: the set and the vocabulary that the project proposes for so much text, with a third of
 the steps in both directions where the set has such, and transformer_multi30k with
 --vocab_size=8192, as Multi30k's own problem has. The mean of the newest five of twelve checkpoints
 translates dev and test. OUTPUT_DIR/table.md and table.json have sacreBLEU and the teacher-forced
@@ -30,6 +30,7 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.data import preset
+from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
@@ -53,11 +54,13 @@ class Cell:
     by: str
     seed: int
 
-    def training(self) -> list[str]:
-        """Returns what t2t-trainer is told of the set."""
+    def training(self, folder: pathlib.Path) -> list[str]:
+        """Returns what t2t-trainer is told of the set, for the text in a folder."""
         if self.by == FLOOR:
             return [f"--hparams_set={FLOOR}"]
-        chosen = preset.preset(self.pairs, preset.has_gpu(), subwords=True, shared=True).hparams_set
+        size = sum((folder / f"train.{side}").stat().st_size for side in SIDES) - 2 * self.pairs
+        text = TextSize(self.pairs, size)
+        chosen = preset.preset(text, preset.has_gpu(), subwords=True, shared=True).hparams_set
         told = [f"--hparams_set={chosen}"]
         if registry.get_hparams(chosen).bidirectional_steps:
             told.append(f"--hparams=bidirectional_steps={self.steps // 3}")
@@ -157,7 +160,7 @@ def score(folder: pathlib.Path, cell: Cell, texts: dict[str, str], run: Run) -> 
     module = (sys.executable, "-m")
     run(
         [
-            *(*module, "t2t_repro.bin.trainer", f"--problem={PROBLEM}", *cell.training()),
+            *(*module, "t2t_repro.bin.trainer", f"--problem={PROBLEM}", *cell.training(folder)),
             *(f"--data_dir={folder / cell.by / 'data'}", f"--output_dir={here / 'run'}"),
             *(f"--train_steps={cell.steps}", f"--random_seed={cell.seed}"),
             f"--local_eval_frequency={max(1, cell.steps // 12)}",

@@ -1,4 +1,4 @@
-"""Sets for a text of one's own, by the number of pairs; `data/preset.py` chooses among them."""
+"""Sets for a text of one's own, by how much of it there is; `data/preset.py` chooses among them."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def transformer_own_text_small() -> HParams:
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_regularized() -> HParams:
-    """Ours, for up to ten thousand pairs with two vocabularies, one of them of subwords.
+    """Ours, for up to 1.5 MB of text with two vocabularies, one of them of subwords.
 
     It is small, regularized. The dropout is that of Provilkov et al. (2020), and the peak of the
     learning rate, 0.005, that of Wu et al. (2021, arXiv 2105.14462) for a model of this size.
@@ -30,7 +30,7 @@ def transformer_own_text_regularized() -> HParams:
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_bidirectional() -> HParams:
-    """Ours, for up to ten thousand pairs with one vocabulary of subwords: regularized, and in its
+    """Ours, for up to 1.5 MB of text with one vocabulary of subwords: regularized, and in its
     first third in both directions, as Ding et al. (2021, arXiv 2109.07780) train."""
     return replace(transformer_own_text_regularized(), bidirectional_steps=3_300)
 

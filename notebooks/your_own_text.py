@@ -95,7 +95,7 @@ for i in range(3):
 # `t2t-own-text` takes two files of one sentence a line. It draws dev and test sets, checks the
 # text, builds a vocabulary, measures how fast this machine is, trains, averages checkpoints,
 # chooses how to search, scores the test set and exports. Left alone it chooses a configuration by
-# the number of pairs, and trains for 40 minutes on a CPU. Here it is told to take a small one, for
+# the amount of text, and trains for 40 minutes on a CPU. Here it is told to take a small one, for
 # a minute.
 
 # %%

@@ -170,12 +170,12 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     `parent` is the run whose vocabulary it has, if any.
     """
     from t2t_repro.data import preset
+    from t2t_repro.data.text_size import TextSize
 
     if parent:
         print(f"  proposed: --warm_start_from={parent} (its weights belong to this vocabulary)")
-    elif preset.is_for(job.problem):
-        of_train = summary["splits"].get(Split.TRAIN, {})
-        proposed = preset.proposed(job.problem, job.data_dir, of_train.get("examples", 0))
+    elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
+        proposed = preset.proposed(job.problem, job.data_dir, TextSize.of(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
 
 

@@ -72,7 +72,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         there = records.are_there(registry.get_problem(made_for), data_dir)
         found["generate_data"] = bool(args.train_source) or not there
     if not (before or args.hparams_set or args.warm_start_from):
-        found |= _set_of_the_pairs(args, found)
+        found |= _set_of_the_text(args, found)
     return found
 
 
@@ -113,7 +113,7 @@ def _of_the_text(args: flags.FlagValues, output_dir: str | None) -> dict[str, An
     return {"problem": TEXT, "generate_data": True, **folders}
 
 
-def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[str, Any]:
+def _set_of_the_text(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the set that fits the user's own text, and says why; {}: there is no such text.
 
     Raises:
@@ -124,20 +124,20 @@ def _set_of_the_pairs(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[
     values |= {name: found[name] for name in names if name in found and not args[name].present}
     if not (values["problem"] and values["data_dir"] and args.output_dir):
         return {}
-    from t2t_repro.data import preset
+    from t2t_repro.data import preset, text_size
 
     problem = registry.get_problem(values["problem"]).forward()
     if not preset.is_for(problem):
         return {}
     folders = [os.path.expanduser(values[name]) for name in ("data_dir", "tmp_dir")]
     raw = folders[1] if values["generate_data"] else None
-    pairs = preset.training_pairs(problem, folders[0], raw, cli.raw_file_options(args))
-    if pairs is None:
+    text = text_size.of_training(problem, folders[0], raw, cli.raw_file_options(args))
+    if text is None:
         return {}
     files = cli.vocabulary_options(args)["vocabularies"] if raw else {}
     if files:
         problem.ask_vocabularies(files)
-    chosen = preset.proposed(problem, folders[0], pairs, files).beside(args.hparams)
+    chosen = preset.proposed(problem, folders[0], text, files).beside(args.hparams)
     hparams = ",".join(filter(None, [args.hparams, chosen.hparams]))
     print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
     return {"hparams_set": chosen.hparams_set, "hparams": hparams}

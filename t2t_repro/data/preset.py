@@ -1,27 +1,26 @@
-"""Which hparam set suits a text of so many pairs, on this device."""
+"""Which hparam set suits so much text, on this device."""
 
 import inspect
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from t2t_repro import progress, schema
-from t2t_repro.corpora import splits
-from t2t_repro.corpora.request import RawText
-from t2t_repro.data import both_directions, records
-from t2t_repro.data.vocabularies import summary_path
+from t2t_repro.data import both_directions
+from t2t_repro.data.needs import size_text
+from t2t_repro.data.text_size import TextSize
 from t2t_repro.fields import parse_overrides
-from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
+from t2t_repro.problem import Problem, Text2TextProblem, VocabType
 from t2t_repro.text import own_vocabulary
 
 SMALL, REGULARIZED, BIDIRECTIONAL, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
     for which in ("small", "regularized", "bidirectional", "medium", "large")
 )
-# Pairs, at most. More than ten thousand gain by regularization only in longer trainings than these
-# sets have (docs/little-text.md).
-_OF_REGULARIZED, _OF_SMALL, _OF_MEDIUM = 10_000, 100_000, 1_000_000
+# Bytes, at most, some 11,000 captions. More text gains by regularization only in longer trainings
+# than these sets have: they pass over it too few times (docs/little-text.md).
+_OF_REGULARIZED = 1_500_000
+_OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
 
 
 class Preset(NamedTuple):
@@ -51,23 +50,26 @@ def has_gpu() -> bool:
     return any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
 
 
-def preset(pairs: int, gpu: bool, subwords: bool, shared: bool) -> Preset:
+def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:
     """Returns the set for a text.
 
     Args:
-        pairs: of training.
+        text: of training.
         gpu: whether it is trained on a GPU.
         subwords: whether its words can be cut into other subwords (`has_subwords`).
         shared: whether both sides have one vocabulary (`has_one_vocabulary`).
     """
+    pairs = text.pairs
     what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
     if pairs <= _OF_SMALL:
         few = f"{what}: a larger model learns so few by heart"
-        if subwords and pairs <= _OF_REGULARIZED:
+        if subwords and text.size <= _OF_REGULARIZED:
             cut = f"{few}, and this one sees their words in other subwords"
             if shared:
                 return Preset(BIDIRECTIONAL, f"{cut} and at first in both directions")
             return Preset(REGULARIZED, cut)
+        if subwords:
+            few += f"; regularizers help {size_text(text.size)} of text in long runs alone"
         return Preset(SMALL, few)
     if pairs <= _OF_MEDIUM or not gpu:
         slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
@@ -78,7 +80,7 @@ def preset(pairs: int, gpu: bool, subwords: bool, shared: bool) -> Preset:
 def proposed(
     problem: Problem,
     data_dir: str | os.PathLike,
-    pairs: int,
+    text: TextSize,
     vocabularies: Mapping[str, str] | None = None,
 ) -> Preset:
     """Returns the set for a problem's text on this machine.
@@ -86,11 +88,11 @@ def proposed(
     Args:
         problem: for which `is_for` holds.
         data_dir: the folder of its files, or that they will be made in.
-        pairs: of training.
+        text: of training.
         vocabularies: {side: file} of the user's that will be taken; None: those in `data_dir`.
     """
     subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
-    chosen = preset(pairs, has_gpu(), subwords, shared)
+    chosen = preset(text, has_gpu(), subwords, shared)
     return chosen._replace(hparams=of_separate_tables(problem, data_dir, vocabularies))
 
 
@@ -137,38 +139,3 @@ def is_for(problem: Problem) -> bool:
     """Whether a problem is the user's own text: one of T2T's says how many subwords it has."""
     problem = problem.forward()
     return isinstance(problem, Text2TextProblem) and not problem.says_vocab_size
-
-
-def training_pairs(
-    problem: Problem, data_dir: str, tmp_dir: str | None, options: Mapping[str, Any]
-) -> int | None:
-    """Returns how many pairs there are to train on; None: that is not known.
-
-    Args:
-        problem: whose.
-        data_dir: the folder of its files.
-        tmp_dir: the folder of the raw files out of which they will be made; None: they are there.
-        options: the flags of the raw files, which are counted.
-
-    Raises:
-        UserError: if there is neither, or the raw files cannot be read.
-    """
-    problem = problem.forward()
-    if tmp_dir is None:
-        records.find_shards(problem, Split.TRAIN, data_dir)
-    if records.are_there(problem, data_dir):
-        return _recorded(summary_path(problem, data_dir))
-    raw, _ = RawText.of(options)
-    if raw:
-        pairs = sum(1 for _ in progress.track(raw.pairs(Split.TRAIN), "Counting", unit="pairs"))
-        dev = 0 if raw.dev_source else raw.dev_size or splits.default_dev_size(pairs)
-        return max(0, pairs - dev - (raw.test_size or 0))
-    return problem.num_samples(tmp_dir or "", Split.TRAIN)
-
-
-def _recorded(summary: pathlib.Path) -> int | None:
-    """Returns what the summary of t2t-datagen says; tensor2tensor's data have none."""
-    try:
-        return int(schema.read(summary, dict[str, Any])["splits"][Split.TRAIN]["examples"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None

@@ -8,6 +8,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.data import preset
+from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
 from t2t_repro.own_text.record import Plan
@@ -30,9 +31,9 @@ _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """What t2t-datagen has made: training pairs, dev pairs, subwords."""
+    """What t2t-datagen has made: text to train on, dev pairs, subwords."""
 
-    pairs: int
+    train: TextSize
     dev: int
     subwords: int
 
@@ -45,8 +46,8 @@ class Text:
         """
         made: Any = schema.read(summary, dict[str, Any])
         try:
-            pairs, dev = (made["splits"][split]["examples"] for split in ("train", "dev"))
-            return cls(pairs, dev, made["vocab_size"]["targets"])
+            dev = made["splits"]["dev"]["examples"]
+            return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
         except (LookupError, TypeError) as error:
             raise UserError(
                 f"Expected a summary of train and dev in {summary}. Received: none of {error}. "
@@ -57,13 +58,13 @@ class Text:
 def chosen_set(
     request: OwnTextRequest, text: Text, problem: Problem, data_dir: pathlib.Path
 ) -> preset.Preset:
-    """Returns the set that is asked for, or the one for so many pairs in such a vocabulary."""
+    """Returns the set that is asked for, or the one for so much text in such a vocabulary."""
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
         apart = preset.of_separate_tables(problem, data_dir)
         named = preset.Preset(request.hparams_set, "named by --hparams_set", apart)
         return named.beside(request.hparams)
-    return preset.proposed(problem, data_dir, text.pairs)
+    return preset.proposed(problem, data_dir, text.train)
 
 
 def hparams_of(request: OwnTextRequest, chosen: preset.Preset) -> HParams:
@@ -140,7 +141,7 @@ def make(
             "another disk; the same command goes on."
         )
     return Plan(
-        pairs=text.pairs,
+        pairs=text.train.pairs,
         subwords=text.subwords,
         hparams_set=chosen.hparams_set,
         hparams=chosen.hparams,

@@ -26,7 +26,7 @@ class OwnTextRequest:
     keep_bad_pairs: bool = flag(
         False, "Take all pairs, also those that t2t-datagen --drop_bad_pairs leaves out."
     )
-    hparams_set: str = flag("", "The named configuration; default: by the number of pairs.")
+    hparams_set: str = flag("", "The named configuration; default: by how much text there is.")
     hparams: str = flag("", 'Changes to it: "name=value,name=value".')
     train_steps: int = flag(0, "Train so many steps at most; 0: as many as the set says.", least=0)
     train_minutes: float | None = flag(

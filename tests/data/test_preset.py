@@ -4,28 +4,30 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data import preset
+from t2t_repro.data.text_size import TextSize
 from t2t_repro.text import SubwordTextEncoder
 
 
 @pytest.mark.parametrize(
-    "pairs, gpu, subwords, shared, chosen",
+    "pairs, size, gpu, subwords, shared, chosen",
     [
-        (10_000, True, True, True, "bidirectional"),
-        (10_000, True, True, False, "regularized"),
-        (10_000, False, False, True, "small"),
-        (10_001, False, True, True, "small"),
-        (100_000, True, True, True, "small"),
-        (100_001, False, True, True, "medium"),
-        (1_000_000, True, False, False, "medium"),
-        (1_000_001, False, True, True, "medium"),
-        (1_000_001, True, True, True, "large"),
+        (20_000, 1_500_000, True, True, True, "bidirectional"),
+        (10_000, 1_500_000, True, True, False, "regularized"),
+        (10_000, 1_500_000, False, False, True, "small"),
+        (7_000, 1_500_001, False, True, True, "small"),
+        (100_000, 2e7, True, True, True, "small"),
+        (100_001, 2e7, False, True, True, "medium"),
+        (1_000_000, 2e8, True, False, False, "medium"),
+        (1_000_001, 2e8, False, True, True, "medium"),
+        (1_000_001, 2e8, True, True, True, "large"),
     ],
 )
-def test_pairs_device_and_vocabularies_decide(pairs, gpu, subwords, shared, chosen):
-    found = preset.preset(pairs, gpu, subwords, shared)
+def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared, chosen):
+    found = preset.preset(TextSize(pairs, size), gpu, subwords, shared)
     assert found.hparams_set == f"transformer_own_text_{chosen}"
     assert registry.get_hparams(found.hparams_set).train_steps >= 10_000
     assert f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}" in found.reason
+    assert ("of text in long runs alone" in found.reason) == (chosen == "small" and subwords)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_two_vocabularies_of_one_size_get_a_table_each(sizes, apart, tmp_path):
     )
     paths = two_vocabularies(tmp_path, *sizes)
     for files in (None, paths):
-        found = preset.proposed(problem, tmp_path, 300, files)
+        found = preset.proposed(problem, tmp_path, TextSize(300, 9000), files)
         assert found.hparams == f"{change}=False" * apart
         assert found.flags() == f"--hparams_set={found.hparams_set}" + (
             f" --hparams={change}=False" * apart

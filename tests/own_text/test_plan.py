@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.own_text.plan import Text
 
@@ -16,7 +17,7 @@ SUMMARY = {
 def test_a_summary(tmp_path):
     path = tmp_path / "datagen.json"
     path.write_text(json.dumps(SUMMARY))
-    assert Text.of(path) == Text(pairs=7, dev=3, subwords=11)
+    assert Text.of(path) == Text(train=TextSize.like_captions(7), dev=3, subwords=11)
 
 
 @pytest.mark.parametrize(

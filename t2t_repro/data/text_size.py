@@ -1,0 +1,94 @@
+"""How much text there is to train on, in pairs and bytes."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from t2t_repro import progress, schema
+from t2t_repro.corpora import splits
+from t2t_repro.corpora.request import RawText
+from t2t_repro.data import records
+from t2t_repro.data.vocabularies import summary_path
+from t2t_repro.problem import Problem, Split
+from t2t_repro.text import raw
+
+_OF_A_CAPTION = 135  # bytes of both sides, in Multi30k
+
+
+class TextSize(NamedTuple):
+    """How much text there is.
+
+    Attributes:
+        pairs: of training.
+        size: their bytes in UTF-8, of both sides together.
+    """
+
+    pairs: int
+    size: int
+
+    @classmethod
+    def of(cls, summary: Mapping[str, Any]) -> "TextSize":
+        """Returns what a summary of t2t-datagen says.
+
+        Raises:
+            LookupError, TypeError: if it has no training split.
+        """
+        made = summary["splits"][Split.TRAIN]
+        pairs = int(made["examples"])
+        size = sum(made["bytes"].values()) if "bytes" in made else 0
+        return cls(pairs, size) if size else cls.like_captions(pairs)
+
+    @classmethod
+    def like_captions(cls, pairs: int) -> "TextSize":
+        """Returns the size of pairs of which nothing else is known: as long as captions are."""
+        return cls(pairs, pairs * _OF_A_CAPTION)
+
+
+def of_training(
+    problem: Problem, data_dir: str, tmp_dir: str | None, options: Mapping[str, Any]
+) -> TextSize | None:
+    """Returns how much there is to train on; None: that is not known.
+
+    Args:
+        problem: whose.
+        data_dir: the folder of its files.
+        tmp_dir: the folder of the raw files out of which they will be made; None: they are there.
+        options: the flags of the raw files, which are counted.
+
+    Raises:
+        UserError: if there is neither, or the raw files cannot be read.
+    """
+    problem = problem.forward()
+    if tmp_dir is None:
+        records.find_shards(problem, Split.TRAIN, data_dir)
+    if records.are_there(problem, data_dir):
+        return _recorded(summary_path(problem, data_dir))
+    given, _ = RawText.of(options)
+    if given:
+        read = progress.track(given.pairs(Split.TRAIN), "Counting", unit="pairs")
+        pairs = size = 0
+        for source, target in read:
+            pairs += 1
+            size += len((source + target).encode("utf-8", "surrogatepass"))
+        dev = 0 if given.dev_source else given.dev_size or splits.default_dev_size(pairs)
+        left = max(0, pairs - dev - (given.test_size or 0))
+        return TextSize(left, size * left // max(pairs, 1))
+    samples = problem.num_samples(tmp_dir or "", Split.TRAIN)
+    if not samples:
+        return None
+    files = [
+        sum(len(line.strip()) for line in raw.raw_lines(path))
+        for path in problem.raw_text_files(tmp_dir or "", Split.TRAIN)
+    ]
+    # Of distillation there are three files, for two sides.
+    if not files:
+        return TextSize.like_captions(samples)
+    return TextSize(samples, 2 * sum(files) // len(files))
+
+
+def _recorded(summary: pathlib.Path) -> TextSize | None:
+    """Returns what the summary of t2t-datagen says; tensor2tensor's data have none."""
+    try:
+        return TextSize.of(schema.read(summary, dict[str, Any]))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None

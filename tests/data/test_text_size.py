@@ -1,0 +1,86 @@
+"""How much text there is to train on, before and after its files are made."""
+
+import gzip
+import json
+import pathlib
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import text_size
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.data.text_size import TextSize
+
+
+@pytest.fixture
+def problem():
+    """Returns one whose text is four files."""
+    return registry.get_problem("text2text_tmpdir")
+
+
+def write(folder, name, lines):
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "options, left",
+    [({"dev_size": 2}, 8), ({"dev_size": 2, "test_size": 3}, 5), ({"dev_source": "c"}, 10)],
+)
+def test_files_of_the_user_less_what_is_drawn_of_them(problem, tmp_path, options, left):
+    write(tmp_path, "a", ["aé"] * 10)  # 3 bytes
+    write(tmp_path, "b", ["words"] * 10)
+    for name in ("c", "d"):
+        write(tmp_path, name, ["of dev"])
+    given = {"train_source": "a", "train_target": "b"} | options
+    if "dev_source" in given:
+        given["dev_target"] = "d"
+    paths = {key: str(tmp_path / value) for key, value in given.items() if isinstance(value, str)}
+    found = text_size.of_training(problem, str(tmp_path), str(tmp_path / "raw"), given | paths)
+    assert found == TextSize(left, 8 * left)
+
+
+def test_the_problems_own_files_and_what_was_made_of_them(problem, tmp_path):
+    for side, line in (("inputs", "abc"), ("targets", "ä and more")):
+        write(tmp_path, f"{side}.train.txt", [f"{line}{n} " for n in range(7)])
+        write(tmp_path, f"{side}.eval.txt", [line])
+    packed = tmp_path / "inputs.train.txt"
+    (tmp_path / f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    data = tmp_path / "data"
+    asked = (registry.get_problem("text2text_tmpdir_rev"), str(data), str(tmp_path), {})
+    before = text_size.of_training(*asked)
+    assert before == TextSize(7, 7 * (4 + 12))
+    generate_data(Job(problem, str(data), str(tmp_path)))
+    (tmp_path / "targets.train.txt").unlink()
+    assert text_size.of_training(*asked) == before
+    assert text_size.of_training(problem, str(data), None, {}) == before
+
+
+def test_of_three_files_of_distillation_two_sides_are_counted(tmp_path):
+    problem = registry.get_problem("text2text_tmpdir_distill")
+    for name in problem.FILES:
+        path = pathlib.Path(problem.distilled_path(str(tmp_path), "train") + name)
+        path.parent.mkdir(exist_ok=True)
+        write(path.parent, path.name, ["four"] * 5)
+    assert text_size.of_training(problem, str(tmp_path), str(tmp_path), {}) == TextSize(5, 40)
+
+
+def test_where_the_length_is_not_known_it_is_that_of_captions(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: 11)
+    monkeypatch.setattr(type(problem), "raw_text_files", lambda self, folder, split: [])
+    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(11, 11 * 135)
+    monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: None)
+    assert text_size.of_training(problem, str(tmp_path), "raw", {}) is None
+    assert TextSize.of({"splits": {"train": {"examples": 11}}}) == TextSize(11, 11 * 135)
+
+
+@pytest.mark.parametrize("summary", ["{", "[]", "{}", '{"splits": {"train": {"examples": []}}}'])
+def test_a_summary_that_says_nothing(problem, tmp_path, monkeypatch, summary):
+    monkeypatch.setattr(text_size.records, "are_there", lambda *of: True)
+    monkeypatch.setattr(text_size, "summary_path", lambda *of: tmp_path / "summary.json")
+    (tmp_path / "summary.json").write_text(summary)
+    assert text_size.of_training(problem, str(tmp_path), "raw", {}) is None
+    sides = {"splits": {"train": {"examples": 2, "bytes": {"inputs": 30, "targets": 40}}}}
+    (tmp_path / "summary.json").write_text(json.dumps(sides))
+    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(2, 70)
