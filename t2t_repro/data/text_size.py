@@ -31,7 +31,7 @@ class TextSize(NamedTuple):
         """Returns what a summary of t2t-datagen says.
 
         Raises:
-            LookupError, TypeError: if it has no training split.
+            LookupError, TypeError, ValueError, AttributeError: if it does not say so.
         """
         made = summary["splits"][Split.TRAIN]
         pairs = int(made["examples"])
@@ -74,15 +74,15 @@ def of_training(
         left = max(0, pairs - dev - (given.test_size or 0))
         return TextSize(left, size * left // max(pairs, 1))
     samples = problem.num_samples(tmp_dir or "", Split.TRAIN)
-    if not samples:
+    if samples is None:
         return None
     files = [
         sum(len(line.strip()) for line in raw.raw_lines(path))
         for path in problem.raw_text_files(tmp_dir or "", Split.TRAIN)
     ]
-    # Of distillation there are three files, for two sides.
     if not files:
         return TextSize.like_captions(samples)
+    # Of distillation there are three files, for two sides.
     return TextSize(samples, 2 * sum(files) // len(files))
 
 

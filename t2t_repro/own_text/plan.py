@@ -48,7 +48,7 @@ class Text:
         try:
             dev = made["splits"]["dev"]["examples"]
             return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
-        except (LookupError, TypeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
                 f"Expected a summary of train and dev in {summary}. Received: none of {error}. "
                 "Remove its folder, and give the same command."

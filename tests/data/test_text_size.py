@@ -72,6 +72,8 @@ def test_where_the_length_is_not_known_it_is_that_of_captions(problem, tmp_path,
     assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(11, 11 * 135)
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: None)
     assert text_size.of_training(problem, str(tmp_path), "raw", {}) is None
+    monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: 0)
+    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(0, 0)
     assert TextSize.of({"splits": {"train": {"examples": 11}}}) == TextSize(11, 11 * 135)
 
 

@@ -26,6 +26,7 @@ def test_a_summary(tmp_path):
         ({"splits": {"train": {"examples": 7}}}, "none of 'dev'"),
         ({"splits": {"train": {}, "dev": {"examples": 3}}}, "none of 'examples'"),
         ({"splits": []}, "none of list indices"),
+        ({"splits": SUMMARY["splits"] | {"train": {"examples": "x"}}}, "none of invalid literal"),
         ({"vocab_size": {}}, "none of 'targets'"),
     ],
     ids=lambda value: str(value)[:20],
