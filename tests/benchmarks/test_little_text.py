@@ -72,7 +72,7 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
     assert [run["train_steps"] for run in runs] == ["48"] * 4  # nothing of 36 counts for 48
 
 
-@pytest.mark.parametrize("size, chosen", [(749_999, "bidirectional"), (750_001, "small")])
+@pytest.mark.parametrize("size, chosen", [(750_000, "bidirectional"), (750_001, "small")])
 def test_the_size_of_the_text_chooses_as_it_does_for_a_user(tmp_path, size, chosen):
     for side in little_text.SIDES:
         (tmp_path / f"train.{side}").write_bytes(b"x" * size + b"\n")
