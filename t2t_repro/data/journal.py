@@ -144,10 +144,14 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 def raw_files(job: Job) -> dict[str, list[int]]:
-    """Returns {path: [bytes, time of change in ns]} of what lies in the folder of raw files."""
+    """Returns {path: [bytes, time of change in ns]} of what lies in the folder of raw files.
+
+    Hidden folders hold none, such as .git and .venv, where it is a folder of the user's.
+    """
     there = {}
     ours = (f"{job.problem.dataset_filename()}-", "datagen.", "vocab.")  # where data_dir is tmp_dir
-    for folder, _, names in os.walk(job.tmp_dir):
+    for folder, folders, names in os.walk(job.tmp_dir):
+        folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = os.path.join(folder, name)
             if not name.startswith(ours) and os.path.isfile(path):

@@ -23,8 +23,9 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def both(tmp_path, name, raw="", **options):
+def both(tmp_path, name, **options):
     """Generates with and without Beam, and compares."""
+    raw = tmp_path / "raw"
     for folder, machine in (("plain", Local()), ("beam", Beam("DirectRunner"))):
         problem = registry.get_problem(name)
         generate.generate_data(Job(problem, tmp_path / folder, raw, **options), machine)
@@ -40,7 +41,7 @@ def test_text_gives_the_same_bytes(tmp_path):
         lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(41)]
         (raw / f"{side}.train.txt").write_text("".join(lines))
         (raw / f"{side}.eval.txt").write_text("".join(lines[:3]))
-    found = both(tmp_path, "text2text_tmpdir", raw, num_shards=5, seed=3, check=DROP)
+    found = both(tmp_path, "text2text_tmpdir", num_shards=5, seed=3, check=DROP)
     left_out = found["datagen.text2text_tmpdir.bad_pairs.tsv"].decode().splitlines()[1:]
     assert [row.split("\t")[:3] for row in left_out] == [
         ["train", line, "leakage"] for line in ("1", "2", "3")
