@@ -139,6 +139,7 @@ def run(program):
     assert done.stdout == "same numbers\n"
 
 
+@pytest.mark.slow
 def test_attention_in_chunks_and_in_neighbourhoods_on_jax():
     run(OTHER_ATTENTION)
 

@@ -47,6 +47,7 @@ def test_a_run_translates_as_t2t_decoder_does(run):
     assert found == lines and found[1] == "" and any(found)
 
 
+@pytest.mark.slow
 def test_a_model_in_chunks_aligns_as_the_whole_one(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     whole = t2t_repro.load(run)

@@ -73,6 +73,7 @@ def test_the_newest_checkpoint(run, tmp_path, capsys):
     assert outputs(path) == decoded(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_flags(run, tmp_path, capsys):
     settings = "--decode_hparams=beam_size=2,extra_length=5"
     checkpoint = f"--checkpoint_path={run.checkpoints_dir / 'ckpt-5'}"
@@ -155,6 +156,7 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 def test_a_parser_starts_from_its_own_decode_hparams(run, tmp_path, monkeypatch):
     monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=5,alpha=0.3")
     flags = f"--export_dir={tmp_path / 'new'}", "--decode_hparams=alpha=0.4"

@@ -252,6 +252,7 @@ def test_missing_files_and_vocabulary_name_the_command(problem, write_split, tmp
         batches(Text(), data_dir, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be taken away")
 def test_on_one_core_nobody_waits_for_an_iterator_that_is_dropped(problem, write_split):
     """tf.data's own tuning sleeps twice as long each time, and here is waited for."""

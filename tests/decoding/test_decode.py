@@ -138,7 +138,10 @@ def test_searches_that_share_a_batch_equal_one(base, searches):
     np.testing.assert_allclose(plain[1], shared[1], atol=1e-4)
 
 
-@pytest.mark.parametrize("searches", [1, 2, 3])
+@pytest.mark.parametrize(
+    "searches",
+    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3],
+)
 def test_batches_side_by_side_are_those_one_by_one(base, searches):
     """In order, with those that the searches share at the end."""
     engine, search = ModelEngine(base.model, searches), Search(2, top_beams=2)

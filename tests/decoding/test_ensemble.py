@@ -23,7 +23,7 @@ def mean_log_probs(models, inputs, targets):
     return mean - np.log(np.exp(mean).sum(axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_scores_are_the_mean_made_to_sum_to_one(base, pair, beam_size):
     ids, scores = decode(Ensemble(pair), base.inputs, beam_size, 0.7, 8)
     log_probs = mean_log_probs(pair, base.inputs, ids[:, 0])

@@ -26,8 +26,8 @@ def test_there_are_17_cases():
     assert len(CASES) == 17
 
 
-# The others differ from these in what the encoder or the tables are, not in how a search goes.
-QUICK = {"base_v1", "learned_positions"}
+# The others differ from this one in what the encoder or the tables are, not in how a search goes.
+QUICK = {"base_v1"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ def test_the_model_itself_can_do_all_and_ctranslate2_search_and_a_shortlist():
     assert abilities["ctranslate2"] == {Ability.SHORTLIST}
 
 
+@pytest.mark.slow
 def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
     model, encoders, folder = small
     texts = [encoders["inputs"].encode(text) for text in ("abba", "ab")]

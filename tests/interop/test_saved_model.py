@@ -83,10 +83,11 @@ def translated(served, texts):
     "overrides, settings",
     [
         ("", {"beam_size": 3, "alpha": 0.6, "extra_length": 20}),
-        (
+        pytest.param(
             ",pos=emb,max_length=24,self_attention_type=dot_product_relative,"
             "max_relative_position=4",
             {"beam_size": 2, "extra_length": 50},
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ",shared_embedding_and_softmax_weights=false,layer_preprocess_sequence=n",

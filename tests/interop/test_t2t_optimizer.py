@@ -19,7 +19,15 @@ def compiled(hparams):
     return model
 
 
-@pytest.mark.parametrize("name", ["base_v1", "multistep", "adafactor", "clip_and_decay"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "base_v1",
+        pytest.param("multistep", marks=pytest.mark.slow),
+        "adafactor",
+        pytest.param("clip_and_decay", marks=pytest.mark.slow),
+    ],
+)
 def test_slots_come_back_as_they_were(t2t_run, golden_case, name):
     run = t2t_run(name)
     model = compiled(golden_case(name).hparams)

@@ -196,6 +196,7 @@ def test_every_layer_is_built_with_the_model():
     assert [layer.name for layer in tiny()._flatten_layers() if not layer.built] == []
 
 
+@pytest.mark.slow
 def test_a_graph_that_decodes_step_by_step_has_a_cache_for_each_layer():
     """Equal tensors of a graph are made one, and caches are written in their place."""
     hparams = registry.get_hparams("transformer_tiny", "num_hidden_layers=3")

@@ -73,6 +73,7 @@ def test_it_learns_to_reverse(make):
     assert result["accuracy"] > 0.88  # 0.92 when it was written; 0.55 without a way to look back
 
 
+@pytest.mark.slow
 def test_a_model_is_made_without_tensorflow(data_dir):
     """Under the JAX backend; only the data need TensorFlow."""
     code = f"""
@@ -189,6 +190,7 @@ def test_the_rows_after_a_resume_between_reports(make, tmp_path):
     assert rows_of(request.run) == rows and [row["step"] for row in rows] == [2, 3, 4, 6, 6]
 
 
+@pytest.mark.slow
 def test_schedules(make):
     request = make()
     result = Experiment(request).run()

@@ -85,6 +85,7 @@ def test_activations_are_those_on_the_way_to_the_models_own_logits(batch, sequen
         assert scales["decoder/layer_1/ffn"] > scales["decoder/layer_0/ffn"] > 1.0
 
 
+@pytest.mark.slow
 def test_before_the_first_step_post_norm_is_large_at_the_end_and_pre_norm_falls_with_depth(batch):
     """Xiong et al. 2020, theorem 1: no change with depth L, and L**-0.5 = 0.41 from 1 to 6."""
     last = {}
