@@ -91,8 +91,13 @@ class Attention(Layer):
         """(B, T, D) x (D, C) -> (B, T, C).
 
         Raises:
-            UserError: if x has another width than the layer was built for.
+            UserError: if x has another rank, or another width than the layer was built for.
         """
+        if len(x.shape) != 3:
+            raise UserError(
+                f"Expected inputs of {self.name} to be vectors (B, length, D). Received: shape "
+                f"{tuple(x.shape)}. A sequence has three axes, one of a single vector too."
+            )
         if x.shape[-1] not in (None, kernel.shape[0]):
             raise UserError(
                 f"Expected inputs of width {kernel.shape[0]}, for which {self.name} was built. "

@@ -243,6 +243,7 @@ class InBlocks(WeightlessAttention):
         if kernels.PLAIN:
             outputs, _ = super().attend_sequence(queries, keys, values, mask, training)
             return outputs, ops.zeros(NO_WEIGHTS)
+        mask.check_lengths(ops.shape(queries)[2], ops.shape(keys)[2])
         mixed = blockwise_attention(
             queries, keys, values, mask, self.score, key_block=self.chunk_size
         )

@@ -44,13 +44,14 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
         """Returns ((B, T, D), no weights).
 
         Raises:
-            UserError: if the mask is one of pairs.
+            UserError: if the mask is one of pairs, or of another length.
         """
         if mask.pairs is not None:
             raise UserError(
                 "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
                 "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
             )
+        mask.check_lengths(ops.shape(queries)[2], ops.shape(keys)[2])
         # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
         batch = ops.shape(keys if mask.keys is None else mask.keys)[0]
         length = ops.shape(keys)[2]

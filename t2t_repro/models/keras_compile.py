@@ -12,7 +12,7 @@ _OF_PROBABILITIES = ("crossentropy", "ce")  # names that Keras resolves only whe
 
 
 def check_loss(loss: Any, loss_weights: Any) -> None:
-    """Refuses a loss that takes the logits for probabilities, and weights without effect.
+    """Refuses several losses, one that takes the logits for probabilities, and idle weights.
 
     Raises:
         UserError: which says what to give instead.
@@ -22,7 +22,13 @@ def check_loss(loss: Any, loss_weights: Any) -> None:
             "Expected no loss_weights: the model has one output, and its own loss unless `loss` "
             f"is given. Received: loss_weights={loss_weights!r}. Leave it out."
         )
-    for each in keras.tree.flatten(loss):
+    losses = keras.tree.flatten(loss)
+    if len(losses) > 1 or isinstance(loss, dict):
+        raise UserError(
+            "Expected one loss, of labels and logits: the model has one output. Received: "
+            f"{loss!r}. Give it by itself, or a function that puts several together."
+        )
+    for each in losses:
         _check_takes_logits("loss", each, keras.losses.get)
 
 

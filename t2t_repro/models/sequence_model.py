@@ -89,7 +89,8 @@ class SequenceModel(Replacing, GuardedModel):
         target_space_id: int = 0,
     ):
         """Returns a model with all its variables made, as the class's constructor describes it."""
-        model = cls(hparams, inputs_vocab_size, targets_vocab_size, target_space_id)
+        sizes = inputs_vocab_size, targets_vocab_size
+        model = cls(hparams, *sizes, target_space_id=target_space_id)
         model.build()
         return model
 

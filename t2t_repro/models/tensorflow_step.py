@@ -118,17 +118,18 @@ def fit(model, batch, sample_weight=None, observer=None):
     context = tf.distribute.get_replica_context()
     replicas = context.num_replicas_in_sync
     loss, logits, gradients, finite = _differentiated(model, batch, sample_weight)
-    if replicas == 1:
-        if observer is not None:
-            due, nothing = observer.is_due(model.optimizer.iterations), tf.zeros([len(gradients)])
-            squares = tf.cond(due, lambda: squares_of(model, gradients), lambda: nothing)
-            observer.metric.update_state(squares, due)
+    if replicas == 1 and observer is not None:
+        due, nothing = observer.is_due(model.optimizer.iterations), tf.zeros([len(gradients)])
+        squares = tf.cond(due, lambda: squares_of(model, gradients), lambda: nothing)
+        observer.metric.update_state(squares, due)
+    if not tf.distribute.has_strategy():
         tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
         return loss, logits
     finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)
 
     def of_all(strategy, gradients, finite):
-        # Replicas that talk to each other in a branch must be asked to from outside of them.
+        # Replicas that talk to each other in a branch must be asked to from outside of them; one
+        # alone does so, too, where a strategy has it.
         def apply_all():
             strategy.extended.call_for_each_replica(apply, args=(model, gradients))
 

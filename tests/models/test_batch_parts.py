@@ -70,6 +70,18 @@ def test_fit_has_weights_and_metrics_of_all_parts():
     assert set(logs[0]) == {"loss", "accuracy"}
 
 
+def test_a_strategy_of_one_device_makes_the_same_steps():
+    logs, batch = [], batch_of(5, np.random.default_rng(6))
+    for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["cpu:0"])):
+        with strategy.scope():
+            keras.utils.set_random_seed(3)
+            model = Copier()
+            model.compile(optimizer="sgd")
+        data = tf.data.Dataset.from_tensors(batch)
+        logs.append(model.fit(data, epochs=3, verbose=0).history["loss"])
+    assert logs[0] == pytest.approx(logs[1], rel=1e-6) and logs[0][2] < logs[0][0]
+
+
 def test_parts_on_several_devices_are_refused():
     strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
     with strategy.scope():
