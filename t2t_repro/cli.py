@@ -113,6 +113,7 @@ def _run(
             f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
             "the flags."
         )
+    _check_once(args, own)
     _check_numbers(args, own)
     _check_text(args, own)
     for flag in own:  # a shell does not expand what stands behind --flag=
@@ -352,6 +353,16 @@ def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:
             raise UserError(f"Expected --{name} to be a number. Received: {value}.")
 
 
+def _check_once(args: flags.FlagValues, own: set[str]) -> None:
+    """Refuses a second value of a flag that takes several at once: the first would not count."""
+    for name in sorted(own):
+        if name.endswith(("source", "target", "hparams")) and args[name].present > 1:
+            raise UserError(
+                f"Expected --{name} once; several values stand with commas between. Received: "
+                f"{args[name].present} times, {args[name].value!r} the last."
+            )
+
+
 def _check_text(args: flags.FlagValues, own: set[str]) -> None:
     """Refuses names that are not UTF-8: TensorFlow and the JSON files of a run cannot hold them."""
     values = {f"--{name}": args[name].value for name in sorted(own)}
@@ -361,7 +372,7 @@ def _check_text(args: flags.FlagValues, own: set[str]) -> None:
         if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
             raise UserError(
                 f"Expected {name} to be text in UTF-8. Received: {value!a}. Write it so, or "
-                "rename the file or folder."
+                "rename the file or folder; where it is UTF-8, the locale is not: PYTHONUTF8=1."
             )
 
 

@@ -81,6 +81,8 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--names=a\nb"], "flag --names=a b: Unable to parse the value"),
         (["--steps"], "Expected a value of --steps. Received: none. Write --steps=VALUE."),
         (["--hparams", "--steps=5"], "a value of --hparams. Received: the next flag, '--steps=5'"),
+        (["--hparams=a=1", "--hparams", "b=2"], "Expected --hparams once; several values stand"),
+        (["--hparams=a=1", "--hparams", "b=2"], "Received: 2 times, 'b=2' the last."),
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
