@@ -8,7 +8,6 @@ where there is a reason for them, `best/`, `nonfinite/`, `certificate.json` and 
 import contextlib
 import dataclasses
 import fcntl
-import itertools
 import json
 import os
 import pathlib
@@ -19,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from t2t_repro import schema
+from t2t_repro import run_vocabularies, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
@@ -29,7 +28,9 @@ CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
 PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
 TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
+SHORTLIST = "shortlist.txt"  # in a run: the candidates of each source token (t2t-shortlist)
 _LOCK = "trainer.lock"
+_DESCRIPTION = ("run.json", "hparams.json", PLAN, TRAINING_DATA, WARM_START, SHORTLIST)
 _TRIES, _PAUSE_S = 3, 0.05  # to take the lock
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
@@ -51,6 +52,7 @@ class _RunFile:
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
     options: dict[str, str] | None = None
+    vocabularies: dict[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,8 @@ class RunConfig(_RunFile):
     compiles its steps under TensorFlow too, for which its batches are padded to few lengths.
     `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
     of the user's package that was loaded, None where none was. `options` are flags of t2t-trainer
-    that say how it trains, not what it is; None: as the run says already.
+    that say how it trains, not what it is; None: as the run says already. `vocabularies`
+    is {file: its SHA-256}, which `RunDirectory.begin` knows; None: an older version began it.
     """
 
     hparams: HParams
@@ -144,7 +147,9 @@ class RunDirectory:
                 copy.write(pathlib.Path(file).read_bytes())
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         commands += (f"{stamp}Z {shlex.join(command)}",)
-        run = dataclasses.asdict(dataclasses.replace(config, commands=commands))
+        known = run_vocabularies.known(vocabularies)
+        config = dataclasses.replace(config, commands=commands, vocabularies=known)
+        run = dataclasses.asdict(config)
         del run["hparams"]
         run = {name: v for name, v in run.items() if v or name not in ("t2t_usr_dir", "options")}
         write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
@@ -245,13 +250,16 @@ class RunDirectory:
         return ""
 
     def copy_description(self, out: "RunDirectory") -> None:
-        """Copies what a decoder needs besides checkpoints: configuration and vocabularies."""
+        """Copies what a decoder needs besides checkpoints: configuration and vocabularies.
+
+        Nothing else: the folder may hold the text and the data, too.
+        """
         out.path.mkdir(parents=True, exist_ok=True)
+        names = {*_DESCRIPTION, *(self.config().vocabularies or ())}
         for path in self.path.iterdir():
-            history = path.name in (self.metrics_path.name, _LOCK, CHOSEN, CERTIFICATE)
-            history = history or path.name.startswith(("events.out", "eval-"))
-            growing = INCOMPLETE in path.name  # a program writes it here, and renames it
-            if path.is_file() and not (history or growing):
+            # Of a run that does not say its vocabularies: as T2T and the problems here call them.
+            vocabulary = path.name.startswith("vocab.") and INCOMPLETE not in path.name
+            if path.is_file() and (vocabulary or path.name in names):
                 with (
                     contextlib.suppress(FileNotFoundError),  # it has gone meanwhile
                     open(path, "rb") as file,
@@ -265,16 +273,8 @@ class RunDirectory:
         Raises:
             UserError: if one is another; the first line that differs is named.
         """
-        for file in map(pathlib.Path, files):
-            if (there := sorted(self.path.glob("vocab.*"))) and not (
-                self.path / file.name
-            ).exists():
-                raise UserError(
-                    f"Expected {file} to be the vocabulary of the run {self.path}. Received: one "
-                    f"of another kind, for the run has {there[0].name}. Give the --data_dir of "
-                    "this run, or another --output_dir for a new run."
-                )
-            _check_same(self.path / file.name, file)
+        known = self.config().vocabularies if self.exists() else None
+        run_vocabularies.check_given(self.path, known or {}, files)
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
@@ -363,20 +363,3 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     if not now.hparams.reads_train_steps:
         del old["train_steps"], new["train_steps"]
     return changes(old, new)
-
-
-def _check_same(mine: pathlib.Path, given: pathlib.Path) -> None:
-    """Raises a UserError if a run has a vocabulary of this name that is another one."""
-    if not mine.exists():
-        return
-    old, new = mine.read_bytes().splitlines(), given.read_bytes().splitlines()
-    if old == new:
-        return
-    pairs = itertools.zip_longest(old, new, fillvalue=b"no such line")
-    number, (was, now) = next((n, pair) for n, pair in enumerate(pairs, 1) if len(set(pair)) > 1)
-    raise UserError(
-        f"Expected {given} to be the vocabulary of the run {mine.parent}. Received: "
-        f"another of {len(new)} lines, not {len(old)}; the first that differs is line {number}: "
-        f"{was.decode(errors='replace')!r} became {now.decode(errors='replace')!r}. Give the "
-        "--data_dir of this run, or another --output_dir for a new run."
-    )

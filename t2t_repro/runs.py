@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import registry, run_vocabularies
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -133,13 +133,18 @@ class TrainedRun:
         """The folder of the vocabulary: what was asked for, or the run itself, or its data_dir.
 
         Raises:
-            UserError: if the vocabulary in the folder that was asked for is not that of the run.
+            UserError: if the vocabulary there is not that of the run.
         """
         if self.asked_data_dir:
             return self.data_dir
         names = self.problem.vocab_files(self.path)
-        own = all((self.path / name).is_file() for name in names)
-        return os.fspath(self.path) if own else self.config.data_dir
+        if not all((self.path / name).is_file() for name in names):
+            files = [pathlib.Path(self.config.data_dir, name) for name in names]
+            if all(file.is_file() for file in files):
+                self.directory.check_vocabularies(files)
+                return self.config.data_dir
+        run_vocabularies.check_own(self.path, self.config.vocabularies or {})
+        return os.fspath(self.path)
 
     @property
     def vocabulary_files(self) -> list[pathlib.Path]:

@@ -25,6 +25,7 @@ FLOORS = (
             "inert_flags",
             "files",
             "run_directory",
+            "run_vocabularies",
         ),
         *(
             "progress",

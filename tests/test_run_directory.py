@@ -15,6 +15,7 @@ import pytest
 from t2t_repro import run_directory
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.files import sha256
 from t2t_repro.run_directory import RunConfig, RunDirectory
 
 CONFIG = RunConfig(
@@ -35,7 +36,8 @@ def test_round_trip(tmp_path):
     run.begin(CONFIG, ["t2t-trainer", "--x=a b"], [str(vocabulary)])
     run.begin(CONFIG, ["t2t-trainer", "again"], [str(vocabulary)])
     config = run.config()
-    assert dataclasses.replace(config, commands=()) == CONFIG
+    assert config.vocabularies == {vocabulary.name: sha256(vocabulary)}
+    assert dataclasses.replace(config, commands=(), vocabularies=None) == CONFIG
     assert [c.split(" ", 1)[1] for c in config.commands] == [
         "t2t-trainer '--x=a b'",
         "t2t-trainer again",
@@ -225,27 +227,29 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
 def test_a_description_is_copied_without_history(tmp_path):
     run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
-    run.begin(CONFIG, ["x"], [])
+    (tmp_path / "own.bpe").touch()
+    run.begin(CONFIG, ["x"], [tmp_path / "own.bpe"])
     run.append_metrics({"step": 1})
     history = "eval-dev-3.json", "events.out.tfevents.7", "trainer.lock"
-    for name in ("vocab.x", *history, "out.de.incomplete", "out.de.incomplete.json"):
+    of_the_user = "inputs.train.txt", "text2text_tmpdir-train-00000-of-00001", "notes.md", ".env"
+    for name in ("vocab.x", *history, *of_the_user, "out.de.incomplete", "vocab.x.incomplete"):
         (run.path / name).write_text(name)
     (run.path / "checkpoints").mkdir()
     run.copy_description(out)
     names = sorted(path.name for path in out.path.iterdir())
-    assert names == ["hparams.json", "run.json", "vocab.x"]
+    assert names == ["hparams.json", "own.bpe", "run.json", "vocab.x"]
     assert out.config() == run.config()
 
 
 def test_a_file_that_goes_while_a_description_is_copied_is_left_out(tmp_path, monkeypatch):
     run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
     run.begin(CONFIG, ["x"], [])
-    (run.path / "gone").touch()
+    (run.path / "vocab.gone").touch()
     is_file = pathlib.Path.is_file
 
     def and_it_goes(path):
         found = is_file(path)
-        if path.name == "gone":
+        if path.name == "vocab.gone":
             path.unlink(missing_ok=True)
         return found
 

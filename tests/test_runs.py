@@ -111,6 +111,12 @@ def test_the_vocabulary_is_the_runs_own_copy_or_lies_where_it_was_trained(tmp_pa
     run = trained_run(path)
     assert run.vocabulary_dir == str(tmp_path)
     assert run.encoders["inputs"].decode([16]) == "x"
+    write_vocabulary(vocabulary, last="y")  # of as many symbols
+    with pytest.raises(UserError, match="Received: another one, by its SHA-256 in run.json. Give"):
+        trained_run(path).encoders  # noqa: B018
+    vocabulary.unlink()
+    with pytest.raises(UserError, match="as the run was begun with it.* Received: no such file. P"):
+        trained_run(path).encoders  # noqa: B018
 
 
 def test_another_vocabulary_is_refused(tmp_path):
@@ -123,6 +129,9 @@ def test_another_vocabulary_is_refused(tmp_path):
     with pytest.raises(UserError, match=message):
         trained_run(path).data_dir  # noqa: B018
     assert trained_run(path).encoders["inputs"].decode([16]) == "x"
+    write_vocabulary(path / VOCABULARY, last="y")
+    with pytest.raises(UserError, match="as the run was begun with it.* Received: another one. P"):
+        trained_run(path).encoders  # noqa: B018
 
 
 def test_an_ensemble(directory, tmp_path):

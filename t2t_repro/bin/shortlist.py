@@ -22,6 +22,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import Split
 from t2t_repro.requests import flag
+from t2t_repro.run_directory import SHORTLIST
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.translation import check_text
 
@@ -59,7 +60,7 @@ def main(args: flags.FlagValues) -> None:
     request = cli.request(args, Request)
     cli.check_needs(args, dict.fromkeys(("gate_samples", "decode_hparams"), "max_bleu_drop"))
     run = trained_run(args.output_dir, args.data_dir)
-    path = pathlib.Path(request.shortlist_file or run.path / "shortlist.txt")
+    path = pathlib.Path(request.shortlist_file or run.path / SHORTLIST)
     check_outputs({"--shortlist_file": path}, {})
     searches = 1
     if request.max_bleu_drop is not None:
