@@ -89,7 +89,7 @@ class Begun:
         Args:
             folder: of all.
             begun_with: the flags that must stay.
-            inputs: the files as they are.
+            inputs: {file: SHA-256} of the files as they are, in the order in which they are named.
             flag_of: makes a name of `begun_with` the flag that the user gives.
             more: what else a new one holds.
 
@@ -100,7 +100,7 @@ class Begun:
         before = cls.read(folder)
         if before is not None and before.stages:
             before._check_same(folder, begun_with, inputs, flag_of)
-            return before
+            return dataclasses.replace(before, inputs=inputs)  # which may have been moved
         cls.check_folder(folder)
         return cls(
             version=__version__,
@@ -135,12 +135,14 @@ class Begun:
             {flag_of(n): each.get(n) for n in names} for each in (self.begun_with, begun_with)
         )
         differs = changes(before, now)
-        differs += [
-            f"{path} has changed" if path in self.inputs else f"{path} is new"
-            for path, digest in inputs.items()
-            if self.inputs.get(path) != digest
-        ]
-        differs += [f"{path} is gone" for path in self.inputs if path not in inputs]
+        if list(self.inputs.values()) != list(inputs.values()):
+            differs += [
+                f"{path} has changed" if path in self.inputs else f"{path} is new"
+                for path, digest in inputs.items()
+                if self.inputs.get(path) != digest
+            ]
+            differs += [f"{path} is gone" for path in self.inputs if path not in inputs]
+            differs = differs or ["the files in another order"]
         if differs:
             raise UserError(
                 f"Expected the text and flags with which {folder} was begun. Received: "

@@ -1,6 +1,7 @@
 """What t2t-own-text is asked for."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 from t2t_repro.corpora.request import RawText
@@ -74,10 +75,21 @@ class OwnTextRequest:
         bad_pairs = "--keep_bad_pairs" if self.keep_bad_pairs else "--drop_bad_pairs"
         return [*named, bad_pairs, f"--random_seed={self.random_seed}"]
 
-    def begun_with(self) -> dict[str, str]:
-        """Returns what stays in a folder: of text, splits, ids and model, {flag: value}."""
+    def begun_with(self, files: Collection[str]) -> dict[str, str]:
+        """Returns what stays in a folder: of text, splits, ids and model, {flag: value}.
+
+        Args:
+            files: what was read. Of a flag that names them it is their number that stays, and what
+                they hold; they may be moved.
+        """
         values: dict[str, Any] = {name: getattr(self.raw, name) for name in flags_of(RawText)}
         values |= dict(self.vocabulary)
         names = ("random_seed", "keep_bad_pairs", "hparams_set", "hparams")
         values |= {name: getattr(self, name) for name in names}
-        return {name: str(value) for name, value in values.items() if value is not None}
+        stays = {}
+        for name, value in values.items():
+            if value is not None:
+                parts = str(value).split(",")
+                named = all(part in files for part in parts)
+                stays[name] = f"{len(parts)} files" if named else str(value)
+        return stays

@@ -6,7 +6,8 @@ import pathlib
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from t2t_repro.files import sha256
@@ -46,11 +47,18 @@ class Runner(Generic[Record]):
         folder: of all.
         record: what was done before.
         say: gets lines.
+        inputs: {file as commands name it: SHA-256}; a stage stays done where one was moved.
     """
 
-    def __init__(self, folder: pathlib.Path, record: Record, say: Say = print):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        record: Record,
+        say: Say = print,
+        inputs: Mapping[str, str] = MappingProxyType({}),
+    ):
         self.record = record
-        self._folder, self._say, self._key = folder, say, ""
+        self._folder, self._say, self._inputs, self._key = folder, say, inputs, ""
 
     def run(self, task: Task, work: Callable[[], None] | None = None) -> bool:
         """Does a task, unless that was done; returns whether it was to be done.
@@ -106,6 +114,9 @@ class Runner(Generic[Record]):
     def _wherever_it_lies(self, argument: str) -> str:
         """Returns an argument that is the same however the folder is named, and once it moved."""
         flag, equals, value = argument.partition("=")
+        parts = value.split(",")
+        if all(part in self._inputs for part in parts):
+            return f"{flag}{equals}{','.join(self._inputs[part] for part in parts)}"
         path = pathlib.Path(value)
         if not self._folder.parts or not path.is_relative_to(self._folder):
             return argument

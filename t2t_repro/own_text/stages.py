@@ -54,20 +54,23 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
             there is no space.
         Interrupted: on a signal.
     """
-    folder = Folder(pathlib.Path(request.output_dir).expanduser())
+    path = pathlib.Path(request.output_dir).expanduser()
+    folder = Folder(path if path.parts else path.absolute())  # "." names nothing in a command
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
     corpora = request.raw.corpora()
     paths = [path for corpus in corpora for path in corpus.paths()]
     paths += request.vocabulary_files
-    found = {raw.path: raw.sha256 for raw in map(RawFile.of, paths)}
+    raw = {path: RawFile.of(path) for path in paths}
+    found = {each.path: each.sha256 for each in raw.values()}
     size = _test_size(request)
-    flags, flag_of = request.begun_with(), request.raw.flag_of
+    flags, flag_of = request.begun_with(raw), request.raw.flag_of
     folder.path.mkdir(parents=True, exist_ok=True)
     with files.locked([folder.path], say):
         begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
         size = begun.test_size
-        runner = Runner(folder.path, begun, say)
+        digests = {path: each.sha256 for path, each in raw.items()}
+        runner = Runner(folder.path, begun, say, digests)
         runner.keep(begun)
         tests = bool(request.raw.test_source or request.raw.test_size or size)
         runner.run(_text(request, folder, size, tests))

@@ -264,12 +264,30 @@ def test_other_text_is_refused(programs, request_of, tmp_path):
     (tmp_path / "fr").write_text("x\n" * 40)
     target = {"train_target": str(tmp_path / "fr"), "short": ("train_target",)}
     other = dataclasses.replace(request_of(), raw=dataclasses.replace(request_of().raw, **target))
-    with pytest.raises(UserError, match="Received: --target was .*de', now .*fr'"):
+    with pytest.raises(UserError, match="Received: .*fr is new; .*de is gone. Put"):
         run(other)
     assert (tmp_path / "out" / "own-text.json").read_text() == before
     own = dataclasses.replace(request_of(), output_dir=str(tmp_path))
     with pytest.raises(UserError, match="a new or empty folder, or one of t2t-own-text. Received"):
         run(own)
+
+
+def test_text_and_folder_may_be_moved_and_named_otherwise(
+    programs, request_of, tmp_path, monkeypatch
+):
+    run(request_of())
+    del programs.called[:]
+    begun, moved = request_of(), tmp_path / "moved"
+    moved.mkdir()
+    for name in ("out", "en", "de"):
+        (tmp_path / name).rename(moved / name)
+    monkeypatch.chdir(moved / "out")
+    raw = dataclasses.replace(begun.raw, train_source="../en", train_target="../de")
+    found, _ = run(dataclasses.replace(begun, raw=raw, output_dir="."))
+    assert not programs.called and list(found.inputs) == [str(moved / "en"), str(moved / "de")]
+    turned = dataclasses.replace(begun.raw, train_source="../de", train_target="../en")
+    with pytest.raises(UserError, match="Received: the files in another order. Put them back"):
+        run(dataclasses.replace(begun, raw=turned, output_dir="."))
 
 
 def test_a_file_of_a_pattern_that_is_gone_is_named(programs, request_of, tmp_path):
