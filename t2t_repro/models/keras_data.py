@@ -71,7 +71,7 @@ def check_arrays(
 
     One that fails under JAX takes the weights with it, and an id without a row in its table is
     computed there as not a number. Data that are no arrays, such as a dataset, are as yet unknown,
-    and pass.
+    and pass; `CheckedBatches` asks again.
 
     Args:
         x, y: as `as_batch`.
@@ -81,15 +81,56 @@ def check_arrays(
     pair = isinstance(x, tuple | list) and len(x) == 2 and all(hasattr(a, "shape") for a in x)
     if pair or isinstance(x, dict) or hasattr(x, "shape"):
         batch = as_batch(x, y)
-        for name, size in sizes.items():
-            ids = batch[name]
-            if isinstance(ids, np.ndarray) and ids.max(initial=0) >= size:
+        for name in ("inputs", "targets"):
+            ids, size = batch[name], sizes.get(name)
+            if isinstance(ids, keras.KerasTensor):
+                continue
+            _check_ids(name, ids := np.asarray(ids))  # its values, too, where it was a tensor
+            if size is not None and ids.max(initial=0) >= size:
                 raise UserError(
                     f"Expected {name} to be ids below {size}, the model's {name}_vocab_size. "
                     f"Received: {ids.max()}. Give it a vocab_size of all ids, as its encoder has."
                 )
         if hasattr(sample_weight, "shape"):
             _check_weights(sample_weight, batch["targets"])
+
+
+class CheckedBatches(keras.utils.PyDataset):
+    """A PyDataset of a user's, whose batches are checked before a device has them.
+
+    Args:
+        data: it.
+        sizes: as `check_arrays`.
+    """
+
+    def __init__(self, data: keras.utils.PyDataset, sizes: Mapping[str, int]):
+        super().__init__(data.workers, data.use_multiprocessing, data.max_queue_size)
+        self._data, self._sizes = data, sizes
+
+    @property
+    def num_batches(self) -> int | None:
+        """As the data say."""
+        return self._data.num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        batch = self._data[index]
+        check_arrays(*(batch if isinstance(batch, tuple) else (batch,)), sizes=self._sizes)
+        return batch
+
+    def on_epoch_begin(self) -> None:
+        """Tells the data."""
+        self._data.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """Tells the data."""
+        self._data.on_epoch_end()
+
+
+def checked(data: Any, sizes: Mapping[str, int]) -> Any:
+    """Returns data of `fit` and the like with its batches checked, where it is a PyDataset."""
+    if not isinstance(data, keras.utils.PyDataset):
+        return data
+    return CheckedBatches(data, sizes)
 
 
 def _check_ids(name: str, ids: Any) -> None:

@@ -1,5 +1,6 @@
 """What Keras hands over: ids and weights of the right kind, or one line that says what is wrong."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -25,6 +26,33 @@ def test_ids_have_a_row_in_their_table(data):
         message = f"Expected {name} to be ids below {size}, the model's {name}_vocab_size. Rec"
         with pytest.raises(UserError, match=message):
             check_arrays(*data, sizes={"inputs": 8, "targets": 10, name: size})
+
+
+@pytest.mark.parametrize("name, x, y", [("inputs", X + 90, Y), ("targets", X, Y - 100)])
+def test_ids_are_checked_in_tensors_and_in_batches_too(name, x, y):
+    told = []
+
+    class Batches(keras.utils.PyDataset):
+        num_batches = 1
+
+        def __getitem__(self, index):
+            return {"inputs": x, "targets": y}
+
+        def on_epoch_end(self):
+            told.append("end")
+
+    hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
+    model = t2t_repro.Transformer(hparams, inputs_vocab_size=23, targets_vocab_size=23)
+    model.compile("sgd")
+    tensors = {"inputs": keras.ops.convert_to_tensor(x), "targets": keras.ops.convert_to_tensor(y)}
+    for data in (Batches(), tensors):
+        for call in (model.fit, model.evaluate, model.predict):
+            with pytest.raises(UserError, match=f"Expected {name} to be ids"):
+                call(data, verbose=0)
+    x, y = X, Y
+    model.fit(Batches(), validation_data=Batches(), verbose=0)
+    assert told and np.isfinite(model.evaluate(Batches(), verbose=0))
+    assert model.predict(Batches(), verbose=0).shape == (2, 4, 23)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 1), ()])
