@@ -354,9 +354,13 @@ def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:
 
 
 def _check_once(args: flags.FlagValues, own: set[str]) -> None:
-    """Refuses a second value of a flag that takes several at once: the first would not count."""
+    """Refuses a second text where several may be given at once: the first would not be read.
+
+    Of other flags the last counts, as in T2T, so that scripts can override their defaults.
+    """
     for name in sorted(own):
-        if name.endswith(("source", "target", "hparams")) and args[name].present > 1:
+        again = name.endswith(("source", "target")) and args[name].present > 1
+        if again and args[name].value:  # an empty one takes the others back
             raise UserError(
                 f"Expected --{name} once; several values stand with commas between. Received: "
                 f"{args[name].present} times, {args[name].value!r} the last."

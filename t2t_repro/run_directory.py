@@ -255,7 +255,8 @@ class RunDirectory:
         Nothing else: the folder may hold the text and the data, too.
         """
         out.path.mkdir(parents=True, exist_ok=True)
-        names = {*_DESCRIPTION, *(self.config().vocabularies or ())}
+        vocabularies = self.config().vocabularies if self.exists() else None
+        names = {*_DESCRIPTION, *(vocabularies or ())}
         for path in self.path.iterdir():
             # Of a run that does not say its vocabularies: as T2T and the problems here call them.
             vocabulary = path.name.startswith("vocab.") and INCOMPLETE not in path.name

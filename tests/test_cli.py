@@ -22,6 +22,7 @@ def define_flags(f):
     flags.DEFINE_float("least", None, "At least.", upper_bound=0.0, flag_values=f)
     flags.DEFINE_integer("share", None, "A share.", -1, 1, flag_values=f)
     flags.DEFINE_enum("way", None, ["on", "back"], "Where.", flag_values=f)
+    flags.DEFINE_string("source", None, "Texts.", flag_values=f)
     flags.DEFINE_list("names", None, "Of whom.", flag_values=f)
 
 
@@ -81,8 +82,8 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--names=a\nb"], "flag --names=a b: Unable to parse the value"),
         (["--steps"], "Expected a value of --steps. Received: none. Write --steps=VALUE."),
         (["--hparams", "--steps=5"], "a value of --hparams. Received: the next flag, '--steps=5'"),
-        (["--hparams=a=1", "--hparams", "b=2"], "Expected --hparams once; several values stand"),
-        (["--hparams=a=1", "--hparams", "b=2"], "Received: 2 times, 'b=2' the last."),
+        (["--source=a", "--source", "b"], "Expected --source once; several values stand with co"),
+        (["--source=a", "--source", "b"], "Received: 2 times, 'b' the last."),
         (["five"], "Expected flags only. Received: 'five'"),
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),

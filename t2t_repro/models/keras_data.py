@@ -114,7 +114,8 @@ class CheckedBatches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Any:
         batch = self._data[index]
-        check_arrays(*(batch if isinstance(batch, tuple) else (batch,)), sizes=self._sizes)
+        x, y, weights, *_ = (*(batch if isinstance(batch, tuple) else (batch,)), None, None)
+        check_arrays(x, y, weights, self._sizes)
         return batch
 
     def on_epoch_begin(self) -> None:

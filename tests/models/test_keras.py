@@ -376,10 +376,8 @@ def test_the_policy_is_that_of_keras_where_the_hparams_say_none():
     "options", [{"jit_compile": True}, {"steps_per_execution": 2}, {"run_eagerly": False}]
 )
 def test_the_ways_to_run_a_step_give_the_same(options):
-    plain, other = (
-        build(metrics=["accuracy"]),
-        build(metrics=["accuracy"], **{"run_eagerly": False} | options),
-    )
+    plain = build(metrics=["accuracy"])
+    other = build(metrics=["accuracy"], **{"run_eagerly": False} | options)
     assert other.jit_compile == options.get("jit_compile", keras.backend.backend() == "jax")
     arguments = {"batch_size": 4, "shuffle": False, "epochs": 2, "verbose": 0}
     histories = [model.fit(X, Y, **arguments).history for model in (plain, other)]
@@ -392,7 +390,7 @@ def test_the_ways_to_run_a_step_give_the_same(options):
 def test_under_jax():
     environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__],
+        [*(sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow"), __file__],
         env=os.environ | environment | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
         capture_output=True,
         text=True,

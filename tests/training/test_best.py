@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 
@@ -12,9 +13,11 @@ from t2t_repro.training.best import KeepBest
 @pytest.fixture
 def run(tmp_path):
     run = RunDirectory(tmp_path / "run")
-    run.path.mkdir()
-    (run.path / "run.json").write_text("{}")
-    (run.path / "vocab.x").write_text("'a_'")
+    (tmp_path / "vocab.x").write_text("'a_'")
+    config = RunConfig(
+        hparams_set="mine", hparams=HParams(), problem="text2text_tmpdir", data_dir="", version="0"
+    )
+    run.begin(config, ["t2t-trainer"], [str(tmp_path / "vocab.x")])
     run.append_metrics({"step": 1})
     return run
 
@@ -45,7 +48,7 @@ def test_the_best_stay_and_the_first_is_found(run, add, make_model):
     assert names(run) == ["ckpt-20", "ckpt-40"]
     # It is a run directory of its own, without the history.
     files = sorted(path.name for path in (run.path / "best").iterdir())
-    assert files == ["checkpoints", "run.json", "vocab.x"]
+    assert files == ["checkpoints", "hparams.json", "run.json", "vocab.x"]
     for path in (run.path / "best", run.path / "best" / "checkpoints"):
         assert checkpoints.find(path).name == "ckpt-20"
     checkpoints.delete(run.checkpoints_dir / "ckpt-20")
