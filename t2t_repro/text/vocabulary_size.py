@@ -29,6 +29,8 @@ T2T_SIZE = 2**15  # of a text problem that does not say it
 # Text in bytes, and subwords for it: measured on 10,000 pairs of captions, and T2T's for WMT.
 _LITTLE, _FOR_LITTLE = 1.1e6, 4000
 _MUCH, _FOR_MUCH = 1.1e9, T2T_SIZE
+# Those captions have so many different words, which grow as this power of their bytes (Heaps' law).
+_KINDS_OF_LITTLE, _GROWTH = 16_000, 0.56
 _LEAST = 500
 _SEEN = 10  # how often a subword must occur at least, where its number is chosen here
 _RARE = 5  # a word that is seen less often is not learned
@@ -89,10 +91,18 @@ class VocabularySize:
         return known if path.exists() and known.sha256 == _digest(path) else None
 
 
-def supported(size: int) -> int:
-    """Returns how many subwords a text of so many bytes supports: a power of its size."""
+def supported(size: int, kinds: int = 0) -> int:
+    """Returns how many subwords a text supports: a power of its size.
+
+    A text of many different words counts as so many captions as have them: it has more to spell.
+
+    Args:
+        size: its bytes.
+        kinds: how many different words it has; 0: unknown.
+    """
     exponent = math.log(_FOR_MUCH / _FOR_LITTLE) / math.log(_MUCH / _LITTLE)
-    many = _FOR_LITTLE * (max(size, 1) / _LITTLE) ** exponent
+    like = _LITTLE * (kinds / _KINDS_OF_LITTLE) ** (1 / _GROWTH)
+    many = _FOR_LITTLE * (max(size, like, 1) / _LITTLE) ** exponent
     return min(max(100 * round(many / 100), _LEAST), _FOR_MUCH)
 
 
@@ -119,7 +129,7 @@ def build(
         reserved_tokens: tokens to be given the first ids.
     """
     text = Text.of(counts)
-    fits = supported(text.size)
+    fits = supported(text.size, text.kinds)
     (least, most), highest = _T2T_COUNTS, max(counts.values())
 
     def made(target: int, least: int, most: int = most) -> SubwordTextEncoder:

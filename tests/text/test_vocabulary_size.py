@@ -38,6 +38,16 @@ def test_more_text_supports_more_subwords():
     assert (captions, wmt) == (4000, 2**15)
 
 
+def test_a_text_of_more_different_words_than_captions_supports_more():
+    of_captions = {111_245: 4_256, 559_335: 11_072, 1_119_336: 16_131, 3_258_321: 28_046}
+    for size, kinds in of_captions.items():
+        assert vocabulary_size.supported(size, kinds) == vocabulary_size.supported(size)
+    news = vocabulary_size.supported(2_123_914, 48_230)
+    assert 1.4 * vocabulary_size.supported(2_123_914) < news < 8000
+    assert vocabulary_size.supported(2_123_914, 100) == vocabulary_size.supported(2_123_914)
+    assert vocabulary_size.supported(10**6, 10**7) == 2**15
+
+
 def test_a_text_is_its_words_their_kinds_and_its_bytes():
     assert Text.of(count_tokens(["a cat, a käse", "a 7"])) == Text(words=6, kinds=4, size=14)
 
