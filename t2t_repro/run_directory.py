@@ -1,8 +1,9 @@
 """The run directory: what a training run writes, and what every later program reads of it.
 
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
-data_dir, command lines), the vocabularies that the run needs, `metrics.jsonl`, `checkpoints/`; and,
-where there is a reason for them, `best/`, `nonfinite/`, `certificate.json` and `trainer.lock`.
+data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the run needs,
+`metrics.jsonl`, `checkpoints/`; and, where there is a reason for them, `best/`, `nonfinite/`,
+`certificate.json` and `trainer.lock`.
 """
 
 import contextlib
@@ -147,8 +148,8 @@ class RunDirectory:
                 copy.write(pathlib.Path(file).read_bytes())
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         commands += (f"{stamp}Z {shlex.join(command)}",)
-        known = run_vocabularies.known(vocabularies)
-        config = dataclasses.replace(config, commands=commands, vocabularies=known)
+        digests = run_vocabularies.digests(vocabularies)
+        config = dataclasses.replace(config, commands=commands, vocabularies=digests)
         run = dataclasses.asdict(config)
         del run["hparams"]
         run = {name: v for name, v in run.items() if v or name not in ("t2t_usr_dir", "options")}

@@ -13,7 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 
 
-def known(files: Iterable[str | os.PathLike]) -> dict[str, str]:
+def digests(files: Iterable[str | os.PathLike]) -> dict[str, str]:
     """Returns {name: SHA-256} of vocabularies."""
     return {pathlib.Path(file).name: sha256(file) for file in files}
 
@@ -32,19 +32,20 @@ def check_given(
         UserError: if one is another; the first line that differs is named, where it is known.
     """
     for file in map(pathlib.Path, files):
-        if (there := sorted(run.glob("vocab.*"))) and not (run / file.name).exists():
+        if (run / file.name).exists():
+            _check_same(run / file.name, file)
+        elif file.name in known:
+            if sha256(file) != known[file.name]:
+                raise UserError(
+                    f"Expected {file} to be the vocabulary of the run {run}. Received: another "
+                    "one, by its SHA-256 in run.json. Give the --data_dir of this run, or another "
+                    "--output_dir for a new run."
+                )
+        elif there := sorted(run.glob("vocab.*")):
             raise UserError(
                 f"Expected {file} to be the vocabulary of the run {run}. Received: one of another "
                 f"kind, for the run has {there[0].name}. Give the --data_dir of this run, or "
                 "another --output_dir for a new run."
-            )
-        if (run / file.name).exists():
-            _check_same(run / file.name, file)
-        elif file.name in known and file.is_file() and sha256(file) != known[file.name]:
-            raise UserError(
-                f"Expected {file} to be the vocabulary of the run {run}. Received: another one, by "
-                "its SHA-256 in run.json. Give the --data_dir of this run, or another --output_dir "
-                "for a new run."
             )
 
 

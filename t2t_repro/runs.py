@@ -140,8 +140,8 @@ class TrainedRun:
         names = self.problem.vocab_files(self.path)
         if not all((self.path / name).is_file() for name in names):
             files = [pathlib.Path(self.config.data_dir, name) for name in names]
-            if all(file.is_file() for file in files):
-                self.directory.check_vocabularies(files)
+            if all(file.is_file() for file in files) or not self.config.vocabularies:
+                self.directory.check_vocabularies(filter(os.path.isfile, files))
                 return self.config.data_dir
         run_vocabularies.check_own(self.path, self.config.vocabularies or {})
         return os.fspath(self.path)

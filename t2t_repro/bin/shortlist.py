@@ -101,7 +101,7 @@ def check_bleu(
     from t2t_repro.interop import quality
 
     with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "shortlist.txt")
+        file = os.path.join(folder, SHORTLIST)
         write_text_atomic(file, text)
         settings = dataclasses.replace(run.decode_settings(request.decode_hparams), shortlist=file)
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)

@@ -135,7 +135,7 @@ def checked(data: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def _check_ids(name: str, ids: Any) -> None:
-    if not hasattr(ids, "dtype"):
+    if not hasattr(ids, "dtype") or hasattr(ids, "to_tensor"):  # a ragged one has both
         raise UserError(
             f"Expected {name} to be an array of int32 (B, length). Received: a "
             f"{type(ids).__name__}. Give an array, padded with 0; an encoder makes ids of text."

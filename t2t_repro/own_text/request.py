@@ -91,5 +91,5 @@ class OwnTextRequest:
             if value is not None:
                 parts = str(value).split(",")
                 named = all(part in files for part in parts)
-                stays[name] = f"{len(parts)} files" if named else str(value)
+                stays[name] = f"files: {len(parts)}" if named else str(value)
         return stays

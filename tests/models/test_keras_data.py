@@ -55,6 +55,14 @@ def test_ids_are_checked_in_tensors_and_in_batches_too(name, x, y):
     assert model.predict(Batches(), verbose=0).shape == (2, 4, 23)
 
 
+def test_rows_of_different_lengths_are_named():
+    class Ragged:
+        dtype, shape, to_tensor = "int32", (2, None), None
+
+    with pytest.raises(UserError, match="Received: a Ragged. Give an array, padded with 0"):
+        as_batch(X, Ragged())
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 1), ()])
 def test_weights_of_another_shape_are_named(shape):
     with pytest.raises(UserError, match=r"sample_weight to be \(B,\).* for targets \(2, 4\)"):
