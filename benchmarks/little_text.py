@@ -28,7 +28,7 @@ from typing import Any
 import trainings
 from absl import flags
 
-from t2t_repro import cli, registry
+from t2t_repro import cli
 from t2t_repro.data import preset
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
@@ -61,10 +61,8 @@ class Cell:
         size = sum((folder / f"train.{side}").stat().st_size for side in SIDES) - 2 * self.pairs
         text = TextSize(self.pairs, size)
         chosen = preset.preset(text, preset.has_gpu(), subwords=True, shared=True).hparams_set
-        told = [f"--hparams_set={chosen}"]
-        if registry.get_hparams(chosen).bidirectional_steps:
-            told.append(f"--hparams=bidirectional_steps={self.steps // 3}")
-        return told
+        of_length = preset.of_length(chosen, "", self.steps)
+        return [f"--hparams_set={chosen}", *([f"--hparams={of_length}"] if of_length else [])]
 
 
 def define_flags(f: flags.FlagValues) -> None:

@@ -32,7 +32,7 @@ def transformer_own_text_regularized() -> HParams:
 def transformer_own_text_bidirectional() -> HParams:
     """Ours, for up to 1.5 MB of text with one vocabulary of subwords: regularized, and in its
     first third in both directions, as Ding et al. (2021, arXiv 2109.07780) train."""
-    return replace(transformer_own_text_regularized(), bidirectional_steps=3_300)
+    return replace(transformer_own_text_regularized(), bidirectional_steps=3_333)
 
 
 @register_hparams(problem=TEXT2TEXT)

@@ -138,7 +138,10 @@ def _set_of_the_text(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[s
     if files:
         problem.ask_vocabularies(files)
     chosen = preset.proposed(problem, folders[0], text, files).beside(args.hparams)
-    hparams = ",".join(filter(None, [args.hparams, chosen.hparams]))
+    name, changes = chosen.hparams_set, [args.hparams, chosen.hparams]
+    if args.train_steps:
+        changes.append(preset.of_length(name, args.hparams, args.train_steps))
+    hparams = ",".join(filter(None, changes))
     print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
     return {"hparams_set": chosen.hparams_set, "hparams": hparams}
 

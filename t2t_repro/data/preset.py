@@ -1,4 +1,4 @@
-"""Which hparam set suits so much text, on this device."""
+"""Which hparam set suits so much text, on this device, and what of it follows from the steps."""
 
 import inspect
 import os
@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from t2t_repro import registry
 from t2t_repro.data import both_directions
 from t2t_repro.data.needs import size_text
 from t2t_repro.data.text_size import TextSize
@@ -94,6 +95,34 @@ def proposed(
     subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
     chosen = preset(text, has_gpu(), subwords, shared)
     return chosen._replace(hparams=of_separate_tables(problem, data_dir, vocabularies))
+
+
+def of_length(hparams_set: str, asked: str, steps: int) -> str:
+    """Returns the changes that a set needs where it makes fewer steps than its own, or more.
+
+    What it does in its first or last steps, it then does in the same share of them: both
+    directions, no subword dropout, a rate that falls to 0.
+
+    Args:
+        hparams_set: the set.
+        asked: the user's changes to it; what these name stays as it is.
+        steps: how many it shall make.
+
+    Raises:
+        UserError: if the set, or `asked`, is wrong.
+    """
+    whole, hparams = (registry.get_hparams(hparams_set, changes) for changes in ("", asked))
+    names = ["bidirectional_steps", "subword_dropout_final_steps"]
+    if "train_steps" in whole.read_by_schedule:
+        names.append("learning_rate_decay_steps")
+    changes = {
+        name: max(1, round(getattr(whole, name) * steps / whole.train_steps))
+        for name in names
+        if getattr(whole, name) and name not in parse_overrides(asked) | hparams.unread([name])
+    }
+    if steps == whole.train_steps:
+        return ""
+    return ",".join(f"{name}={value}" for name, value in changes.items())
 
 
 def of_separate_tables(

@@ -10,7 +10,6 @@ from t2t_repro.config import HParams
 from t2t_repro.data import preset
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
-from t2t_repro.fields import parse_overrides
 from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
@@ -103,7 +102,7 @@ def make(
         trial: a run of `TRIAL_STEPS` steps, reported and evaluated in halves: the first of a
             process compiles.
         free: bytes on the disk.
-        before: the plan that was made for another time; its training may go on.
+        before: the plan of a training that is under way and goes on; None: there is none.
 
     Raises:
         UserError: if the disk is too small.
@@ -124,12 +123,7 @@ def make(
     most = request.train_steps or wanted
     steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
     evaluations = -(-steps // frequency)
-    turned = None
-    if hparams.bidirectional_steps and "bidirectional_steps" not in parse_overrides(
-        request.hparams
-    ):
-        third = min(hparams.bidirectional_steps, steps // 3)
-        turned = third if before is None else before.bidirectional_steps
+    of_length = preset.of_length(chosen.hparams_set, request.hparams, steps)
     saved = view(trial)
     checkpoint = max(each.megabytes for each in saved.checkpoints)
     # Adam's checkpoint is the weights three times; behind it come averages and exports.
@@ -150,14 +144,14 @@ def make(
         seconds_per_step=round(a_step, 4),
         evaluation_seconds=round(an_evaluation, 1),
         train_steps=steps,
-        wanted_steps=steps if hparams.reads_train_steps else wanted,
+        wanted_steps=wanted,
+        goes_on=not hparams.reads_train_steps,
         local_eval_frequency=frequency,
-        # Before the rate is warm there may be no BLEU at all.
-        patience=max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps),
+        patience=_patience(hparams, steps, frequency),
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
         minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
         disk_mb=round(disk, 1),
-        bidirectional_steps=turned,
+        of_length=of_length if before is None else before.of_length,
     )
 
 
@@ -185,20 +179,23 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
 
 def said(plan: Plan) -> str:
     """Returns a plan for a reader."""
+    stops = f"; it stops earlier where BLEU has not risen for {plan.patience:,} steps"
     lines = [
         f"  {plan.hparams_set}: {plan.reason}",
         f"  {plan.parameters:,} parameters, {plan.subwords:,} subwords",
         f"  {plan.train_steps:,} steps of {plan.seconds_per_step:.3f} s, every "
         f"{plan.local_eval_frequency:,} an evaluation of {plan.evaluation_seconds:.0f} s, as a "
-        f"trial measured: {duration(60 * plan.minutes)}, longer on a machine that gets busier; it "
-        f"stops earlier where BLEU has not risen for {plan.patience:,} steps",
+        f"trial measured: {duration(60 * plan.minutes)}, longer on a machine that gets busier"
+        f"{stops if plan.patience < plan.train_steps else ''}",
         f"  {plan.disk_mb:,.0f} MB of disk at most",
     ]
     if plan.train_steps < plan.wanted_steps:
         full = plan.wanted_steps * plan.seconds_per_step
+        mend = "the same command with --train_minutes=0, and no --train_steps, "
+        mend += "goes on to them" if plan.goes_on else "makes them in another --output_dir"
         lines.append(
             f"  {plan.wanted_steps:,} steps are what the set is made for, {duration(full)} here; "
-            "the same command with --train_minutes=0, and no --train_steps, goes on to them"
+            f"{mend}"
         )
     return "\n".join(lines)
 
@@ -206,6 +203,14 @@ def said(plan: Plan) -> str:
 def free_space(folder: pathlib.Path) -> int:
     """Returns the bytes that are free where a folder lies."""
     return shutil.disk_usage(folder).free
+
+
+def _patience(hparams: HParams, steps: int, frequency: int) -> int:
+    """Returns after how many steps without a better BLEU a training ends."""
+    if hparams.reads_train_steps:
+        return steps  # the best is at its end
+    # Before the rate is warm there may be no BLEU at all.
+    return max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps)
 
 
 def _rounded(number: float) -> int:

@@ -15,16 +15,17 @@ class Plan:
         subwords: in the vocabulary.
         hparams_set, reason: the set, and why it is that.
         hparams: the changes to it that its vocabularies need.
+        of_length: those that its number of steps needs (`preset.of_length`).
         parameters: of the model.
         seconds_per_step, evaluation_seconds: measured by a few steps and one evaluation.
         train_steps: how many to make at most.
-        wanted_steps: how many the set would make, where a run can be made longer.
+        wanted_steps: how many the set would make.
+        goes_on: whether a longer training continues this one.
         local_eval_frequency: an evaluation each so many.
         patience: it stops when BLEU has not risen for so many steps.
         bleu_sentences: so many dev sentences are decoded at each.
         minutes: of training, at most.
         disk_mb: what all will take at most.
-        bidirectional_steps: those in both directions; None: as the hparams say.
     """
 
     pairs: int
@@ -41,8 +42,9 @@ class Plan:
     bleu_sentences: int
     minutes: float
     disk_mb: float
-    bidirectional_steps: int | None = None
+    goes_on: bool = True
     hparams: str = ""
+    of_length: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -148,14 +148,14 @@ def _plan(
     def work() -> None:
         run_program(task.command, task.says)
         trial, free = RunDirectory(folder.trial), plan.free_space(folder.path)
-        made = plan.make(request, text, chosen, trial, free, runner.record.plan)
+        made = plan.make(request, text, chosen, trial, free, begun)
         shutil.rmtree(folder.trial)
         runner.keep(dataclasses.replace(runner.record, plan=made))
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
         files.write_text_atomic(folder.plan, text_of)
 
-    begun = runner.record.plan
-    if begun and RunDirectory(folder.run).exists() and not runner.is_done(task):
+    begun = runner.record.plan if RunDirectory(folder.run).exists() else None
+    if begun and not runner.is_done(task):
         plan.check_length(begun, plan.hparams_of(request, chosen))
     runner.run(task, work)
     decided = runner.record.plan
@@ -185,13 +185,18 @@ def _trainer(
 
 
 def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
-    turned = decided.bidirectional_steps
-    hparams = decided.hparams, "" if turned is None else f"bidirectional_steps={turned}"
     return Task(
         name="training",
         says="Training, the best by BLEU kept",
         command=[
-            *_trainer(request, folder.run, folder, decided.hparams_set, *hparams),
+            *_trainer(
+                request,
+                folder.run,
+                folder,
+                decided.hparams_set,
+                decided.hparams,
+                decided.of_length,
+            ),
             f"--train_steps={decided.train_steps}",
             f"--local_eval_frequency={decided.local_eval_frequency}",
             f"--eval_bleu_sentences={decided.bleu_sentences}",

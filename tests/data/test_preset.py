@@ -31,6 +31,26 @@ def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared,
 
 
 @pytest.mark.parametrize(
+    "chosen, asked, steps, changes",
+    [
+        ("bidirectional", "", 90, "bidirectional_steps=30"),
+        ("bidirectional", "num_heads=2", 1, "bidirectional_steps=1"),
+        ("bidirectional", "", 10_000, ""),
+        ("bidirectional", "bidirectional_steps=7", 90, ""),
+        ("small", "", 90, ""),
+        ("annealed", "", 31_000, "subword_dropout_final_steps=5000,learning_rate_decay_steps=5000"),
+        ("annealed", "subword_dropout=0", 310, "learning_rate_decay_steps=50"),
+        ("annealed", "learning_rate_schedule=legacy", 310, "subword_dropout_final_steps=50"),
+    ],
+)
+def test_what_begins_or_ends_a_training_keeps_its_share(chosen, asked, steps, changes):
+    name = f"transformer_own_text_{chosen}"
+    assert preset.of_length(name, asked, steps) == changes
+    both = ",".join(filter(None, [asked, changes]))
+    assert registry.get_hparams(name, both).train_steps  # nothing of it is without effect
+
+
+@pytest.mark.parametrize(
     "names, cut, one",
     [
         ([], True, True),  # the problem's own will be subwords

@@ -1,12 +1,15 @@
-"""What the plan reads of the text that t2t-datagen has made."""
+"""What the plan reads of the text that t2t-datagen has made, and which training it makes of it."""
 
 import json
+import shutil
 
 import pytest
 
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
+from t2t_repro.own_text import plan
 from t2t_repro.own_text.plan import Text
+from tests.own_text.left_files import SECONDS, run
 
 SUMMARY = {
     "splits": {"train": {"examples": 7}, "dev": {"examples": 3}},
@@ -37,3 +40,61 @@ def test_a_summary_that_lacks_something(tmp_path, lacks, received):
     with pytest.raises(UserError, match=received) as refused:
         Text.of(path)
     assert f"in {path}." in str(refused.value) and "Remove its folder" in str(refused.value)
+
+
+def test_a_training_that_is_lost_begins_by_the_new_plan(programs, request_of, tmp_path):
+    run(request_of(train_steps=30))
+    shutil.rmtree(tmp_path / "out" / "run")
+    del programs.called[:]
+    run(request_of(train_steps=90))
+    assert programs.called[1][1]["hparams"] == "bidirectional_steps=30"
+
+
+def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
+    name = "transformer_own_text_small"
+    more = {"hparams_set": name, "hparams": "effective_batch_size=9000", "train_minutes": 30}
+    found, _ = run(request_of(**more))
+    assert found.plan.seconds_per_step == 8 * SECONDS
+    assert found.plan.minutes <= 30 and found.plan.train_steps == 440
+
+
+def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, request_of):
+    name = "transformer_own_text_annealed"
+    _, said = run(request_of(train_steps=300, hparams_set=name))
+    assert "no --train_steps, makes them in another --output_dir" in said
+    assert "stops earlier" not in said
+    training = programs.called[2][1]
+    # What the set does in its last 2,500 of 15,500 steps.
+    ends = "subword_dropout_final_steps=48,learning_rate_decay_steps=48"
+    assert training["hparams"] == ends and training["eval_early_stopping_steps"] == "300"
+    del programs.called[:]
+    longer = request_of(train_steps=600, hparams_set=name)
+    with pytest.raises(UserError, match="_annealed depend on where they end, at 300"):
+        run(longer)
+    assert not programs.called
+    run(request_of(train_steps=300, hparams_set=name))
+    assert not programs.called
+
+
+@pytest.mark.parametrize(
+    "size, hparams, more",
+    [
+        ("bidirectional", "num_heads=2,bidirectional_steps=7", ""),
+        ("bidirectional", "num_heads=2", ",bidirectional_steps=30"),
+        ("small", "num_heads=2", ""),
+    ],
+)
+def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, size, hparams, more):
+    name = f"transformer_own_text_{size}"
+    run(request_of(train_steps=90, hparams_set=name, hparams=hparams))
+    assert programs.called[2][1]["hparams"] == hparams + more
+
+
+def test_evaluations_leave_time_for_training():
+    assert plan.schedule(10_000, 0, 0.2, 4.0) == (10_000, 500)
+    assert plan.schedule(10_000, 2400, 0.2, 4.0) == (10_000, 500)
+    assert plan.schedule(10_000, 180, 0.5, 30.0) == (300, 300)  # one evaluation, 36 s at most
+    assert plan.schedule(10_000, 600, 0.5, 30.0) == (960, 240)
+    assert plan.schedule(300, 0, 0.5, 30.0) == (300, 300)
+    assert plan.schedule(10_000, 1, 0.5, 30.0) == (20, 20)
+    assert plan.schedule(7, 0, 0.5, 0.0) == (7, 7)

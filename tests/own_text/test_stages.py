@@ -2,125 +2,21 @@
 
 import dataclasses
 import json
-import pathlib
 import shlex
 import sys
 
-import numpy as np
 import pytest
 
-from t2t_repro import cli, files, processes, registry
+from t2t_repro import cli, files, processes
 from t2t_repro.bin import own_text
 from t2t_repro.certificate import record as certificate
-from t2t_repro.certificate.record import Golden
-from t2t_repro.corpora.request import RawText
-from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.errors import UserError
-from t2t_repro.own_text import plan, stages
+from t2t_repro.own_text import plan
 from t2t_repro.own_text.record import Record
-from t2t_repro.own_text.request import OwnTextRequest
-from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints
-from tests.certificates import certified
-from tests.programs import Programs
+from tests.own_text.left_files import run
 
 STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
 PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
-SECONDS = 0.5  # a step
-
-
-class Stages(Programs):
-    def datagen(self, flags):
-        text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
-        for folder in (text, data):
-            folder.mkdir()
-        for side in ("inputs", "targets"):
-            for split in ("train", "eval", "test"):
-                (text / f"{side}.{split}.txt").write_text("a <b> & c\nd\n")
-        of = {"examples": 7, "tokens": {"inputs": 3, "targets": 5}}
-        summary = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 11}}
-        text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
-        (data / "datagen.text2text_tmpdir.json").write_text(text_of)
-        checked = {"languages": ["en", "de"], "bad_pairs": 3}
-        (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
-
-    def trainer(self, flags):
-        run = RunDirectory(flags["output_dir"])
-        hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
-        if hparams.effective_batch_size:
-            chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
-            hparams = dataclasses.replace(hparams, **chosen)
-        config = RunConfig(
-            hparams_set=flags["hparams_set"],
-            hparams=hparams,
-            problem="text2text_tmpdir",
-            data_dir=flags["data_dir"],
-            version="0",
-        )
-        run.begin(config, ["t2t-trainer"], [])
-        (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
-        for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
-            common = {"step": step, "loss": 3.0}
-            speed = {"tokens_per_second": 100 / SECONDS}
-            run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
-            of_dev = {"split": "dev", "bleu": 1.5}
-            run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
-        arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
-        checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
-
-    def finish(self, flags):
-        out = pathlib.Path(flags["output_dir"])
-        out.mkdir(exist_ok=True)
-        weights, search = Weights("the newest checkpoint", (12,), 2.0), Beams(5, 0.8, 2.5)
-        Chosen(
-            weights=weights,
-            search=search,
-            sentences="all 7 dev sentences",
-            signature="x",
-            asked={},
-            weights_tried=(weights,),
-            searches_tried=(search,),
-        ).write(out)
-        certified("run").write(out)
-
-    def decoder(self, flags):
-        target = pathlib.Path(flags["decode_to_file"])
-        target.parent.mkdir()
-        target.write_text("a <b> & c\nd e\n")
-
-    def exporter(self, flags):
-        folder = pathlib.Path(flags["export_dir"])
-        folder.mkdir(parents=True)
-        (folder / "saved_model.pb").write_text("model")
-        golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
-        certified("saved_model", golden=golden).write(folder)
-
-
-@pytest.fixture
-def programs(monkeypatch):
-    made = Stages()
-    monkeypatch.setattr(processes, "program", made)
-    monkeypatch.setattr(stages.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(plan.preset, "has_gpu", lambda: False)
-    return made
-
-
-@pytest.fixture
-def request_of(tmp_path):
-    """Returns a factory of requests for 40 pairs."""
-    for side in ("en", "de"):
-        (tmp_path / side).write_text("".join(f"{side} {i}\n" for i in range(40)))
-    raw = RawText(train_source=str(tmp_path / "en"), train_target=str(tmp_path / "de"))
-
-    def make(**more):
-        return OwnTextRequest(raw=raw, output_dir=str(tmp_path / "out"), **more)
-
-    return make
-
-
-def run(request):
-    said = []
-    return stages.run(request, said.append), "\n".join(said)
 
 
 def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, tmp_path):
@@ -134,7 +30,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
     assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
     assert training["hparams_set"] == "transformer_own_text_bidirectional"
-    assert training["hparams"] == "bidirectional_steps=1566"  # a third of the steps
+    assert training["hparams"] == "bidirectional_steps=1567"  # a third of the steps
     assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():
@@ -208,41 +104,6 @@ def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
     training = programs.called[1][1]
     assert training["train_steps"] == "90" and list(found.stages) == STAGES
     assert training["hparams"] == "bidirectional_steps=10"  # as it was begun
-
-
-def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
-    name = "transformer_own_text_small"
-    more = {"hparams_set": name, "hparams": "effective_batch_size=9000", "train_minutes": 30}
-    found, _ = run(request_of(**more))
-    assert found.plan.seconds_per_step == 8 * SECONDS
-    assert found.plan.minutes <= 30 and found.plan.train_steps == 440
-
-
-def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, request_of):
-    name = "transformer_own_text_annealed"
-    _, said = run(request_of(train_steps=300, hparams_set=name))
-    assert "goes on to them" not in said
-    del programs.called[:]
-    longer = request_of(train_steps=600, hparams_set=name)
-    with pytest.raises(UserError, match="_annealed depend on where they end, at 300"):
-        run(longer)
-    assert not programs.called
-    run(request_of(train_steps=300, hparams_set=name))
-    assert not programs.called
-
-
-@pytest.mark.parametrize(
-    "size, hparams, more",
-    [
-        ("bidirectional", "num_heads=2,bidirectional_steps=7", ""),
-        ("bidirectional", "num_heads=2", ",bidirectional_steps=30"),
-        ("small", "num_heads=2", ""),
-    ],
-)
-def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, size, hparams, more):
-    name = f"transformer_own_text_{size}"
-    run(request_of(train_steps=90, hparams_set=name, hparams=hparams))
-    assert programs.called[2][1]["hparams"] == hparams + more
 
 
 def test_what_is_lost_is_made_again(programs, request_of, tmp_path):
@@ -377,16 +238,6 @@ def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, message, capsy
         cli.run("t2t-own-text", own_text.__doc__, own_text.define_flags, own_text.main, argv)
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1 and message in error
-
-
-def test_evaluations_leave_time_for_training():
-    assert plan.schedule(10_000, 0, 0.2, 4.0) == (10_000, 500)
-    assert plan.schedule(10_000, 2400, 0.2, 4.0) == (10_000, 500)
-    assert plan.schedule(10_000, 180, 0.5, 30.0) == (300, 300)  # one evaluation, 36 s at most
-    assert plan.schedule(10_000, 600, 0.5, 30.0) == (960, 240)
-    assert plan.schedule(300, 0, 0.5, 30.0) == (300, 300)
-    assert plan.schedule(10_000, 1, 0.5, 30.0) == (20, 20)
-    assert plan.schedule(7, 0, 0.5, 0.0) == (7, 7)
 
 
 def test_a_program_prints_and_ends_as_it_does_alone(capfd):

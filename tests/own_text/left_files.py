@@ -1,0 +1,91 @@
+"""Programs that only leave the files that the next one of t2t-own-text needs."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+
+from t2t_repro import registry
+from t2t_repro.certificate.record import Golden
+from t2t_repro.decoding.chosen import Beams, Chosen, Weights
+from t2t_repro.own_text import stages
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import checkpoints
+from tests.certificates import certified
+from tests.programs import Programs
+
+SECONDS = 0.5  # a step
+
+
+class Stages(Programs):
+    def datagen(self, flags):
+        text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
+        for folder in (text, data):
+            folder.mkdir()
+        for side in ("inputs", "targets"):
+            for split in ("train", "eval", "test"):
+                (text / f"{side}.{split}.txt").write_text("a <b> & c\nd\n")
+        of = {"examples": 7, "tokens": {"inputs": 3, "targets": 5}}
+        summary = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 11}}
+        text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
+        (data / "datagen.text2text_tmpdir.json").write_text(text_of)
+        checked = {"languages": ["en", "de"], "bad_pairs": 3}
+        (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
+
+    def trainer(self, flags):
+        run = RunDirectory(flags["output_dir"])
+        hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
+        if hparams.effective_batch_size:
+            chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+            hparams = dataclasses.replace(hparams, **chosen)
+        config = RunConfig(
+            hparams_set=flags["hparams_set"],
+            hparams=hparams,
+            problem="text2text_tmpdir",
+            data_dir=flags["data_dir"],
+            version="0",
+        )
+        run.begin(config, ["t2t-trainer"], [])
+        (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
+        for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
+            common = {"step": step, "loss": 3.0}
+            speed = {"tokens_per_second": 100 / SECONDS}
+            run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
+            of_dev = {"split": "dev", "bleu": 1.5}
+            run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
+        arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
+        checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
+
+    def finish(self, flags):
+        out = pathlib.Path(flags["output_dir"])
+        out.mkdir(exist_ok=True)
+        weights, search = Weights("the newest checkpoint", (12,), 2.0), Beams(5, 0.8, 2.5)
+        Chosen(
+            weights=weights,
+            search=search,
+            sentences="all 7 dev sentences",
+            signature="x",
+            asked={},
+            weights_tried=(weights,),
+            searches_tried=(search,),
+        ).write(out)
+        certified("run").write(out)
+
+    def decoder(self, flags):
+        target = pathlib.Path(flags["decode_to_file"])
+        target.parent.mkdir()
+        target.write_text("a <b> & c\nd e\n")
+
+    def exporter(self, flags):
+        folder = pathlib.Path(flags["export_dir"])
+        folder.mkdir(parents=True)
+        (folder / "saved_model.pb").write_text("model")
+        golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
+        certified("saved_model", golden=golden).write(folder)
+
+
+def run(request):
+    """Returns the record of all stages, and what they say."""
+    said = []
+    return stages.run(request, said.append), "\n".join(said)
