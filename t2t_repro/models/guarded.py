@@ -14,6 +14,7 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile, keras_data
+from t2t_repro.models.kept_state import kept
 from t2t_repro.models.keras_data import as_batch, check_arrays, prepared, token_weights
 from t2t_repro.models.observer import Observer
 
@@ -125,7 +126,8 @@ class GuardedModel(keras.Model):
         for name in ("x", "validation_data"):
             if name in given:
                 given[name] = keras_data.checked(given[name], self.vocab_sizes)
-        return super().fit(**given)
+        with kept(self):
+            return super().fit(**given)
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *arguments, **keywords):
@@ -135,12 +137,14 @@ class GuardedModel(keras.Model):
         self._build_first()
         if "x" in given:
             given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
-        return super().evaluate(*bound.args[1:], **bound.kwargs)
+        with kept(self):
+            return super().evaluate(*bound.args[1:], **bound.kwargs)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, x, *arguments, **keywords):
         self._check_arrays(x)
-        return super().predict(keras_data.checked(x, self.vocab_sizes), *arguments, **keywords)
+        with kept(self):
+            return super().predict(keras_data.checked(x, self.vocab_sizes), *arguments, **keywords)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
