@@ -68,8 +68,14 @@ class FeedForward(Layer):
 
     def _dense(self, name: str, depth: int, units: int, activation=None) -> Dense:
         initializer = self.kernel_initializer.clone()
-        arguments = {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
-        layer = Dense(units, activation, **arguments)
+        layer = Dense(
+            units,
+            activation,
+            kernel_initializer=initializer,
+            trainable=self.trainable,
+            dtype=self.dtype_policy,
+            name=name,
+        )
         layer.build((None, None, depth))
         return layer
 

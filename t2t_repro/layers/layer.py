@@ -67,6 +67,11 @@ class Layer(Replacing, keras.layers.Layer):
         keras.saving.register_keras_serializable("t2t_repro")(cls)
         cls._takes = frozenset(_arguments(cls))
 
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if isinstance(value, keras.Variable) and not self.trainable:
+            value.trainable = False  # what add_weight makes is so, too
+
     def compute_output_spec(self, *args, **kwargs):
         # As a Keras layer that has no compute_output_shape: its outputs may be of several dtypes.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)

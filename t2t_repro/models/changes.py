@@ -1,10 +1,11 @@
-"""Layers of a model that were assigned after its constructor, so that it saves as it is."""
+"""What of a model was changed after its constructor, so that it saves as it is: layers that were
+assigned, layers that were frozen."""
 
 import collections
 import json
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -74,6 +75,40 @@ def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:
         layer = keras.saving.deserialize_keras_object(group["layer"])
         for name in group["names"]:
             setattr(model, name, layer)
+
+
+def trained(model: keras.Model) -> dict[str, bool]:
+    """Returns {name: whether it is trained} of what is otherwise than the layer that holds it.
+
+    A name is that of attributes, as "encoder.layers.1"; "" is the model.
+    """
+    return {
+        name: layer.trainable
+        for name, layer, holder in _named(model)
+        if layer.trainable != (holder is None or holder.trainable)
+    }
+
+
+def set_trained(model: keras.Model, names: dict[str, bool]) -> None:
+    """Lets be trained, and not, what `trained` returned."""
+    if names:
+        if not model.built:
+            model.build()  # some layers are made there
+        for name, layer, _ in list(_named(model)):
+            if name in names:
+                layer.trainable = names[name]
+
+
+def _named(
+    layer: keras.layers.Layer, name: str = "", holder: keras.layers.Layer | None = None
+) -> Iterator[tuple[str, keras.layers.Layer, keras.layers.Layer | None]]:
+    """Yields (name, layer, the one that holds it) of a layer, of what it holds, and so on."""
+    yield name, layer, holder
+    for attribute, value in vars(layer).items():
+        several = isinstance(value, list | tuple)
+        for number, each in enumerate(held_layers({attribute: value})):
+            parts = filter(None, [name, attribute, str(number) if several else ""])
+            yield from _named(each, ".".join(parts), layer)
 
 
 def _inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:

@@ -24,6 +24,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.layer import Replacing
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
+from t2t_repro.models import changes
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 
@@ -169,8 +170,9 @@ class SequenceModel(Replacing, GuardedModel):
         return {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
 
     def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
+        """Returns the constructor's arguments, and what is not trained, if anything."""
+        trained = changes.trained(self)
+        config = {
             "hparams": dataclasses.asdict(self.hparams),
             "inputs_vocab_size": self.inputs_vocab_size,
             "targets_vocab_size": self.targets_vocab_size,
@@ -178,11 +180,15 @@ class SequenceModel(Replacing, GuardedModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
+        return config | ({"trained": trained} if trained else {})
 
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        return cls(HParams(**config.pop("hparams")), **config)
+        trained = config.pop("trained", {})
+        model = cls(HParams(**config.pop("hparams")), **config)
+        changes.set_trained(model, trained)
+        return model
 
     @functools.wraps(keras.Model.save)
     def save(self, filepath, *arguments, **keywords):

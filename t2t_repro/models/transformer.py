@@ -18,7 +18,7 @@ from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
 from t2t_repro.models import r_drop
 from t2t_repro.models.ancestors import with_step
-from t2t_repro.models.changes import Made, restore
+from t2t_repro.models.changes import Made, restore, set_trained
 from t2t_repro.models.keras_data import as_batch
 from t2t_repro.models.packed import Segments, segments
 from t2t_repro.models.parts import Parts
@@ -293,6 +293,8 @@ class Transformer(SequenceModel):
     def from_config(cls, config):
         config = dict(config)
         layers = config.pop("layers", [])
+        trained = config.pop("trained", {})
         model = super().from_config(config)
         restore(model, layers)
+        set_trained(model, trained)
         return model

@@ -1,5 +1,7 @@
 """What a model saves: itself, with the layers that were assigned to it, or a reason why not."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
@@ -94,6 +96,42 @@ def test_a_layer_of_ones_own_may_have_layers_that_keras_names(tmp_path):
 
 def test_what_was_not_changed_is_what_the_constructor_takes(tmp_path):
     assert "layers" not in saved_and_loaded(new(19), tmp_path).get_config()
+
+
+def trained(model):
+    return {variable.path for variable in model.trainable_variables}
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_layer_that_is_frozen_is_not_trained_and_is_so_wherever_it_is_loaded(built, tmp_path):
+    model = new()
+    if built:
+        model.build()
+    model.encoder.trainable = False
+    model.encoder.layers[1].trainable = True
+    model.build()
+    within = {path for path in trained(model) if "/encoder/" in path}
+    assert within and all("/encoder/layer_1/" in path for path in within)
+    again = saved_and_loaded(model, tmp_path)
+    copies = copy.deepcopy(model), keras.models.clone_model(model)
+    assert [trained(each) for each in (again, *copies)] == [trained(model)] * 3
+    again.encoder.trainable = True
+    assert len(trained(again)) == len(again.trainable_variables) > len(trained(model))
+    assert "trained" not in again.get_config()
+
+
+@pytest.mark.parametrize(
+    "name, size", [("bytenet_base", "hidden_size=8"), ("lstm_luong_attention", "hidden_size=8")]
+)
+def test_models_of_other_kinds_are_frozen_too(name, size):
+    hparams = t2t_repro.get_hparams(name, f"num_hidden_layers=1,{size}")
+    sizes = {"inputs_vocab_size": 17, "targets_vocab_size": 19}
+    model = t2t_repro.registry.get_model(hparams.model)(hparams, **sizes)
+    model.encoder.trainable = False
+    model.build()
+    again = type(model).from_config(model.get_config())
+    assert trained(again) == trained(model)
+    assert not any("encoder" in path for path in trained(model)) and trained(model)
 
 
 def test_a_layer_that_was_replaced_is_no_longer_the_models():
