@@ -36,6 +36,21 @@ def transformer_own_text_bidirectional() -> HParams:
 
 
 @register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_cooldown() -> HParams:
+    """Ours, for up to a hundred thousand pairs, of more than 1.5 MB: small, with another rate.
+
+    It is that of regularized, and falls to 0 in the last quarter of the steps, which Hägele et al.
+    (2024, arXiv 2405.18392) call a cooldown. docs/little-text.md has what it gives.
+    """
+    return replace(
+        transformer_own_text_small(),
+        learning_rate=0.253,
+        learning_rate_schedule="legacy*linear_decay",
+        learning_rate_decay_steps=2_500,
+    )
+
+
+@register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_annealed() -> HParams:
     """Ours, for tens of thousands of pairs and some hours: regularized, with twice the batch.
 

@@ -7,7 +7,8 @@ draws dev and test, builds a vocabulary, chooses a configuration, says how long 
 trains, averages checkpoints, chooses beams and alpha, scores the test set, exports, and writes a
 page (mine/index.html) and a record of all (mine/own-text.json). Each stage is a program of its own,
 whose command it prints. Stopped or killed, the same command goes on; what is done is not done
-again. With other --train_minutes or --train_steps it trains on, and makes what follows anew.
+again. With other --train_minutes or --train_steps it trains on, and makes what follows anew;
+a set whose rate falls to 0 at the end needs another folder for that.
 """
 
 from typing import Any

@@ -14,12 +14,13 @@ from t2t_repro.fields import parse_overrides
 from t2t_repro.problem import Problem, Text2TextProblem, VocabType
 from t2t_repro.text import own_vocabulary
 
-SMALL, REGULARIZED, BIDIRECTIONAL, MEDIUM, LARGE = (
+SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
-    for which in ("small", "regularized", "bidirectional", "medium", "large")
+    for which in ("small", "regularized", "bidirectional", "cooldown", "medium", "large")
 )
 # Bytes, at most, some 11,000 captions. More text gains by regularization only in longer trainings
-# than these sets have: they pass over it too few times (docs/little-text.md).
+# than these sets have: they pass over it too few times. Less text is learned by heart at a rate
+# that falls to 0 (docs/little-text.md).
 _OF_REGULARIZED = 1_500_000
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
 
@@ -64,14 +65,15 @@ def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:
     what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
     if pairs <= _OF_SMALL:
         few = f"{what}: a larger model learns so few by heart"
-        if subwords and text.size <= _OF_REGULARIZED:
-            cut = f"{few}, and this one sees their words in other subwords"
-            if shared:
-                return Preset(BIDIRECTIONAL, f"{cut} and at first in both directions")
-            return Preset(REGULARIZED, cut)
-        if subwords:
-            few += f"; regularizers help {size_text(text.size)} of text in long runs alone"
-        return Preset(SMALL, few)
+        if text.size > _OF_REGULARIZED:
+            long = f"regularizers help {size_text(text.size)} of text in long runs alone"
+            return Preset(COOLDOWN, f"{few}; {long}, and a rate that falls to 0 at the end does")
+        if not subwords:
+            return Preset(SMALL, few)
+        cut = f"{few}, and this one sees their words in other subwords"
+        if shared:
+            return Preset(BIDIRECTIONAL, f"{cut} and at first in both directions")
+        return Preset(REGULARIZED, cut)
     if pairs <= _OF_MEDIUM or not gpu:
         slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
         return Preset(MEDIUM, f"{what}: {slow}")

@@ -43,7 +43,8 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
     if where.cluster.size == 1 and _is_worth_a_trial(plan):
         plan = estimate.measured(plan, request, _trial(request, plan))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
-    for said in (_of_both_directions(config.hparams), _of_subword_dropout(config.hparams)):
+    of_parts = _of_both_directions, _of_subword_dropout, _of_the_end
+    for said in (of_part(config.hparams) for of_part in of_parts):
         if said:
             print(said, flush=True)
     if not plan.obstacles:
@@ -82,6 +83,18 @@ def _of_subword_dropout(hparams: HParams) -> str:
     return (
         f"None of the {steps:,} steps has subword dropout: the last {last:,} are without. Make "
         f"more steps, or give --hparams=subword_dropout_final_steps={steps // 6}."
+    )
+
+
+def _of_the_end(hparams: HParams) -> str:
+    """Returns what to do where the rate falls from the first step on; "": it does not."""
+    steps, last = hparams.train_steps, hparams.learning_rate_decay_steps
+    ends = {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule
+    if not ends or last < steps or steps < _TRIED_OUT:
+        return ""
+    return (
+        f"The learning rate falls in all of the {steps:,} steps: to 0, in the last {last:,}. Make "
+        f"more steps, or give --hparams=learning_rate_decay_steps={steps // 4}."
     )
 
 

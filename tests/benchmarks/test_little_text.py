@@ -72,13 +72,17 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
     assert [run["train_steps"] for run in runs] == ["48"] * 4  # nothing of 36 counts for 48
 
 
-@pytest.mark.parametrize("size, chosen", [(750_000, "bidirectional"), (750_001, "small")])
+@pytest.mark.parametrize("size, chosen", [(750_000, "bidirectional"), (750_001, "cooldown")])
 def test_the_size_of_the_text_chooses_as_it_does_for_a_user(tmp_path, size, chosen):
     for side in little_text.SIDES:
         (tmp_path / f"train.{side}").write_bytes(b"x" * size + b"\n")
     told = little_text.Cell(1, 60, little_text.PRESET, seed=2).training(tmp_path)
     assert told[0] == f"--hparams_set=transformer_own_text_{chosen}"
-    assert told[1:] == ["--hparams=bidirectional_steps=20"] * (chosen == "bidirectional")
+    of_length = {
+        "bidirectional": "bidirectional_steps=20",
+        "cooldown": "learning_rate_decay_steps=15",
+    }
+    assert told[1:] == [f"--hparams={of_length[chosen]}"]
 
 
 def test_the_pairs_of_a_size_stay_pairs_and_are_the_first_of_a_greater(argv, tmp_path):

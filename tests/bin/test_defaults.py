@@ -204,7 +204,7 @@ def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
     "pairs, gpu, size",
     [
         (10_000, True, "bidirectional"),
-        (100_000, True, "small"),
+        (100_000, True, "cooldown"),
         (100_001, False, "medium"),
         (1_000_001, False, "medium"),
         (1_000_001, True, "large"),

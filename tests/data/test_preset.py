@@ -14,8 +14,8 @@ from t2t_repro.text import SubwordTextEncoder
         (20_000, 1_500_000, True, True, True, "bidirectional"),
         (10_000, 1_500_000, True, True, False, "regularized"),
         (10_000, 1_500_000, False, False, True, "small"),
-        (7_000, 1_500_001, False, True, True, "small"),
-        (100_000, 2e7, True, True, True, "small"),
+        (7_000, 1_500_001, False, True, True, "cooldown"),
+        (100_000, 2e7, True, False, False, "cooldown"),
         (100_001, 2e7, False, True, True, "medium"),
         (1_000_000, 2e8, True, False, False, "medium"),
         (1_000_001, 2e8, False, True, True, "medium"),
@@ -27,7 +27,7 @@ def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared,
     assert found.hparams_set == f"transformer_own_text_{chosen}"
     assert registry.get_hparams(found.hparams_set).train_steps >= 10_000
     assert f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}" in found.reason
-    assert ("of text in long runs alone" in found.reason) == (chosen == "small" and subwords)
+    assert ("of text in long runs alone" in found.reason) == (chosen == "cooldown")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,7 @@ def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared,
         ("bidirectional", "", 10_000, ""),
         ("bidirectional", "bidirectional_steps=7", 90, ""),
         ("small", "", 90, ""),
+        ("cooldown", "", 90, "learning_rate_decay_steps=22"),
         ("annealed", "", 31_000, "subword_dropout_final_steps=5000,learning_rate_decay_steps=5000"),
         ("annealed", "subword_dropout=0", 310, "learning_rate_decay_steps=50"),
         ("annealed", "learning_rate_schedule=legacy", 310, "subword_dropout_final_steps=50"),

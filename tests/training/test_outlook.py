@@ -9,6 +9,8 @@ from t2t_repro.bin import trainer
 from t2t_repro.training import machine
 
 FINAL = "subword_dropout_final_steps"
+BOTH = "bidirectional_steps"
+DECAY = "learning_rate_schedule=constant*linear_decay,learning_rate_decay_steps"
 DROPOUT = f"subword_dropout=0.1,{FINAL}"
 
 
@@ -22,6 +24,9 @@ DROPOUT = f"subword_dropout=0.1,{FINAL}"
         (f"{DROPOUT}=300,train_steps=300", "None of the 300 steps has subword dropout: the last "),
         (f"{DROPOUT}=299,train_steps=300", ""),
         (f"{DROPOUT}=99,train_steps=99", ""),
+        (f"{DECAY}=300,train_steps=300", "falls in all of the 300 steps: to 0, in the last 300."),
+        (f"{DECAY}=299,train_steps=300", ""),
+        (f"{DECAY}=99,train_steps=99", ""),
     ],
 )
 def test_a_training_that_has_none_of_what_it_asks_for(tmp_path, monkeypatch, capsys, hparams, said):
@@ -36,10 +41,15 @@ def test_a_training_that_has_none_of_what_it_asks_for(tmp_path, monkeypatch, cap
     ]
     cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
     out = capsys.readouterr().out
-    assert ("Make more steps" in out) == bool(said) and said in out
+    assert ("more steps, or give" in out) == bool(said) and said in out
     if said:
-        name, steps = ("bidirectional_steps", 100) if "both" in said else (FINAL, 50)
-        assert f"Make more steps, or give --hparams={name}={steps}.\n" in out
+        parts = (
+            ("both", BOTH, 100),
+            ("dropout", FINAL, 50),
+            ("falls", "learning_rate_decay_steps", 75),
+        )
+        (change,) = (f"{name}={steps}" for part, name, steps in parts if part in said)
+        assert f"more steps, or give --hparams={change}.\n" in out
 
 
 def test_what_takes_hours_is_judged_by_products_that_were_measured_patiently(
