@@ -101,7 +101,8 @@ def finish(
     Args:
         run: the run; its `best` is looked at too.
         out: the run directory of the result. What an earlier call has written there is replaced
-            once the new result is whole, or left, where the same would come out.
+            once the new result is whole, or left, where the same would come out and the weights
+            are those that were chosen.
         request: what to try.
         say: gets a line for all that is tried.
         searches: as `decode.ModelEngine` takes it.
@@ -142,7 +143,8 @@ def _finish(
     sample = DevSample(run.problem, run.data_dir, count=request.sentences)
     asked["sentences"] = sample.digest
     before = _read(out, say)
-    if before and before.asked == asked and checkpoints.list_checkpoints(out.path):
+    there = _digest(checkpoints.list_checkpoints(out.path))
+    if before and before.asked == asked and before.checkpoint == there:
         say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
         return before
 
@@ -181,6 +183,9 @@ def _finish(
     searched = [search(first.beam_size, alpha) for alpha in request.penalties]
     alpha = _good(searched)[0].alpha  # the most usual
     searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
+    run.directory.copy_description(out)
+    made = RunDirectory(work / "result")
+    checkpoints.copy_weights(taken, made.checkpoints_dir)
     result = Chosen(
         weights=weights,
         search=min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size)),
@@ -189,10 +194,8 @@ def _finish(
         asked=asked,
         weights_tried=tuple(tried),
         searches_tried=tuple(searched),
+        checkpoint=_digest(checkpoints.list_checkpoints(made.path)),
     )
-    run.directory.copy_description(out)
-    made = RunDirectory(work / "result")
-    checkpoints.copy_weights(taken, made.checkpoints_dir)
     result.write(made.path)
     os.rename(made.path, out.path / _READY)
     _exchange(out)

@@ -23,6 +23,7 @@ from t2t_repro.run_directory import RunConfig, RunDirectory, owner
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
+from t2t_repro.training.state import WEIGHTS
 from tests.decoding.doubled import Doubled
 
 FEW = FinishRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
@@ -96,6 +97,12 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     del tried[:]
     assert finishing.finish(made, out, FEW, say=said.append) == found and not tried
     assert "is finished already" in said[-1]
+    # Weights that are not those that were chosen, or are damaged, are chosen anew.
+    for spoiled in (b"", (checkpoints.list_checkpoints(made.path)[0] / WEIGHTS).read_bytes()):
+        (only / WEIGHTS).write_bytes(spoiled)
+        assert finishing.finish(made, out, FEW, say=said.append) == found and len(tried) == 8
+        assert checkpoints.verify(only).averaged == (20, 30)
+        del tried[:]
     references = dev_bleu.DevSample(made.problem, made.data_dir).references
     monkeypatch.setattr(dev_bleu, "one_line", lambda text: references[0])  # other dev sentences
     assert finishing.finish(made, out, FEW, say=said.append).asked != found.asked

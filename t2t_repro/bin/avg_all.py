@@ -18,7 +18,7 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.requests import flag
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import CHOSEN, RunDirectory
 from t2t_repro.waiting import appearing
 
 
@@ -75,7 +75,7 @@ def average_all(
     run.config()  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
-    averaging.check_free(run, out)
+    _check_free(run, out)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 
@@ -101,7 +101,7 @@ def average_all(
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
-                    averaging.check_free(run, out)  # another process may have filled it meanwhile
+                    _check_free(run, out)  # another process may have filled it meanwhile
                     run.copy_description(out)  # so that no average is there that knows no run
                 yield path, file
 
@@ -114,6 +114,18 @@ def average_all(
             f"{f' from step {least} on' if least else ''}. Lower --n, or train on."
         )
     return written
+
+
+def _check_free(run: RunDirectory, out: RunDirectory) -> None:
+    """Refuses what `averaging.check_free` does, and weights that t2t-finish has chosen."""
+    from t2t_repro.training import averaging
+
+    averaging.check_free(run, out)
+    if (out.path / CHOSEN).exists():
+        raise UserError(
+            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
+            f"{out.path}, of t2t-finish, whose {CHOSEN} is of the weights there. Name another."
+        )
 
 
 console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -11,6 +11,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
 from t2t_repro.interop.form import FORMS, ExportRequest, Form, check_settings
+from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
@@ -54,6 +55,7 @@ def export(
     name += "" if request.quantize == "float32" else f"-{request.quantize}"
     name += "-shortlist" * bool(settings.shortlist)
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
+    check_outputs({"--export_dir": path}, {})
     check_new_folder(path)
     examples = _examples(run, request, settings, say) if measured else []
     model = run.model(source, say=on_stderr)

@@ -85,6 +85,26 @@ def check_length(begun: Plan, hparams: HParams) -> None:
         )
 
 
+def check_not_shorter(run: RunDirectory, steps: int) -> None:
+    """Refuses fewer steps than a training has made already.
+
+    Args:
+        run: of the training, if there is one.
+        steps: of updates, that are asked for.
+
+    Raises:
+        UserError: naming both.
+    """
+    if not run.exists():
+        return
+    made = run.newest_step() // updates.batches_of_an_update(run.config().hparams)
+    if steps < made:
+        raise UserError(
+            f"Expected as many steps as {run.path} has made, {made:,}, or more. Received: "
+            f"{steps:,}. Give another --output_dir for a shorter training."
+        )
+
+
 def make(
     request: OwnTextRequest,
     text: Text,

@@ -150,6 +150,7 @@ def _plan(
         trial, free = RunDirectory(folder.trial), plan.free_space(folder.path)
         made = plan.make(request, text, chosen, trial, free, begun)
         shutil.rmtree(folder.trial)
+        plan.check_not_shorter(RunDirectory(folder.run), made.train_steps)
         runner.keep(dataclasses.replace(runner.record, plan=made))
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
         files.write_text_atomic(folder.plan, text_of)

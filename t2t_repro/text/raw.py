@@ -137,11 +137,17 @@ def check_lines(path: str | os.PathLike, most: int | None = None) -> None:
         most: look at so many lines; None: at all.
 
     Raises:
-        UserError: as `lines`, and if there is no line.
+        UserError: as `lines`, and if there is no line, or one that holds others which end in "\\r"
+            alone.
     """
     if os.path.isfile(path) and most != 0:
-        if not sum(1 for _ in itertools.islice(lines(path), most)):
+        read = lines(path)
+        first = next(read, None)
+        if first is None:
             raise UserError(f"Expected sentences in {os.fspath(path)}. Received: an empty file.")
+        rest = sum(1 for _ in itertools.islice(read, None if most is None else most - 1))
+        if not rest and most != 1:
+            _check_is_one(first, path)
 
 
 def one_line(text: str, path: str | os.PathLike, number: int) -> str:
@@ -185,7 +191,12 @@ def stripped_lines(
     if not any_text and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
-    if count == 1 and "\r" in text:
+    if count == 1:
+        _check_is_one(text, path)
+
+
+def _check_is_one(line: str, path: str | os.PathLike) -> None:
+    if "\r" in line.strip():
         name = os.fspath(path)
         raise UserError(
             f"Expected lines of {name} to end in \\n. Received: one line, in which others end in "

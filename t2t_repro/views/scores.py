@@ -96,7 +96,7 @@ def score_directory(request: DirectoryRequest) -> Iterator[tuple[StepFile, BleuS
                 writer.scalars("", 0, dict.fromkeys(tags.values(), 0.0), start)
             values = {tag: _t2t_score(scores, name) for name, tag in tags.items()}
             writer.scalars("", file.step, values, file.path.stat().st_mtime)
-            Path(request.event_dir, LAST_STEP_FILE).write_text(f"{file.step}\n")
+            write_text_atomic(Path(request.event_dir, LAST_STEP_FILE), f"{file.step}\n")
             yield file, scores
 
 

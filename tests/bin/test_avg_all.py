@@ -90,6 +90,15 @@ def test_a_folder_holds_the_averages_of_one_run(trained, begin, tmp_path):
     assert (tmp_path / "avg" / "vocab.words").read_text() == "a\n"
 
 
+def test_weights_that_were_chosen_are_not_replaced(trained, tmp_path):
+    avg_all.average_all(request(trained, tmp_path, n=3, last_only=True))
+    (tmp_path / "avg" / "decoding.json").write_text("{}")
+    with pytest.raises(UserError, match="avg, of t2t-finish, whose decoding.json is of the we"):
+        avg_all.average_all(request(trained, tmp_path, n=2))
+    names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")]
+    assert names == ["ckpt-40"]
+
+
 def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
     avg_all.average_all(request(trained, tmp_path, n=3))
     moved = RunDirectory(tmp_path / "moved")

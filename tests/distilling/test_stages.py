@@ -119,6 +119,12 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     )
     run(request_of(folder, monolingual=more, train_steps=5000))
     assert programs.names == PROGRAMS[2:]
+    # Fewer than were made are refused before anything is.
+    write_run(folder / "out" / "run", "text2text_tmpdir", folder / "data")  # its step is 12
+    record = (folder / "out" / "distill.json").read_text()
+    with pytest.raises(UserError, match="run has made, 12, or more. Received: 11. Give another"):
+        run(request_of(folder, monolingual=more, train_steps=11))
+    assert (folder / "out" / "distill.json").read_text() == record
 
 
 def test_it_goes_on_behind_what_is_done(programs, folder):

@@ -76,6 +76,10 @@ def test_a_new_form_needs_no_change_of_the_export(paper, run):
     wide = dataclasses.replace(request, decode_hparams="beam_size=5")
     with pytest.raises(UserError, match="Expected a narrow beam."):
         export.export(run, wide)
+    within = dataclasses.replace(request, export_dir=str(path.parent / "ckpt-8"))
+    with pytest.raises(UserError, match="Expected --export_dir to be a file of your own. Received"):
+        export.export(run, within)
+    assert [each.name for each in path.parent.iterdir()] == ["ckpt-7"]
     limited = dataclasses.replace(request, max_bleu_drop=1.0, export_dir=str(run.path / "other"))
     with pytest.raises(UserError, match="Expected files"):
         export.export(run, limited)

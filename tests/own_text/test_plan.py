@@ -50,6 +50,17 @@ def test_a_training_that_is_lost_begins_by_the_new_plan(programs, request_of, tm
     assert programs.called[1][1]["hparams"] == "bidirectional_steps=30"
 
 
+def test_fewer_steps_than_were_made_are_refused(programs, request_of, tmp_path):
+    run(request_of(train_steps=30))  # its checkpoint is of step 12
+    record = (tmp_path / "out" / "own-text.json").read_text()
+    del programs.called[:]
+    with pytest.raises(UserError, match="run has made, 12, or more. Received: 11. Give another"):
+        run(request_of(train_steps=11))
+    assert programs.names == ["trainer"]  # the trial
+    assert (tmp_path / "out" / "own-text.json").read_text() == record
+    run(request_of(train_steps=12))
+
+
 def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
     name = "transformer_own_text_small"
     more = {"hparams_set": name, "hparams": "effective_batch_size=9000", "train_minutes": 30}

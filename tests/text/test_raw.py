@@ -124,6 +124,10 @@ def test_lines_of_an_old_macintosh_are_named(tmp_path):
         UserError, match=r"end in \\r alone. Convert it: tr '\\r' '\\n' < .*old > NEW"
     ):
         list(raw.stripped_lines(write(tmp_path / "old", b"one\rtwo\r")))
+    for most in (None, 2):
+        with pytest.raises(UserError, match=r"one line, in which others end in \\r alone"):
+            raw.check_lines(write(tmp_path / "old", b"one\rtwo"), most)
+        raw.check_lines(write(tmp_path / "old", b"one\rtwo\nthree"), most)
     assert list(raw.stripped_lines(write(tmp_path / "one", b"one\r\n"))) == ["one"]
     assert list(raw.stripped_lines(write(tmp_path / "two", b"o\rne\ntwo\n"))) == ["o\rne", "two"]
 
