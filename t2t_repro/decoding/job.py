@@ -59,14 +59,18 @@ class DecodeJob:
         request.check(settings, run.problem, abilities)
         job = cls(request, settings, run)
         inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
-        job._check_plain()
+        job._check_names()
         check_outputs(job._outputs(), inputs)
         job.check_reference()
         return job
 
-    def _check_plain(self) -> None:
-        """Refuses names by which whoever reads a file would take it for packed."""
+    def _check_names(self) -> None:
+        """Refuses folders, and names by which whoever reads a file would take it for packed."""
         for name, path in self._outputs().items():
+            if path and os.path.isdir(path):
+                raise UserError(
+                    f"Expected {name} to be a file. Received: the folder {path}. Name a file in it."
+                )
             if path and path.endswith(".gz"):
                 raise UserError(
                     f"Expected {name} to be a file of plain text. Received: {path}. Leave .gz out, "

@@ -309,6 +309,10 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
             ["--decode_from_file=HERE", "--decode_to_file=x.gz"],
             "Expected --decode_to_file to be a file of plain text. Received: x.gz. Leave .gz out",
         ),
+        (
+            ["--decode_from_file=HERE", "--decode_to_file=."],
+            "Expected --decode_to_file to be a file. Received: the folder .. Name a file in it.",
+        ),
         (["--decode_json_file=x"], "--decode_json_file works with --decode_from_file and"),
         (["--decode_interactive", "--score_file=HERE"], "--score_file and --decode_interactive."),
         (["--decode_interactive", "--decode_reference=HERE"], "no effect on --decode_interactive"),
