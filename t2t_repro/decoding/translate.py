@@ -25,7 +25,7 @@ from t2t_repro.text import shortlist
 from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
-BATCH_SENTENCES, BATCH_TOKENS = 128, 4096
+BATCH_SENTENCES, BATCH_TOKENS, BATCH_HYPOTHESES = 128, 4096, 4096
 _T2T_SETTINGS = ("ns=", "dl=", "it=", "in=")  # lines that its interactive mode reads as settings
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 
@@ -233,7 +233,9 @@ class Translator:
             while start < len(some):
                 count = size
                 if not self.settings.batch_size and not self.t2t_exact:
-                    count = max(1, min(size, BATCH_TOKENS // len(sentences[some[start]])))
+                    tokens, beams = len(sentences[some[start]]), self.settings.beam_size
+                    fit = min(BATCH_TOKENS // tokens, BATCH_HYPOTHESES // beams)
+                    count = max(1, min(size, fit))
                 yield some[start : start + count]
                 start += count
 

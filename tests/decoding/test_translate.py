@@ -144,7 +144,7 @@ def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator)
         list(made.translate_lines(["w5"], prefixes=["w5 " * one.hparams.max_length]))
 
 
-def test_batches_are_bounded_in_sentences_and_tokens(translator, monkeypatch):
+def test_batches_are_bounded_in_sentences_tokens_and_hypotheses(translator, monkeypatch):
     monkeypatch.setattr(translate, "BATCH_TOKENS", 40)
     sentences = [[3] * n for n in (50, 30, 10, 9, 8, 8, 7, 1)]
     batches = translator()._batches(list(range(8)), sentences)
@@ -154,6 +154,11 @@ def test_batches_are_bounded_in_sentences_and_tokens(translator, monkeypatch):
         3,
         2,
     ]
+    # And in hypotheses: a wide beam searches for few sentences at once.
+    monkeypatch.setattr(translate, "BATCH_HYPOTHESES", 12)
+    sizes = [len(batch) for batch in translator("beam_size=5")._batches(list(range(8)), sentences)]
+    assert sizes == [1, 1, 2, 2, 2]
+    assert len(list(translator("beam_size=13")._batches(list(range(8)), sentences))) == 8
 
 
 def test_empty_lines_stay_empty(translator):
