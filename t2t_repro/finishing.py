@@ -144,7 +144,7 @@ def _finish(
     asked["sentences"] = sample.digest
     before = _read(out, say)
     there = _digest(checkpoints.list_checkpoints(out.path))
-    if before and before.asked == asked and before.checkpoint == there:
+    if before and before.asked == asked and before.weights_digest == there:
         say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
         return before
 
@@ -194,7 +194,7 @@ def _finish(
         asked=asked,
         weights_tried=tuple(tried),
         searches_tried=tuple(searched),
-        checkpoint=_digest(checkpoints.list_checkpoints(made.path)),
+        weights_digest=_digest(checkpoints.list_checkpoints(made.path)),
     )
     result.write(made.path)
     os.rename(made.path, out.path / _READY)

@@ -24,6 +24,7 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import WEIGHTS
+from tests.chosen import choice
 from tests.decoding.doubled import Doubled
 
 FEW = FinishRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
@@ -225,17 +226,7 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
 def finished(made, tmp_path):
     """A run that has nothing but what was chosen for it."""
     tmp_path.joinpath("run").mkdir()
-    search = chosen.Beams(5, 1.1, 31.25)
-    weights = chosen.Weights("the newest checkpoint", (40,), 31.0)
-    chosen.Chosen(
-        weights=weights,
-        search=search,
-        sentences="all 7 dev sentences",
-        signature="x",
-        asked={},
-        weights_tried=(weights,),
-        searches_tried=(search,),
-    ).write(tmp_path / "run")
+    choice(40, 31.0, chosen.Beams(5, 1.1, 31.25)).write(tmp_path / "run")
     return dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
 
 

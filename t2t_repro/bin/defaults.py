@@ -138,12 +138,12 @@ def _set_of_the_text(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[s
     if files:
         problem.ask_vocabularies(files)
     chosen = preset.proposed(problem, folders[0], text, files).beside(args.hparams)
-    name, changes = chosen.hparams_set, [args.hparams, chosen.hparams]
-    if args.train_steps:
-        changes.append(preset.of_length(name, args.hparams, args.train_steps))
-    hparams = ",".join(filter(None, changes))
-    print(f"No --hparams_set: {chosen.hparams_set}, for {chosen.reason}.", flush=True)
-    return {"hparams_set": chosen.hparams_set, "hparams": hparams}
+    name = chosen.hparams_set
+    steps = args.train_steps or registry.get_hparams(name, args.hparams).train_steps
+    of_length = preset.of_length(name, args.hparams, steps)
+    hparams = ",".join(filter(None, [args.hparams, chosen.hparams, of_length]))
+    print(f"No --hparams_set: {name}, for {chosen.reason}.", flush=True)
+    return {"hparams_set": name, "hparams": hparams}
 
 
 def _run_in(output_dir: str | None) -> RunConfig | None:

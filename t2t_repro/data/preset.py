@@ -67,7 +67,7 @@ def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:
         few = f"{what}: a larger model learns so few by heart"
         if text.size > _OF_REGULARIZED:
             long = f"regularizers help {size_text(text.size)} of text in long runs alone"
-            return Preset(COOLDOWN, f"{few}; {long}, and a rate that falls to 0 at the end does")
+            return Preset(COOLDOWN, f"{few}; {long}, a rate that falls to 0 at the end in any")
         if not subwords:
             return Preset(SMALL, few)
         cut = f"{few}, and this one sees their words in other subwords"

@@ -51,7 +51,7 @@ class Chosen:
         signature: sacreBLEU's.
         asked: what was to be tried, as flags.
         weights_tried, searches_tried: everything that was tried.
-        checkpoint: the digest of the weights that lie beside it; "": of a version that had none.
+        weights_digest: of the weights that lie beside it; "": of a version that kept none.
     """
 
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
@@ -63,7 +63,7 @@ class Chosen:
     asked: dict[str, str]
     weights_tried: tuple[Weights, ...]
     searches_tried: tuple[Beams, ...]
-    checkpoint: str = ""
+    weights_digest: str = ""
 
     def write(self, run: pathlib.Path) -> None:
         """Writes it into a run directory."""

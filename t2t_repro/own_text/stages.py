@@ -158,6 +158,8 @@ def _plan(
     begun = runner.record.plan if RunDirectory(folder.run).exists() else None
     if begun and not runner.is_done(task):
         plan.check_length(begun, plan.hparams_of(request, chosen))
+        if request.train_steps:
+            plan.check_not_shorter(RunDirectory(folder.run), request.train_steps)
     runner.run(task, work)
     decided = runner.record.plan
     assert decided is not None  # `work` has made it, or an earlier process

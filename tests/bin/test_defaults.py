@@ -148,9 +148,10 @@ def test_two_files_and_a_folder_are_enough(asked, text, capsys):
     assert (request.job.tmp_dir, request.job.check) == ("o/text", "drop")
     generate_data(request.job)
     # Of another number of steps than the set's, a third is in both directions as well.
-    run(*text, "--output_dir=p", "--test_size=3", "--vocab_size=50", "--train_steps=90")
+    for steps in ("--train_steps=90", "--hparams=train_steps=90"):
+        run(*text, "--output_dir=p", "--test_size=3", "--vocab_size=50", steps)
+        assert asked.pop().config.hparams.bidirectional_steps == 30
     capsys.readouterr()
-    assert asked.pop().config.hparams.bidirectional_steps == 30
     # What is there is counted as it was made.
     run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
     assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"

@@ -8,11 +8,12 @@ import numpy as np
 
 from t2t_repro import registry
 from t2t_repro.certificate.record import Golden
-from t2t_repro.decoding.chosen import Beams, Chosen, Weights
+from t2t_repro.decoding.chosen import Beams
 from t2t_repro.own_text import stages
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 from tests.certificates import certified
+from tests.chosen import choice
 from tests.programs import Programs
 
 SECONDS = 0.5  # a step
@@ -60,16 +61,7 @@ class Stages(Programs):
     def finish(self, flags):
         out = pathlib.Path(flags["output_dir"])
         out.mkdir(exist_ok=True)
-        weights, search = Weights("the newest checkpoint", (12,), 2.0), Beams(5, 0.8, 2.5)
-        Chosen(
-            weights=weights,
-            search=search,
-            sentences="all 7 dev sentences",
-            signature="x",
-            asked={},
-            weights_tried=(weights,),
-            searches_tried=(search,),
-        ).write(out)
+        choice(12, 2.0, Beams(5, 0.8, 2.5)).write(out)
         certified("run").write(out)
 
     def decoder(self, flags):

@@ -56,9 +56,22 @@ def test_fewer_steps_than_were_made_are_refused(programs, request_of, tmp_path):
     del programs.called[:]
     with pytest.raises(UserError, match="run has made, 12, or more. Received: 11. Give another"):
         run(request_of(train_steps=11))
-    assert programs.names == ["trainer"]  # the trial
+    assert not programs.called
     assert (tmp_path / "out" / "own-text.json").read_text() == record
     run(request_of(train_steps=12))
+
+
+def test_minutes_of_fewer_steps_than_were_made_are_refused_once_a_trial_has_told_it(
+    programs, request_of, tmp_path
+):
+    begun, _ = run(request_of(train_steps=30))
+    (tmp_path / "out" / "run" / "checkpoints" / "ckpt-25").mkdir()
+    del programs.called[:]
+    with pytest.raises(UserError, match="run has made, 25, or more. Received: 20. Give another"):
+        run(request_of(train_minutes=0.01))
+    assert programs.names == ["trainer"]
+    again, _ = run(request_of(train_steps=30))
+    assert again.plan == begun.plan
 
 
 def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
