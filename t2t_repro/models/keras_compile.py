@@ -12,7 +12,7 @@ _OF_PROBABILITIES = ("crossentropy", "ce")  # names that Keras resolves only whe
 
 
 def check_loss(loss: Any, loss_weights: Any) -> None:
-    """Refuses several losses, one that takes the logits for probabilities, and idle weights.
+    """Refuses several losses, one of probabilities or of no ids, and idle weights.
 
     Raises:
         UserError: which says what to give instead.
@@ -30,6 +30,7 @@ def check_loss(loss: Any, loss_weights: Any) -> None:
         )
     for each in losses:
         _check_takes_logits("loss", each, keras.losses.get)
+        _check_takes_ids(each)
 
 
 def check_metrics(**metrics: Any) -> None:
@@ -57,6 +58,19 @@ def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
             f"Expected {argument} of logits, which the model returns. Received: {given!r}, which "
             f"is of probabilities. Give keras.{module}.SparseCategoricalCrossentropy("
             "from_logits=True)" + (", or no loss: the model has T2T's own." * (module == "losses"))
+        )
+
+
+def _check_takes_ids(loss: Any) -> None:
+    """Refuses one of Keras's that wants of each target as many values as of the logits."""
+    resolved = keras.losses.get(loss)
+    kind = resolved if inspect.isfunction(resolved) else type(resolved)
+    of_keras = getattr(keras.losses, kind.__name__, None) is kind
+    if of_keras and "sparse" not in kind.__name__.lower():
+        raise UserError(
+            "Expected a loss of ids (B, T) and logits (B, T, V). Received: "
+            f"{loss!r}, which wants both of one shape. Give no loss: the model has T2T's own; "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True); or a function."
         )
 
 

@@ -24,7 +24,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.layer import Replacing
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
-from t2t_repro.models import changes
+from t2t_repro.models import changes, weight_files
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.models.keras_data import as_batch
 
@@ -200,6 +200,12 @@ class SequenceModel(Replacing, GuardedModel):
             )
         self.get_config()  # Keras opens the file before it asks
         return super().save(filepath, *arguments, **keywords)
+
+    @functools.wraps(keras.Model.load_weights)
+    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
+        if self.built and not skip_mismatch:
+            weight_files.check_no_others(filepath, self.weights)
+        return super().load_weights(filepath, skip_mismatch, **kwargs)
 
     def export(
         self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs
