@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from t2t_repro.errors import UserError
+from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile, keras_data
 from t2t_repro.models.kept_state import kept
@@ -238,6 +239,7 @@ class GuardedModel(keras.Model):
         return self.get_metrics_result()
 
     def _check_parts(self) -> None:
+        check_sizes(batch_parts=self.batch_parts)
         strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
         alone = strategy is None or strategy.num_replicas_in_sync == 1
         if self.batch_parts > 1 and not (keras.backend.backend() == "tensorflow" and alone):

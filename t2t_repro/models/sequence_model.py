@@ -170,7 +170,7 @@ class SequenceModel(Replacing, GuardedModel):
         return {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
 
     def get_config(self):
-        """Returns the constructor's arguments, and what is not trained, if anything."""
+        """Returns the constructor's arguments, and what was set since: parts, what is not trained."""
         trained = changes.trained(self)
         config = {
             "hparams": dataclasses.asdict(self.hparams),
@@ -180,13 +180,16 @@ class SequenceModel(Replacing, GuardedModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
+        config |= {"batch_parts": self.batch_parts} if self.batch_parts != 1 else {}
         return config | ({"trained": trained} if trained else {})
 
     @classmethod
     def from_config(cls, config):
         config = dict(config)
         trained = config.pop("trained", {})
+        parts = config.pop("batch_parts", 1)
         model = cls(HParams(**config.pop("hparams")), **config)
+        model.batch_parts = parts
         changes.set_trained(model, trained)
         return model
 

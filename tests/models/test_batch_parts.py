@@ -1,5 +1,7 @@
 """A batch in parts, side by side, is the step of the whole batch."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
@@ -91,6 +93,23 @@ def test_parts_on_several_devices_are_refused():
     batch = batch_of(4, np.random.default_rng(3))
     with pytest.raises(UserError, match="one device with batch_parts. Received: .* several dev"):
         model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
+
+
+@pytest.mark.parametrize("parts", [0, 2.0])
+def test_what_is_no_number_of_parts_is_refused(parts):
+    model = Copier()
+    model.compile(optimizer="sgd")
+    model.batch_parts = parts
+    with pytest.raises(UserError, match=f"batch_parts to be a whole number.* Received: {parts}"):
+        model.train_on_batch(batch_of(3, np.random.default_rng(3)))
+
+
+def test_a_copy_has_as_many_parts():
+    model = Transformer(get_hparams("transformer_test"), 13, 17)
+    assert "batch_parts" not in model.get_config()
+    model.batch_parts = 2
+    assert copy.deepcopy(model).batch_parts == 2
+    assert keras.models.clone_model(model).batch_parts == 2
 
 
 @pytest.mark.slow
