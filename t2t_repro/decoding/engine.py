@@ -69,6 +69,12 @@ class Search:
     shortlist: Shortlist | None = None
 
     def __post_init__(self):
+        sizes = self.beam_size, self.top_beams
+        if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in sizes):
+            raise UserError(
+                "decode expects whole numbers as beam_size and top_beams. Received: "
+                f"{self.beam_size!r} and {self.top_beams!r}."
+            )
         if self.beam_size < 1 or not 1 <= self.top_beams <= self.beam_size:
             raise UserError(
                 "decode expects 1 <= top_beams <= beam_size. Received: beam_size="

@@ -1,5 +1,7 @@
 """tensor2tensor's norms, as its layers/common_layers.py computes them, in float32."""
 
+import math
+
 from keras import ops
 
 from t2t_repro.errors import UserError
@@ -14,10 +16,15 @@ class Norm(Layer):
 
     Args:
         epsilon: what keeps a divisor from being 0.
+
+    Raises:
+        UserError: if epsilon is negative or not finite.
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs):
         super().__init__(**kwargs)
+        if not 0 <= epsilon < math.inf:
+            raise UserError(f"Expected epsilon to be at least 0, and finite. Received: {epsilon}.")
         self.epsilon = epsilon
 
     def build(self, input_shape):

@@ -271,6 +271,8 @@ def test_an_empty_batch_has_no_translations(base):
         ({"inputs": [[5, -1]]}, "ids of at least 0, which is padding. Received: -1"),
         ({"inputs": [[5, 37]]}, "ids below 37, the model's inputs_vocab_size. Received: 37."),
         ({"alpha": float("nan")}, "a finite alpha. Received: nan"),
+        ({"beam_size": 2.0}, "whole numbers as beam_size and top_beams. Received: 2.0 and 1."),
+        ({"beam_size": 4, "top_beams": True}, "Received: 4 and True."),
         ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
         ({"model": keras.Sequential()}, "start_decoding and decode_step. Received: a Sequential."),
         ({"model": ["a", "b"]}, "decode expects a t2t_repro.Transformer, or another model with"),

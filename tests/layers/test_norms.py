@@ -26,6 +26,12 @@ def test_every_norm(golden, name, epsilon):
         np.testing.assert_allclose(y, golden[f"{name}:{epsilon}"], atol=2e-6)
 
 
+@pytest.mark.parametrize("epsilon", [-5, float("nan"), float("inf")])
+def test_an_epsilon_that_is_none_is_refused(epsilon):
+    with pytest.raises(UserError, match=f"epsilon to be at least 0, and finite. Rec.*{epsilon}."):
+        NORMS["layer"](epsilon)
+
+
 def test_a_gate_begins_closed_and_is_learned():
     x, previous = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype("float32")
     process = PrePostProcess("dz")
