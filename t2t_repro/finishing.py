@@ -80,12 +80,19 @@ def check(run: TrainedRun, out: RunDirectory) -> None:
     """Refuses, before anything heavy is loaded, what cannot be finished, or not there.
 
     Raises:
-        UserError: if the run writes no text, has no checkpoint, or is the folder of the result.
+        UserError: if the run writes no text, has no checkpoint, or is the folder of the result, or
+            that folder has checkpoints of something else.
     """
     check_text(run.problem, "t2t-finish")
     run.check_checkpoint()
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
+    ours = (out.path / CHOSEN).exists() or (out.path / _READY).exists()
+    if not ours and next(out.checkpoints_dir.glob("ckpt-*"), None):
+        raise UserError(
+            "Expected --output_dir to be a new folder, or one of t2t-finish. Received: "
+            f"{out.path}, which has checkpoints and no {CHOSEN}. Name another."
+        )
 
 
 def finish(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import finishing, registry
+from t2t_repro.bin.avg_all import AverageRequest, average_all
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import chosen, dev_bleu
@@ -276,6 +277,14 @@ def test_a_file_that_is_broken_is_named(finished, change, message):
 def test_what_cannot_be_tried_is_refused(request_of, message):
     with pytest.raises(UserError, match=message):
         request_of()
+
+
+def test_averages_of_t2t_avg_all_stay(made, tmp_path):
+    request = AverageRequest(model_dir=str(made.path), output_dir=str(tmp_path / "avg"), n=2)
+    written = average_all(request)
+    with pytest.raises(UserError, match="one of t2t-finish. Received: .*avg, which has checkpoin"):
+        finishing.finish(made, RunDirectory(tmp_path / "avg"), FEW)
+    assert checkpoints.list_checkpoints(tmp_path / "avg") == written
 
 
 def test_a_run_is_not_finished_into_itself_or_another(made, tmp_path):
