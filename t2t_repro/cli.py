@@ -5,7 +5,6 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 """
 
 import dataclasses
-import io
 import itertools
 import math
 import os
@@ -15,7 +14,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, fields, messages, quiet, signals, start, user_code
+from t2t_repro import cores, fields, messages, quiet, signals, start, streams, user_code
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.inert_flags import INERT_FLAGS
@@ -79,12 +78,10 @@ def run(
     args = flags.FlagValues()
     define_flags(args)
     try:
-        _prepare_streams()  # before signals are watched, which opens a pipe
+        streams.prepare()  # before signals are watched, which opens a pipe
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
             _run(name, doc, args, main, argv)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (UserError, flags.Error, OSError) as error:
         _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
     except Interrupted as stop:
@@ -127,19 +124,6 @@ def _run(
 
         usr_dir.load(args.t2t_usr_dir)
     main(args)
-
-
-def _prepare_streams() -> None:
-    """Lets whatever is printed be printed, in the letters that a terminal has, or not at all."""
-    # A file opened later would get the number of a stream that is closed, and what is printed.
-    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(spare)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _leave(text: str, code: int) -> NoReturn:

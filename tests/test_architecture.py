@@ -38,7 +38,7 @@ FLOORS = (
             "hparam_rules",
         ),
         *("waiting", "requests", "outputs", "user_code", "declared", "messages"),
-        *("start", "signals", "quiet"),
+        *("start", "signals", "streams", "quiet"),
         *("imports", "serializable"),
     },
     {"layers", "text"},

@@ -145,22 +145,6 @@ def test_interrupt(capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_a_closed_pipe_is_no_error():
-    program = (
-        "from t2t_repro import cli\n"
-        "def main(args):\n"
-        "    while True: print('line')\n"
-        "cli.run('t2t-test', '', lambda f: None, main, [])\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(timeout=30) == 0
-    assert process.stderr.read() == b""
-
-
 @pytest.mark.parametrize(
     "number, message",
     [

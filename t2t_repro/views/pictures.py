@@ -98,7 +98,17 @@ def band(axes: Any, x: Sequence[float], of_each: Sequence[Sequence[float]], **st
 
 
 def png(drawn: "Figure") -> bytes:
-    """Returns a figure as a PNG of at most LIMIT bytes, coarser where it must be."""
+    """Returns a figure as a PNG of at most LIMIT bytes, coarser where it must be.
+
+    What a caller has written in it is plain text: dollar signs, which a user's words and files may
+    have, begin no formula.
+    """
+    from matplotlib.text import Text
+
+    for text in drawn.findobj(Text):
+        written = text.get_text()
+        if "$" in written and r"\mathdefault" not in written:  # matplotlib's own powers of ten
+            text.set_parse_math(False)
     for resolution in _RESOLUTIONS:
         file = io.BytesIO()
         with warnings.catch_warnings():

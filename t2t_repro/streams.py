@@ -1,0 +1,47 @@
+"""A program's stdout and stderr: whatever is printed is printed, or lost, and the work goes on."""
+
+import io
+import os
+import sys
+
+
+def prepare() -> None:
+    """Lets whatever is printed be printed, in the letters that a stream has, or not at all."""
+    # A file opened later would get the number of a stream that is closed, and what is printed.
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+            if stream is getattr(sys, f"__{name}__"):
+                setattr(sys, name, _without_reader(stream))
+
+
+def _without_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """Returns a stream that goes on where the reader of a pipe, such as head, has left."""
+    stream.flush()
+    raw = _Unread(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+class _Unread(io.FileIO):
+    """A pipe that becomes /dev/null where nobody reads it: a training would be lost for a line."""
+
+    def write(self, data, /):
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            sink = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(sink, self.fileno())
+            os.close(sink)
+            return super().write(data)
