@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
@@ -213,6 +213,20 @@ def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
     received = "none of them" if others else "none"
     said = " ".join(dict.fromkeys(hints[name] for name in missing))
     raise UserError(f"Expected {listed}. Received: {received}. {said}")
+
+
+def check_filled(args: flags.FlagValues, names: Iterable[str]) -> None:
+    """Refuses an empty text where "" names nothing, or the folder that one is in.
+
+    Raises:
+        UserError: naming the first.
+    """
+    for name in names:
+        if args[name].value == "":
+            raise UserError(
+                f"Expected --{name} with a value. Received: nothing, as of a variable that is not "
+                "set. Give one, or leave the flag out."
+            )
 
 
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:

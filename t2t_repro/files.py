@@ -59,6 +59,32 @@ def is_stream(path: str | os.PathLike) -> bool:
     return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)) or _descriptor(path) is not None
 
 
+def check_file(flag: str, path: str | os.PathLike) -> None:
+    """Refuses what is no file, or can be read but once.
+
+    Args:
+        flag: what names it, such as "--source".
+        path: the file.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        UserError: if it is a folder, a pipe or a device.
+    """
+    if os.path.isfile(path):
+        return
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "No such file", os.fspath(path))
+    if os.path.isdir(path):
+        raise UserError(
+            f"Expected {flag} to be a file. Received: {os.fspath(path)}, a folder. Name one of its "
+            "files."
+        )
+    raise UserError(
+        f"Expected {flag} to be a file, which is read more than once. Received: "
+        f"{os.fspath(path)}, a pipe or a device. Write a file first."
+    )
+
+
 def behind_links(path: str | os.PathLike) -> pathlib.Path:
     """Returns what a link names in the end, which need not exist; any other path as it is.
 

@@ -26,7 +26,7 @@ from t2t_repro.progress import took
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import CERTIFICATE, CHOSEN, RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training.state import read_ranking
+from t2t_repro.training.state import CorruptCheckpoint, read_ranking
 from t2t_repro.translation import check_text
 
 Tried = TypeVar("Tried", Weights, Beams)
@@ -115,18 +115,33 @@ def finish(
         searches: as `decode.ModelEngine` takes it.
 
     Raises:
-        UserError: as `check`; if a checkpoint is damaged, there is no dev split, or `out` holds
-            something else.
+        UserError: as `check`; if a checkpoint is damaged or removed meanwhile, there is no dev
+            split, or `out` holds something else.
     """
     check(run, out)
-    from t2t_repro.training import averaging
+    from t2t_repro.training import averaging, checkpoints
 
     averaging.check_free(run.directory, out)
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked([out.path], say):
         averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
         _exchange(out)
-        return _finish(run, out, request, say, searches)
+        folders = run.path, run.path / "best"
+        there = [path for folder in folders for path in checkpoints.list_checkpoints(folder)]
+        try:
+            return _finish(run, out, request, say, searches)
+        except (CorruptCheckpoint, FileNotFoundError) as error:
+            if gone := [path.name for path in there if not path.exists()]:
+                raise UserError(
+                    f"Expected the checkpoints of {run.path} to stay while they are averaged. "
+                    f"Received: {', '.join(gone)} removed meanwhile, as by a trainer. Finish when "
+                    "it has ended, or let it keep more: --keep_checkpoint_max."
+                ) from error
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise UserError(
+                f"{error} Remove the checkpoint, to finish without it, or restore it."
+            ) from error
 
 
 def _finish(

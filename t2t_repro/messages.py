@@ -15,6 +15,7 @@ _MENDING = {
     errno.ENOTDIR: "Expected folders before the last name of a path: name another.",
     errno.EISDIR: "Expected a file, or none yet: name another.",
     errno.ENOENT: "Correct the path.",
+    errno.ENAMETOOLONG: "Expected a shorter name, with room for what it grows under: name another.",
     errno.EACCES: "Expected permission: change it, or name another path.",
     errno.EPERM: "Expected permission: change it, or name another path.",
     errno.EROFS: "Expected a file system that can be written: name another path.",

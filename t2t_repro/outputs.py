@@ -1,7 +1,8 @@
-"""Files that a program is about to write: they must not be those that it reads, or a run's own."""
+"""What a program is about to write: no file that it reads, or of a run, and where there is room."""
 
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 
 from t2t_repro.errors import UserError
@@ -48,6 +49,26 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
                 if _same(mine, there):
                     raise UserError(_message(name, mine, os.fspath(path), other, there))
         taken[name] = list(names)
+
+
+def check_room(folder: str | os.PathLike, size: int = 1) -> None:
+    """Makes a folder where there is none, and tries whether files can be written into it.
+
+    Args:
+        folder: it.
+        size: bytes that there must be room for.
+
+    Raises:
+        OSError: if not, naming the folder.
+    """
+    os.makedirs(folder, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=os.fspath(folder)) as file:
+            file.write(bytes(size))
+            file.flush()
+    except OSError as error:
+        error.filename = os.fspath(folder)  # not that of a file which nobody named
+        raise
 
 
 def _same(output: str, there: str | os.PathLike) -> bool:

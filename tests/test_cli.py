@@ -4,8 +4,6 @@ import contextlib
 import dataclasses
 import errno
 import os
-import subprocess
-import sys
 
 import pytest
 from absl import flags

@@ -5,6 +5,7 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
 import types
 from unittest import mock
 
@@ -22,7 +23,7 @@ from t2t_repro.finishing import FinishRequest
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory, owner
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import averaging, checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import WEIGHTS
 from tests.chosen import choice
@@ -277,6 +278,36 @@ def test_a_file_that_is_broken_is_named(finished, change, message):
 def test_what_cannot_be_tried_is_refused(request_of, message):
     with pytest.raises(UserError, match=message):
         request_of()
+
+
+@pytest.mark.parametrize(
+    "remove, message",
+    [
+        (
+            shutil.rmtree,
+            "run to stay while .* Received: ckpt-30 removed meanwhile, as by a trainer",
+        ),
+        (
+            lambda path: (path / WEIGHTS).write_bytes(b"x"),
+            "npz as it was .* Remove the checkpoint, to",
+        ),
+    ],
+)
+def test_a_checkpoint_that_a_trainer_removes_or_a_disk_damages(
+    made, tried, tmp_path, monkeypatch, remove, message
+):
+    shutil.copytree(made.path, tmp_path / "run")
+    run = dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
+    average = averaging.average
+
+    def meanwhile(paths, out):
+        if len(paths) > 1:
+            remove(run.directory.checkpoints_dir / "ckpt-30")
+        return average(paths, out)
+
+    monkeypatch.setattr(averaging, "average", meanwhile)
+    with pytest.raises(UserError, match=message):
+        finishing.finish(run, RunDirectory(tmp_path / "out"), FEW)
 
 
 def test_averages_of_t2t_avg_all_stay(made, tmp_path):

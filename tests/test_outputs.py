@@ -4,7 +4,7 @@ import re
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_outputs
+from t2t_repro.outputs import check_outputs, check_room
 
 
 @pytest.fixture
@@ -71,6 +71,16 @@ def test_the_files_of_a_run(here, output):
             check_outputs({"--out": path}, {})
     with pytest.raises(UserError, match="the run .*/alone/ckpt-8 needs. Name another."):
         check_outputs({"--out": "alone/ckpt-8/state.json"}, {})
+
+
+def test_a_folder_that_takes_no_file_is_named(here):
+    check_room("new/folder")
+    assert os.listdir("new/folder") == []
+    with pytest.raises(FileExistsError):
+        check_room("in")
+    with pytest.raises(OSError) as refused:
+        check_room("/proc/self")  # for root neither
+    assert refused.value.filename == "/proc/self"
 
 
 def test_what_destroys_nothing(here):

@@ -43,6 +43,7 @@ def main(args: flags.FlagValues) -> None:
     """Averages what the flags name."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
+    cli.check_filled(args, ["output_dir"])
     if args.last_only and args.wait_minutes:
         raise UserError(
             "Expected --last_only without --wait_minutes: it is not known which is the last. "
@@ -66,7 +67,7 @@ def average_all(
 
     Raises:
         UserError: if there are fewer than `n` checkpoints, the weights of one are damaged, both
-            runs are one, or the folder is another's.
+            runs are one, or the folder is another's or has averages of another `n`.
     """
     from t2t_repro.training import averaging, checkpoints
 
@@ -75,7 +76,7 @@ def average_all(
     run.config()  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
-    _check_free(run, out)
+    _check_free(run, out, n)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 
@@ -101,7 +102,7 @@ def average_all(
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
-                    _check_free(run, out)  # another process may have filled it meanwhile
+                    _check_free(run, out, n)  # another process may have filled it meanwhile
                     run.copy_description(out)  # so that no average is there that knows no run
                 yield path, file
 
@@ -116,9 +117,9 @@ def average_all(
     return written
 
 
-def _check_free(run: RunDirectory, out: RunDirectory) -> None:
-    """Refuses what `averaging.check_free` does, and weights that t2t-finish has chosen."""
-    from t2t_repro.training import averaging
+def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
+    """Refuses what `averaging.check_free` does, t2t-finish's weights, and means of other than n."""
+    from t2t_repro.training import averaging, checkpoints
 
     averaging.check_free(run, out)
     if (out.path / CHOSEN).exists():
@@ -126,6 +127,13 @@ def _check_free(run: RunDirectory, out: RunDirectory) -> None:
             "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
             f"{out.path}, of t2t-finish, whose {CHOSEN} is of the weights there. Name another."
         )
+    for path in checkpoints.list_checkpoints(out.path):
+        of = len(checkpoints.read_state_file(path).state.averaged)
+        if of != n:
+            raise UserError(
+                f"Expected --n={of}, as the averages in {out.path} have it. Received: {n}. Give "
+                "another --output_dir."
+            )
 
 
 console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -16,8 +16,8 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
-from t2t_repro.outputs import check_outputs
+from t2t_repro.files import check_file, write_text_atomic
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.scoring.files import files_by_step, score_files
 from t2t_repro.views import scores as view
 
@@ -28,6 +28,8 @@ _NEEDS = {
     "tag_suffix": "event_dir",
     "report_zero": "event_dir",
 }
+
+_PATHS = ("translation", "translations_dir", "reference", "json_file", "event_dir")
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -46,6 +48,7 @@ def main(args: flags.FlagValues) -> None:
             "--source has no effect here: BLEU needs --translation and --reference only. Leave it "
             "out."
         )
+    cli.check_filled(args, _PATHS)
     if (args.translation is None) == (args.translations_dir is None):
         received = "neither" if args.translation is None else "both"
         raise UserError(
@@ -55,6 +58,8 @@ def main(args: flags.FlagValues) -> None:
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
     cli.check_needs(args, _NEEDS)
+    if args.translations_dir is not None:
+        check_file("--reference", args.reference)  # read for each translation
     outputs = {"--json_file": args.json_file}
     inputs = {"--translation": args.translation, "--reference": args.reference}
     if args.event_dir:
@@ -63,6 +68,8 @@ def main(args: flags.FlagValues) -> None:
         found = files_by_step(Path(args.translations_dir).expanduser()).values()
         inputs |= {f"{file.path.name} of --translations_dir": file.path for file in found}
     check_outputs(outputs, inputs)
+    if args.event_dir:
+        check_room(args.event_dir)
     report: dict | list
     if args.translation is not None:
         scores = score_files(args.translation, args.reference)

@@ -24,7 +24,7 @@ from absl import flags
 from t2t_repro import cli, progress, registry
 from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_outputs
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.requests import flag, flags_of
 
 
@@ -86,6 +86,7 @@ def main(args: flags.FlagValues) -> None:
     if request.output_dir:
         inputs = {path: path for corpus in corpora for path in corpus.paths()}
         check_outputs({f"the report's {path.name}": path for path in to}, inputs)
+        check_room(request.output_dir)
     keep: frozenset[str] = frozenset()
     if request.problem:
         corpus, keep = _corpus_of_problem(request.problem, args.tmp_dir)

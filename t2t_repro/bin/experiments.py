@@ -25,14 +25,13 @@ behind the last.
 """
 
 import importlib
-import os
-import tempfile
 from pathlib import Path
 
 from absl import flags
 
 from t2t_repro import cli, errors
 from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_room
 
 # The parts of each experiment: its files are called by the name, and made by a function of
 # t2t_repro/studies/ that returns an experiments.result.Result.
@@ -88,7 +87,7 @@ def run(name: str, folder: Path) -> None:
     Raises:
         OSError: before the work, if nothing can be written into the folder.
     """
-    check_room(folder)
+    check_room(folder, _ROOM)
     for part, place in EXPERIMENTS[name].items():
         module, _, function = place.partition(":")
         make = getattr(importlib.import_module(f"t2t_repro.studies.{module}"), function)
@@ -96,21 +95,6 @@ def run(name: str, folder: Path) -> None:
         print("\n".join(result.sentences), flush=True)
         for path in result.write(folder, part):
             print(f"Written to {path}.", flush=True)
-
-
-def check_room(folder: Path) -> None:
-    """Makes `folder` where there is none, and tries whether files can be written into it.
-
-    Raises:
-        OSError: if not, naming the folder.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_ROOM))
-    except OSError as error:
-        error.filename = os.fspath(folder)  # not that of a file which nobody named
-        raise
 
 
 console = cli.program(__name__, "t2t-experiments", __doc__, define_flags, main, positional="name")

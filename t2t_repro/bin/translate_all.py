@@ -15,12 +15,11 @@ the trainer has removed in the meantime, or that is not whole, is named and pass
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -28,12 +27,13 @@ from absl import flags
 from t2t_repro import cli, progress, schema
 from t2t_repro.decoding.request import ENGINES, DecodeRequest
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import INCOMPLETE, check_file, sha256, write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.problem import OutputType
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
+from t2t_repro.text import raw
 from t2t_repro.views import scores as view
 from t2t_repro.waiting import appearing
 
@@ -101,9 +101,11 @@ def main(args: flags.FlagValues) -> None:
             "Expected no --decoder_command: this process loads the model once and decodes with "
             f"every checkpoint. Received: {args.decoder_command!r}. Leave it out."
         )
-    for path in filter(None, (args.source, args.reference)):
-        if not os.path.isfile(path):
-            raise FileNotFoundError(2, "No such file", path)
+    cli.check_filled(args, ["reference", "translations_dir"])
+    for name, path in {"--source": args.source, "--reference": args.reference}.items():
+        if path is not None:
+            check_file(name, path)
+    raw.check_lines(args.source)
     run = trained_run(
         args.model_dir, args.data_dir, problem=args.problem, hparams_set=args.hparams_set
     )
@@ -134,8 +136,8 @@ def translate_all(
         clock: as in `waiting.appearing`.
 
     Raises:
-        UserError: if there is no checkpoint at all, the problem is one of trees, or the folder
-            holds translations of something else.
+        UserError: if there is no checkpoint at all, or none that is whole; the problem is one of
+            trees; the folder holds translations of something else; or the source changes meanwhile.
     """
     problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
     if problem.output_type == OutputType.TREE:
@@ -169,6 +171,9 @@ def translate_all(
         made = [step for step in files_by_step(folder) if (folder / name_of(step)).exists()]
         return {step: step for step in saved + made}
 
+    least, minutes = request.min_steps, request.wait_minutes
+    if not minutes and not any(step >= least for step in steps()):
+        raise _none(run, least)
     written = (*map(name_of, steps()), "scores.json", "scores.csv", "scores.png", _SETTINGS)
     check_outputs(
         {f"{name} of --translations_dir": folder / name for name in written},
@@ -186,18 +191,20 @@ def translate_all(
         ctranslate2.library()
         run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
-    _check_folder(folder, made_with, vars(DecodeHParams()), request.source)
+    made_with["source"] = sha256(request.source)
+    begun = [name_of(step) + ending for step in steps() for ending in ("", INCOMPLETE)]
+    made = [folder / name for name in begun if os.path.lexists(folder / name)]
+    _check_folder(folder, made, made_with, vars(DecodeHParams()))
     # Before the threads of the searches are set. CTranslate2 takes the weights of one copy.
     where = devices.ONE if request.engine == "ctranslate2" else devices.here()
     searches = DecodeJob(of_file, settings, run).searches()
     model = run.on(where).new_model(with_weights=settings.return_alignments)
     own = ModelEngine(model, searches)
-    seen = 0
-    least, minutes = request.min_steps, request.wait_minutes
+    seen = done = 0
     for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
         path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         seen += 1
-        if target.exists() and not _is_newer(path, target):
+        if target.is_file() and not _is_newer(path, target):
             say(f"{target} exists already and is not translated again.")
             _set_time(target, path)  # which a kill may have left undone
         else:
@@ -208,6 +215,11 @@ def translate_all(
             except (OSError, UserError) as error:
                 say(f"Passing over {path.name}, which is gone or not whole. {error}")
                 continue
+            if sha256(request.source) != made_with["source"]:
+                raise UserError(
+                    f"Expected {request.source} to stay as it is while checkpoints translate it. "
+                    "Received: another. Put it back, or give another --translations_dir."
+                )
             say(f"Translating with {path}")
             job = DecodeJob(
                 dataclasses.replace(of_file, decode_to_file=os.fspath(target)), settings, run
@@ -217,12 +229,23 @@ def translate_all(
             translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))
         scores = request.reference and score_files(target, request.reference, translations)
+        done += 1
         yield StepFile(target, step), scores or None
     if not seen:
+        raise _none(run, least)
+    if not done:
         raise UserError(
-            f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"
-            f"{f' from step {least} on' if least else ''}. Give --wait_minutes to wait."
+            f"Expected a whole checkpoint in {run.directory.checkpoints_dir}. Received: {seen}, of "
+            "which none could be read, see above. Train on, or restore one."
         )
+
+
+def _none(run: TrainedRun, least: int) -> UserError:
+    """Returns what is said where there is no checkpoint from step `least` on."""
+    return UserError(
+        f"Expected a checkpoint in {run.directory.checkpoints_dir}. Received: none"
+        f"{f' from step {least} on' if least else ''}. Give --wait_minutes to wait."
+    )
 
 
 def _set_time(translation: pathlib.Path, checkpoint: pathlib.Path) -> None:
@@ -241,17 +264,21 @@ def _is_newer(checkpoint: pathlib.Path, translation: pathlib.Path) -> bool:
 
 
 def _check_folder(
-    folder: pathlib.Path, made_with: dict[str, Any], usual: dict[str, Any], source: str
+    folder: pathlib.Path, made: Sequence[pathlib.Path], made_with: dict[str, Any], usual: dict
 ) -> None:
-    """Writes what the translations of a folder are made with, or checks it.
+    """Writes what the translations of a folder are made with, or checks it where there are some.
 
     A decode hparam that the folder does not name, as a newer one, has its `usual` value there; one
     of old does not name its run.
     """
-    with open(source, "rb") as file:
-        made_with["source"] = hashlib.file_digest(file, "sha256").hexdigest()
     path, before = folder / _SETTINGS, made_with
-    with contextlib.suppress(FileNotFoundError):
+    if made:
+        if not path.exists():
+            raise UserError(
+                f"Expected {folder} to hold no translations, or {_SETTINGS} beside them, which "
+                f"says what they were made with. Received: {made[0].name} without it. Give another "
+                "--translations_dir."
+            )
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
         before["decode_hparams"] = usual | before.get("decode_hparams", {})
         before.setdefault("model_dir", made_with["model_dir"])

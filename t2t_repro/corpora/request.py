@@ -198,8 +198,8 @@ class RawText:
             if real in names:
                 also = "" if names[real] == path else f", also as {names[real]}"
                 raise UserError(
-                    f"Expected each file once. Received: {path} twice{also}. Leave one out; "
-                    "--train_weights takes a corpus more often."
+                    f"Expected each file once. Received: {path} twice{also}. Leave one out"
+                    + ("." if self.short else "; --train_weights takes a corpus more often.")
                 )
             names[real] = path
         return found

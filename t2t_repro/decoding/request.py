@@ -1,12 +1,11 @@
 """What t2t-decoder is asked for, and which of it is refused."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import is_stream
+from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
 from t2t_repro.requests import flag
 
@@ -128,19 +127,8 @@ class DecodeRequest:
             if (path := getattr(self, name))
         }
         for name in _READ:
-            if name not in paths or os.path.isfile(paths[name]):
-                continue
-            if not os.path.exists(paths[name]):
-                raise FileNotFoundError(2, "No such file", paths[name])
-            if os.path.isdir(paths[name]):
-                raise UserError(
-                    f"Expected --{name} to be a file. Received: {paths[name]}, a folder. Name one "
-                    "of its files."
-                )
-            raise UserError(
-                f"Expected --{name} to be a file, which is read more than once. Received: "
-                f"{paths[name]}, a pipe or a device. Write a file first."
-            )
+            if name in paths:
+                check_file(f"--{name}", paths[name])
         return dataclasses.replace(self, **paths)
 
     def asks_for(self, settings: "DecodeHParams") -> "list[Ability]":

@@ -170,7 +170,7 @@ class SequenceModel(Replacing, GuardedModel):
         return {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
 
     def get_config(self):
-        """Returns the constructor's arguments, and what was set since: parts, what is not trained."""
+        """Returns the constructor's arguments, and what was set since, as what is frozen."""
         trained = changes.trained(self)
         config = {
             "hparams": dataclasses.asdict(self.hparams),

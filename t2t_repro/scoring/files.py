@@ -84,6 +84,7 @@ def step_files(
     )
     if not directory.is_dir():
         raise UserError(
-            f"Expected a directory of translations. Received: {str(directory)!r}, which does "
-            "not exist. Correct --translations_dir, or wait for it by --wait_minutes."
+            f"Expected a directory of translations. Received: {str(directory)!r}, which "
+            f"{'is none' if directory.exists() else 'does not exist'}. Correct "
+            "--translations_dir, or wait for it by --wait_minutes."
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_repro.errors import UserError
+from t2t_repro.fields import INT64, shown
 from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.requests import flag
 from t2t_repro.scoring.bleu import BleuScores
@@ -63,11 +64,11 @@ class DirectoryRequest:
             return self.min_steps
         if self.event_dir is None or not (path := Path(self.event_dir, LAST_STEP_FILE)).exists():
             return 0
-        content = path.read_text().strip()
-        if not content.isdecimal():
+        content = path.read_text(encoding="utf-8", errors="backslashreplace").strip()
+        if not (content.isdecimal() and int(content[:20]) < INT64):
             raise UserError(
-                f"Expected {path} to hold the last step that was scored. Received: {content!r}. "
-                "Remove the file, or give --min_steps."
+                f"Expected {path} to hold the last step that was scored. Received: "
+                f"{shown(content)}. Remove the file, or give --min_steps."
             )
         return int(content) + 1
 

@@ -92,6 +92,10 @@ def test_a_folder_holds_the_averages_of_one_run(trained, begin, tmp_path):
 
 def test_weights_that_were_chosen_are_not_replaced(trained, tmp_path):
     avg_all.average_all(request(trained, tmp_path, n=3, last_only=True))
+    with pytest.raises(
+        UserError, match="Expected --n=3, as the averages in .*avg have it. Rec.*: 2"
+    ):
+        avg_all.average_all(request(trained, tmp_path, n=2))
     (tmp_path / "avg" / "decoding.json").write_text("{}")
     with pytest.raises(UserError, match="avg, of t2t-finish, whose decoding.json is of the we"):
         avg_all.average_all(request(trained, tmp_path, n=2))

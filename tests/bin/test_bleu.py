@@ -95,6 +95,9 @@ def test_a_directory_with_events(files, capsys):
     assert [step for step, _, _ in events(event_dir)] == [0, 1000, 2000, 3000]
     (event_dir / "last_evaluated_step.txt").write_text("soon")
     assert "to hold the last step that was scored. Received: 'soon'" in refused(capsys, *arguments)
+    for broken, said in ((b"\xff", r"'\\xff'"), (b"9" * 5000, "9999... (5002 characters)")):
+        (event_dir / "last_evaluated_step.txt").write_bytes(broken)
+        assert f"{said}. Remove the file" in refused(capsys, *arguments)
 
 
 def test_a_directory_without_events(files, capsys):
@@ -133,12 +136,29 @@ def test_a_directory_without_events(files, capsys):
             ["--translations_dir=a", "--reference=r", "--tag_suffix=x"],
             "--tag_suffix has no effect without --event_dir",
         ),
+        (["--translation=", "--reference=r"], "Expected --translation with a value. Received: not"),
+        (
+            ["--translation=a", "--reference=r", "--json_file="],
+            "Expected --json_file with a value.",
+        ),
         (["--translation=no/such", "--reference=r"], "No such file or directory: 'no/such'"),
         (["--bleu_variant=lower"], "Expected --bleu_variant to be one of both, uncased, cased."),
     ],
 )
 def test_refused(arguments, message, capsys):
     assert message in refused(capsys, *arguments)
+
+
+def test_events_and_references_that_cannot_be_are_refused_before_the_work(files, capsys):
+    where = f"--translations_dir={files / 'translations'}"
+    for flags, message in [
+        ([f"--reference={files / 'ref'}", f"--event_dir={files / 'ref'}"], "Expected a folder, or"),
+        ([f"--reference={files / 'ref'}", "--event_dir=/proc/self"], "'/proc/self'"),
+        ([f"--reference={os.devnull}"], "to be a file, which is read more than once. Received: "),
+        ([f"--reference={files / 'ref'}", f"--translations_dir={files / 'ref'}"], "which is none."),
+    ]:
+        assert message in refused(capsys, where, *flags)
+    assert "model-1000" not in capsys.readouterr().out
 
 
 def test_wrong_files(files, capsys):

@@ -92,6 +92,11 @@ def test_a_problem_s_text_is_checked(text, capsys):
         ([f"--source={__file__}", f"--target={json.__file__}", "--columns=1,2"], "has no effect"),
         (["--source=a", "--target=b", "--tmp_dir=c"], "--tmp_dir has no effect without --problem"),
         (["--source=/nowhere/a", "--target=b"], "Received: /nowhere/a, which is not there"),
+        ([f"--source={__file__}", f"--target={__file__}"], "twice. Leave one out.\n"),
+        (
+            [f"--source={__file__}", f"--target={json.__file__}", f"--output_dir={__file__}"],
+            "Expected a folder, or none yet: name another.",
+        ),
         (["--problem=text2text_tmpdri"], "Did you mean 'text2text_tmpdir'"),
         (["--problem=algorithmic_reverse_binary40"], "samples are pairs of text"),
     ],

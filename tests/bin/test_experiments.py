@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from t2t_repro import cli
+from t2t_repro import cli, outputs
 from t2t_repro.bin import experiments
 from t2t_repro.studies.experiments import agreement, distance, extrapolation, positions
 
@@ -96,7 +96,7 @@ def test_a_full_disk_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
     def full(dir):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a name of its own")
 
-    monkeypatch.setattr(experiments.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(outputs.tempfile, "TemporaryFile", full)
     said = refused(capsys, "--name=positions", f"--output_dir={tmp_path}")
     assert f"No space left on device: '{tmp_path}'. Free some space" in said
     assert "offsets" not in said

@@ -9,6 +9,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import translate_all
+from t2t_repro.errors import UserError
 from t2t_repro.interop import auto_engine
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -156,6 +157,70 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
     assert steps == [(10, None), (20, None)]
     assert clock.naps == 5  # two until the checkpoint, and half a minute more
     assert any(text.startswith("Passing over ckpt-5, which is gone or not whole.") for text in said)
+
+
+def refused(run, capsys, *flags):
+    with pytest.raises(SystemExit) as stopped:
+        program(run, *flags, "--decode_hparams=beam_size=1,extra_length=2")
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_translations_that_nothing_describes_are_not_its_own(run, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f"{PROBLEM}-5").write_text("3 4 5\n7 1 2 9\n")
+    error = refused(run, capsys, f"--translations_dir={out}")
+    assert (
+        f"settings.json beside them, which says what they were made with. Received: {PROBLEM}"
+        in error
+    )
+    assert [path.name for path in out.iterdir()] == [f"{PROBLEM}-5"]
+    (out / f"{PROBLEM}-5").unlink()
+    (out / "settings.json").write_text('{"source": "another"}')  # of no translation
+    program(run, f"--translations_dir={out}", "--decode_hparams=beam_size=1,extra_length=2")
+    assert (out / f"{PROBLEM}-5").is_file()
+
+
+def test_a_source_that_changes_meanwhile_is_refused(run, tmp_path):
+    request = translate_all.TranslateAllRequest(
+        source=str(tmp_path / "in"),
+        translations_dir=str(tmp_path / "out"),
+        decode_hparams="beam_size=1,extra_length=2",
+    )
+    found = translate_all.translate_all(trained_run(run.path), request)
+    assert next(found)[0].step == 5
+    (tmp_path / "in").write_text("3 4 5\n")
+    with pytest.raises(UserError, match="in to stay as it is while .* Received: another. Put it"):
+        next(found)
+    assert not (tmp_path / "out" / f"{PROBLEM}-10").exists()
+
+
+def test_no_whole_checkpoint_is_an_error(run, tmp_path, capsys):
+    for path in checkpoints.list_checkpoints(run.path):
+        (path / checkpoints.WEIGHTS).write_bytes(b"torn")
+    error = refused(run, capsys, f"--translations_dir={tmp_path / 'out'}")
+    assert "Expected a whole checkpoint in" in error and "Received: 2, of which none could" in error
+
+
+def test_a_bad_source_is_refused_before_anything_is_written(run, tmp_path, capsys):
+    source, out = tmp_path / "in", f"--translations_dir={tmp_path / 'out'}"
+    for make, message in (
+        (source.touch, "in. Received: an empty file."),
+        (
+            lambda: os.mkfifo(source),
+            "--source to be a file, which is read more than once. Received: ",
+        ),
+        (source.mkdir, "--source to be a file. Received: "),
+    ):
+        source.unlink()
+        make()
+        assert message in refused(run, capsys, out)
+    source.rmdir()
+    source.write_text("3 4\n")
+    for flag in ("--translations_dir=", "--reference="):
+        assert f"Expected {flag[:-1]} with a value." in refused(run, capsys, flag)
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
