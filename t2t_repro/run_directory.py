@@ -111,9 +111,12 @@ class RunDirectory:
             hparams = HParams.from_json(file.read_bytes(), str(file), _MEND)
             return RunConfig(hparams=hparams, **vars(run))
         except FileNotFoundError as error:
+            missing = pathlib.Path(error.filename).name
+            received = of_tensor2tensor(self.path) or (
+                f"{self.path} without {missing}. Give a t2t-trainer's --output_dir."
+            )
             raise UserError(
-                f"Expected a run directory with run.json and hparams.json. Received: {self.path} "
-                f"without {pathlib.Path(error.filename).name}. Give a t2t-trainer's --output_dir."
+                f"Expected a run directory with run.json and hparams.json. Received: {received}"
             ) from error
 
     def begin(self, config: RunConfig, command: Sequence[str], vocabularies: Sequence[str]) -> None:
@@ -193,11 +196,9 @@ class RunDirectory:
                 f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
                 "Received: no such file. Put it back, or give another --output_dir."
             )
-        if not self.exists() and any(self.path.glob("model.ckpt-*.index")):
+        if not self.exists() and (received := of_tensor2tensor(self.path)):
             raise UserError(
-                "Expected a new --output_dir, or a run of t2t_repro. Received: "
-                f"{self.path}, which holds checkpoints of tensor2tensor. t2t-import-checkpoint "
-                "--checkpoint makes a run of them in another folder."
+                f"Expected a new --output_dir, or a run of t2t_repro. Received: {received}"
             )
         differs = _differences(self.config(), config) if self.exists() else []
         if differs:
@@ -328,6 +329,20 @@ def _lock(file: Any) -> None:
             return
         time.sleep(_PAUSE_S)
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def of_tensor2tensor(path: pathlib.Path) -> str:
+    """Returns what was received, and what to do, if `path` is of tensor2tensor; else "".
+
+    It may be a folder of its checkpoints, or the prefix of one.
+    """
+    folder = path.parent if ".ckpt-" in path.name else path
+    if not any(folder.glob("*.ckpt-*.index")):
+        return ""
+    return (
+        f"{path}, in tensor2tensor's format. t2t-import-checkpoint --checkpoint={path} "
+        "--output_dir=RUN makes a run of it."
+    )
 
 
 def owner(path: str | os.PathLike) -> pathlib.Path | None:

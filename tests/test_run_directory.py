@@ -16,7 +16,7 @@ from t2t_repro import run_directory
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory, of_tensor2tensor
 
 CONFIG = RunConfig(
     hparams_set="mine",
@@ -148,9 +148,14 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, mes
 def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
     (tmp_path / "model.ckpt-7.index").touch()
     (tmp_path / "hparams.json").write_text("theirs")
-    with pytest.raises(UserError, match="holds checkpoints of tensor2tensor. t2t-import-checkpo"):
+    mend = f"{tmp_path}, in tensor2tensor's format. t2t-import-checkpoint --checkpoint={tmp_path} "
+    with pytest.raises(UserError, match=f"Expected a new --output_dir, or .* Received: {mend}"):
         RunDirectory(tmp_path).begin(CONFIG, ["x"], [])
     assert (tmp_path / "hparams.json").read_text() == "theirs"
+    with pytest.raises(UserError, match=f"Expected a run directory with .* Received: {mend}"):
+        RunDirectory(tmp_path).config()
+    assert of_tensor2tensor(tmp_path / "model.ckpt-7").startswith(f"{tmp_path}/model.ckpt-7, in t")
+    assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
 
 
 def test_checkpoints_without_a_configuration_are_refused(tmp_path):

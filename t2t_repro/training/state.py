@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
+from t2t_repro.run_directory import of_tensor2tensor
 
 WEIGHTS, TRAINING, STATE = "weights.npz", "training.npz", "state.json"
 RANKING = "ranking.json"
@@ -103,11 +104,11 @@ def check_folder(path: str | os.PathLike) -> None:
 
 def no_checkpoint(path: pathlib.Path) -> UserError:
     """Returns the error for a folder in which there is no whole checkpoint."""
-    return UserError(
-        f"Expected a checkpoint in {path}. Received: "
+    received = of_tensor2tensor(path) or (
         f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. "
         "Give the --output_dir of a t2t-trainer that has saved one."
     )
+    return UserError(f"Expected a checkpoint in {path}. Received: {received}")
 
 
 def read_state_file(path: pathlib.Path) -> StateFile:
