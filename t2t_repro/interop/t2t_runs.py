@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from t2t_repro import __version__, registry
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.hparam_rules import BYTENET, TRANSFORMER
 from t2t_repro.interop import (
@@ -42,7 +42,8 @@ class ImportRequest:
         checkpoint: the folder of a T2T run, or the prefix of one checkpoint.
         output_dir: the run directory.
         problem: the problem's name; None: that of flags.txt.
-        hparams_set: the named set; None: that of flags.txt. hparams.json wins over it.
+        hparams_set: the named set; None: that of flags.txt, which need not be known where there is
+            hparams.json. hparams.json wins over it.
         hparams: changes, "name=value,name=value"; they win over hparams.json.
         data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
         optimizer_state: carry the optimizer's state over, where there is any.
@@ -135,7 +136,11 @@ def _hparams(
     name = request.hparams_set or said.get("hparams_set") or ""
     file = folder / "hparams.json"
     values: dict[str, Any] = {}
-    if request.hparams_set or name in registry.list_hparams() or (name and not file.is_file()):
+    known = name in registry.list_hparams()
+    # hparams.json says all that the set of flags.txt did, which need not be known.
+    if name and not known and not (file.is_file() and name == said.get("hparams_set")):
+        raise _unknown_set(name, file)
+    if known:
         values = dataclasses.asdict(registry.get_hparams(name))
     elif not file.is_file():
         return None, name, set()
@@ -145,6 +150,16 @@ def _hparams(
         given = t2t_files.read_overrides(said.get("hparams", ""))
     given |= t2t_files.read_overrides(request.hparams)
     return values | given, name, set(given)
+
+
+def _unknown_set(name: str, file: pathlib.Path) -> UserError:
+    otherwise = "give --hparams_set=NAME of one like it and --hparams with what differs"
+    if file.is_file():
+        otherwise = f"leave --hparams_set out: {file} says it all"
+    return UserError(
+        f"{unknown('hparams set', name, registry.list_hparams())} Give --t2t_usr_dir if it is a "
+        f"set of yours, or {otherwise}."
+    )
 
 
 def _problem(name: str, folder: pathlib.Path):

@@ -102,6 +102,20 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
     assert (config.hparams.attention_dropout, config.hparams.relu_dropout) == (0.25, 0.5)
 
 
+def test_an_unknown_set_is_taken_where_flags_txt_names_it_beside_hparams_json(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    with (t2t.write() / "flags.txt").open("a") as file:
+        file.write("\n--hparams_set=transformer_mine\n")
+    mend = f"Give --t2t_usr_dir if .* leave --hparams_set out: {t2t.folder / 'hparams.json'} says"
+    with pytest.raises(UserError, match=f"Received: 'transformer_other'.* {mend}"):
+        import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_other")
+    import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_mine")
+    assert RunDirectory(tmp_path / "run").config().hparams_set == "transformer_mine"
+    (t2t.folder / "hparams.json").unlink()
+    with pytest.raises(UserError, match="Unknown hparams set. Received: 'transformer_mine'.*Give"):
+        import_it(t2t.folder, tmp_path / "another")
+
+
 def test_flags_txt_names_set_and_changes(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     t2t.write(hparams=False)
@@ -128,7 +142,9 @@ def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path, capsys):
         UserError, match=r"Unknown problem. Received: 'mine'.*Give --t2t_usr_dir if"
     ):
         import_it(t2t.folder, tmp_path / "run", problem="mine", **base)
-    with pytest.raises(UserError, match="Unknown hparams set. Received: 'transformer_bass'"):
+    with pytest.raises(
+        UserError, match=r"Unknown hparams set. Received: 'transformer_bass'.* and --hparams with"
+    ):
         import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_bass")
     (t2t.folder / t2t.VOCABULARY).unlink()
     with pytest.raises(UserError, match="Expected the vocabulary vocab.text2text.*Give --data_dir"):
