@@ -3,6 +3,7 @@
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
 _NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
+_NO_DECODING = "t2t-decoder takes it; a training decodes for --eval_bleu_sentences alone"
 # {flag: (what it is at rest, why it is refused otherwise)}
 INERT_FLAGS: dict[str, tuple[str, str]] = {
     "model": ("transformer", "t2t-trainer takes it, and a run says of which model it is"),
@@ -27,6 +28,12 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
     "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
     "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),
+    "decode_hparams": ("", _NO_DECODING),
+    "decode_from_file": ("", _NO_DECODING),
+    "decode_to_file": ("", _NO_DECODING),
+    "decode_reference": ("", _NO_DECODING),
+    "decode_in_memory": ("false", "call t2t_repro.decoding.translate from Python"),
+    "keep_timestamp": ("false", "a file has the time at which it was written"),
     "hparams_range": ("", _NO_TUNE),
     "autotune_objective": ("", _NO_TUNE),
     "autotune_maximize": ("true", _NO_TUNE),

@@ -24,6 +24,11 @@ _MENDING = {
     errno.EDQUOT: "Free some of your quota, and give the same command again.",
 }
 
+# What to do about a value of a flag that is refused, by the flag.
+_INSTEAD = {
+    "worker_gpu": "To compute on the CPU leave it out, and hide GPUs by CUDA_VISIBLE_DEVICES=-1."
+}
+
 
 def one_line(error: Exception, args: flags.FlagValues) -> str:
     """Returns what an error says, the middle left out of words that nobody reads to their end.
@@ -53,7 +58,8 @@ def _illegal_value(error: flags.IllegalFlagValueError, args: flags.FlagValues) -
     # It tells the flag and the value in its text alone: "flag --NAME=VALUE: CAUSE".
     name, _, rest = str(error).removeprefix("flag --").partition("=")
     value, kind = rest.removesuffix(f": {error.__context__}"), _kind(args[name].parser)
-    return kind and f"Expected --{name} to be {kind}. Received: {fields.shown(value)}."
+    said = f"Expected --{name} to be {kind}. Received: {fields.shown(value)}."
+    return kind and f"{said} {_INSTEAD.get(name, '')}".rstrip()
 
 
 def _kind(parser: Any) -> str:

@@ -25,6 +25,28 @@ if TYPE_CHECKING:
     from t2t_repro.training.summaries import Samples
 
 SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")
+_EVALUATE_TRAINING = "metrics.jsonl has the loss of training, whose data nothing evaluates"
+_TRANSLATE = "t2t-translate-all --wait_minutes=N translates a file by each new checkpoint"
+# What to do instead of T2T's other schedules.
+_INSTEAD = {
+    "continuous_eval": "--schedule=evaluate or t2t-eval evaluates a checkpoint, the schedules that "
+    f"train and evaluate all that they save; {_TRANSLATE}",
+    "continuous_eval_on_train_data": _EVALUATE_TRAINING,
+    "evaluate_on_train_data": _EVALUATE_TRAINING,
+    "train_eval_and_decode": f"{SCHEDULES[0]} decodes too, with --eval_bleu_sentences=N",
+    "decode": "t2t-decoder translates",
+    **dict.fromkeys(
+        (
+            "continuous_decode",
+            "continuous_decode_from_file",
+            "continuous_decode_on_train_data",
+            "continuous_decode_on_eval_data",
+        ),
+        _TRANSLATE,
+    ),
+    "test": "--train_steps=1 --eval_steps=1 trains and evaluates on one batch each",
+    "run_std_server": "there are no parameter servers; several hosts find each other by TF_CONFIG",
+}
 TRY_BATCH_SIZE = "try_batch_size"  # the schedule of `batch_size.run_trial`
 
 
@@ -152,6 +174,11 @@ class TrainRequest:
     load_user_code: Callable[[], None] | None = None
 
     def __post_init__(self):
+        if self.schedule in _INSTEAD:
+            raise UserError(
+                f"Expected --schedule to be one of {', '.join(SCHEDULES)}. Received: "
+                f"{self.schedule!r}, which tensor2tensor alone has: {_INSTEAD[self.schedule]}."
+            )
         if self.schedule not in (*SCHEDULES, TRY_BATCH_SIZE):
             raise unknown("schedule", self.schedule, SCHEDULES)
 

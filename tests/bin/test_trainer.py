@@ -78,6 +78,14 @@ def test_what_is_missing_is_named(flags, capsys, missing):
     "flag, message",
     [
         ("--schedule=trian", "Unknown schedule. Received: 'trian'. Did you mean 'train'"),
+        (
+            "--schedule=continuous_eval",
+            "one of continuous_train.*: 'continuous_eval', which .*: --schedule=evaluate or t2t-ev",
+        ),
+        ("--schedule=run_std_server", "alone has: there are no parameter servers; several hosts"),
+        ("--schedule=train_eval_and_decode", "_and_eval decodes too, with --eval_bleu_sentences"),
+        ("--worker_gpu=0", "number from 1 .* Received: '0'. To compute on the CPU leave it out"),
+        ("--decode_hparams=beam_size=1", "--decode_hparams is not supported: t2t-decoder takes"),
         ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
         ("--hparams=hiden_size=3", "Unknown hparam. Received: 'hiden_size'.*'hidden_size'"),
         ("--problem=algorithmic_revers", "Unknown problem"),
