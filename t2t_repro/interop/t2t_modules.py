@@ -162,6 +162,7 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
             "register_problem": _Register(_register_problem, warn),
             "register_base_problem": _Register(_register_problem, warn),
             "register_hparams": _Register(_register_hparams, warn),
+            "register_ranged_hparams": _Register(_register_nothing, functools.cache(warn)),
             "hparams": _mutable,
             "problem": registry.get_problem,
             "list_hparams": lambda prefix="": _with_prefix(registry.list_hparams(), prefix),
@@ -217,7 +218,6 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
 # What to do instead of using a name, by the name without "tensor2tensor."
 INSTEAD = {
     "utils.registry.register_model": "subclass t2t_repro.Transformer and train it from Python",
-    "utils.registry.register_ranged_hparams": "there is no hyperparameter search; leave it out",
     "utils.registry.register_optimizer": "the hparam optimizer names one of ours",
     "utils.t2t_model": "subclass t2t_repro.Transformer and train it from Python",
     "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one anew",
@@ -325,6 +325,10 @@ def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> Non
         )
 
     registry.register_hparams(frozen, name=name, take_over=True)
+
+
+def _register_nothing(function: Callable[[Any], None], name: str, warn: Warn) -> None:
+    warn("register_ranged_hparams registers nothing: t2t_repro searches no hparams.")
 
 
 def _mutable(name: str) -> MutableHParams:
