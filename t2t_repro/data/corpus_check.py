@@ -53,14 +53,14 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     if journal.journal_path(job).exists() and _is_made_for(to, made_for):
         return
     made, corpus = _examine(job, to, track, report)
+    alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
+    of_files = {split: read for split, read in corpus.items() if split not in alone}
+    count = sum(1 for split in of_files for _ in made.bad_pairs(split))
     if job.check == STOP and made.errors:
-        raise errors_in(made, str(to.html))
+        raise errors_in(made, count, str(to.html))
     to.bad_pairs.unlink(missing_ok=True)
     if job.check == DROP:  # also where there are none: the file says that they were looked for
-        alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
-        of_files = {split: read for split, read in corpus.items() if split not in alone}
         output.write_bad_pairs(to, made, of_files)
-        count = sum(1 for split in of_files for _ in made.bad_pairs(split))
         report(f"Left out {count:,} pairs, which are in {to.bad_pairs}")
     output.write_report(to, made, _title(job), **made_for)
 
@@ -105,8 +105,14 @@ def check_unasked(problem: Problem) -> str:
     return STOP if own and blocks.is_encoded_by_sample(problem) else ""
 
 
-def errors_in(made: Report, page: str) -> UserError:
-    """Returns the error that says which pairs are wrong, and what to do."""
+def errors_in(made: Report, bad_pairs: int, page: str) -> UserError:
+    """Returns the error that says which pairs are wrong, and what to do.
+
+    Args:
+        made: what was found.
+        bad_pairs: how many pairs --drop_bad_pairs leaves out, for errors and some warnings.
+        page: the file that shows them.
+    """
     said = "; ".join(
         f"{each.count:,} ({each.check.text}), as "
         + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
@@ -114,7 +120,8 @@ def errors_in(made: Report, page: str) -> UserError:
     )
     return UserError(
         f"Expected pairs without errors. Received: {said}. See {page}; correct the text, or give "
-        "--drop_bad_pairs to leave the bad pairs out, or --keep_bad_pairs to take all."
+        f"--drop_bad_pairs to leave out {bad_pairs:,} pairs with errors or what is surely a "
+        "fault, or --keep_bad_pairs to take all."
     )
 
 
