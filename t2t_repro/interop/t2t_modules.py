@@ -154,7 +154,8 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
     """Returns {module of tensor2tensor: {name: what it is here}}.
 
     Args:
-        warn: told when a name of ours is taken over, and of hparams that nothing reads.
+        warn: told when a name of ours is taken over, and of hparams and ranged sets that nothing
+            reads.
     """
     identity = {name: _identity for name in ("native_to_unicode", "unicode_to_native")}
     return {
