@@ -8,6 +8,7 @@ data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -190,7 +191,10 @@ class RunDirectory:
 
         Raises:
             UserError: as `begin`, but for the vocabularies.
+            FileExistsError: if it is a file.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(self.path))
         if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
             raise UserError(
                 f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "

@@ -158,6 +158,13 @@ def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
 
 
+def test_a_file_is_no_run(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(FileExistsError) as refused:
+        RunDirectory(tmp_path / "run").check(CONFIG)
+    assert refused.value.filename == str(tmp_path / "run")
+
+
 def test_checkpoints_without_a_configuration_are_refused(tmp_path):
     run = RunDirectory(tmp_path)
     (run.checkpoints_dir / "ckpt-3").mkdir(parents=True)
