@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from t2t_repro import declared
+from t2t_repro import declared, user_code
 from t2t_repro.errors import UserError
 from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.vocabulary import count_tokens
@@ -97,12 +97,19 @@ class Problem:
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterable[Sample]:
-        """Yields {"inputs": ids, "targets": ids}, each ending with 1."""
-        raise NotImplementedError
+        """Yields {"inputs": ids, "targets": ids}, each ending with 1.
+
+        Raises:
+            UserError: if no subclass says it; so does `feature_encoders`.
+        """
+        method = "generate_encoded_samples(self, data_dir, tmp_dir, dataset_split)"
+        does = 'yields {"inputs": ids, "targets": ids}, each ending with 1'
+        raise user_code.lacking(type(self.forward()), method, does)
 
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         """Returns the text encoders of "inputs" and "targets"."""
-        raise NotImplementedError
+        does = 'returns {"inputs": encoder, "targets": encoder}'
+        raise user_code.lacking(type(self.forward()), "feature_encoders(self, data_dir)", does)
 
     def missing_files(self, tmp_dir: str) -> "list[RawFile]":
         """Returns the raw files that are not in `tmp_dir`, as far as that is known without them."""

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from t2t_repro import user_code
 from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
 from t2t_repro.problem import (
@@ -53,16 +54,23 @@ class TranslateProblem(Text2TextProblem):
         """Returns [[URL or archive, (source file, target file)], ...].
 
         `parallel.compile_data` says what else it may hold.
+
+        Raises:
+            UserError: if no subclass says it.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
+        method = "source_data_files(self, dataset_split)"
+        does = "returns [[URL or archive, (source file, target file)], ...]"
+        raise user_code.lacking(type(self.forward()), method, does)
 
     def vocab_data_files(self) -> list[Any]:
         """Returns the files that the subwords are built from, about 1 MB of each."""
         return self.source_data_files(Split.TRAIN)
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
-        if type(self).generate_samples is not TranslateProblem.generate_samples:
-            return []  # it has its own files
+        cls = type(self)
+        own = cls.generate_samples is not TranslateProblem.generate_samples
+        if own or cls.source_data_files is TranslateProblem.source_data_files:
+            return []  # it has its own files, or none: who encodes the samples may need no others
         splits = [entry["split"] for entry in self.dataset_splits]
         datasets = [each for split in splits for each in self.source_data_files(split)]
         return sources.missing_archives(tmp_dir, datasets)
@@ -109,7 +117,9 @@ class TranslateDistillProblem(TranslateProblem):
     FILES = ("inputs", "gold", "prediction")
 
     def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
-        raise NotImplementedError(f"{type(self).__name__} must define source_data_files.")
+        method = "source_data_files(self, dataset_split)"
+        does = "returns what stands before the names of three files, inputs, gold and prediction"
+        raise user_code.lacking(type(self.forward()), method, does)
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
         return []

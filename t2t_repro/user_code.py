@@ -49,12 +49,31 @@ def member(cls: type, name: str) -> str:
     owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
     if owner.__module__.startswith(f"{__package__}."):
         return ""
-    if where := definition(vars(owner)[name]):
-        return where
+    return definition(vars(owner)[name]) or _place_of_class(owner)
+
+
+def _place_of_class(cls: type) -> str:
+    """Returns ", at FILE line N", where a class of the user's was written; "": it is ours."""
+    if cls.__module__.startswith(f"{__package__}."):
+        return ""
     try:
-        return f", at {inspect.getsourcefile(owner)} line {inspect.getsourcelines(owner)[1]}"
+        return f", at {inspect.getsourcefile(cls)} line {inspect.getsourcelines(cls)[1]}"
     except (OSError, TypeError):  # it was not written in a file
-        return f", in {owner.__module__}"
+        return f", in {cls.__module__}"
+
+
+def lacking(cls: type, method: str, does: str) -> UserError:
+    """Returns what to say of a class of the user's without a method that it must have.
+
+    Args:
+        cls: the class.
+        method: what it lacks, such as "source_data_files(self, dataset_split)".
+        does: what the method does, such as "returns the files of a split".
+    """
+    return UserError(
+        f"Expected {cls.__name__} to have {method}, which {does}. Received: a class without "
+        f"it{_place_of_class(cls)}. Write it there."
+    )
 
 
 def fault(expected: str, error: BaseException) -> UserError:

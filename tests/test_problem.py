@@ -1,3 +1,4 @@
+import inspect
 import os
 import pathlib
 import re
@@ -121,10 +122,17 @@ def test_an_unknown_vocabulary_type_is_an_error(tmp_path):
 
 def test_a_problem_must_say_its_samples():
     for call in (problem.Problem().generate_encoded_samples, Toy.__base__().generate_samples):
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(UserError, match=r"have generate_\w+\(self, data_dir, tmp_dir, "):
             call("", "", Split.TRAIN)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(UserError, match="^Expected Problem to have feature_encoders.*out it. "):
         problem.Problem().feature_encoders("")
+
+    class Mute(problem.Text2TextProblem):
+        pass
+
+    line = inspect.getsourcelines(Mute)[1]
+    with pytest.raises(UserError, match=rf"Mute to have .*, at {__file__} line {line}. Write it"):
+        Mute(was_reversed=True).generate_samples("", "", Split.TRAIN)
 
 
 def test_a_problem_of_ones_own_as_the_readme_has_it(tmp_path):

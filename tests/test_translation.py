@@ -2,7 +2,8 @@
 
 import pytest
 
-from t2t_repro.translation import TranslateProblem
+from t2t_repro.errors import UserError
+from t2t_repro.translation import TranslateDistillProblem, TranslateProblem
 
 
 def test_a_translation_problem_of_archives(tmp_path):
@@ -24,5 +25,17 @@ def test_a_translation_problem_of_archives(tmp_path):
     assert problem.num_texts_for_vocab(str(tmp_path)) is None
     assert (tmp_path / "mine-compiled-dev.lang1").exists()
     assert list(problem.generate_text_for_vocab("", str(tmp_path))) == ["train", "wort"]
-    with pytest.raises(NotImplementedError, match="must define source_data_files"):
-        TranslateProblem().source_data_files("train")
+
+
+def test_a_problem_without_source_data_files(tmp_path):
+    class Encoded(TranslateProblem):
+        def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+            return iter([{"inputs": [2, 1], "targets": [3, 1]}])
+
+    assert Encoded().missing_files(str(tmp_path)) == []
+    with pytest.raises(
+        UserError, match=r"Encoded to have source_data_files.*which returns \[\[URL"
+    ):
+        Encoded().source_data_files("train")
+    with pytest.raises(UserError, match="source_data_files.*, which returns what stands before"):
+        TranslateDistillProblem().source_data_files("train")

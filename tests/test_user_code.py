@@ -1,5 +1,7 @@
 """Errors that pass through code of the user's are named by its line; those of ours stay."""
 
+import re
+
 import pytest
 
 from t2t_repro import declared, user_code
@@ -99,6 +101,19 @@ def test_values_are_checked_where_they_are_said():
 
         class Wrong(Text2TextProblem):
             vocab_type = 5
+
+
+def test_a_class_that_lacks_a_method():
+    class Mine:
+        pass
+
+    said = r"^Expected Mine to have f\(self\), which runs. Received: a class without it"
+    error = str(user_code.lacking(Mine, "f(self)", "runs"))
+    assert re.match(rf"{said}, at {__file__} line \d+. Write it there.$", error)
+    made = type("Mine", (), {"__module__": "elsewhere"})
+    assert re.match(f"{said}, in elsewhere. ", str(user_code.lacking(made, "f(self)", "runs")))
+    ours = str(user_code.lacking(Text2TextProblem, "f(self)", "runs"))
+    assert ours.endswith("without it. Write it there.")
 
 
 def test_the_metrics_are_those_of_evaluation():
