@@ -22,22 +22,34 @@ _NO_GENERATE_DATA = (
 )
 _NO_PIPELINE = "t2t_repro reads the files itself; change the samples in generate_samples instead"
 _NO_HOOKS = "score translations with t2t-bleu"
+_NO_PATHS = "its files are those of dataset_filename"
 
-# Members of a T2T problem that nothing here calls: what to write instead of overriding them.
+# Members of a T2T problem that nothing here calls: what to write instead of overriding them. Not
+# those that T2T itself reads for other runs alone: of several problems (num_training_examples,
+# task_id) or on TPUs (tpu_batch_size_per_shard).
 _UNREAD_MEMBERS = {
     "generate_data": _NO_GENERATE_DATA,
     "multiprocess_generate": _NO_GENERATE_DATA,
     "num_generate_tasks": _NO_GENERATE_DATA,
     "prepare_to_generate": _NO_GENERATE_DATA,
     "hparams": _NO_MODALITIES,
+    "get_hparams": _NO_MODALITIES,
+    "get_feature_encoders": "return the encoders from feature_encoders",
     "example_reading_spec": _NO_PIPELINE,
     "preprocess_example": _NO_PIPELINE,
     "preprocess": _NO_PIPELINE,
     "dataset": _NO_PIPELINE,
     "decode_example": _NO_PIPELINE,
     "input_fn": _NO_PIPELINE,
+    "make_estimator_input_fn": _NO_PIPELINE,
     "serving_input_fn": _NO_PIPELINE,
-    "filepattern": "its files are those of dataset_filename",
+    "feature_info": _NO_PIPELINE,
+    **dict.fromkeys(("maybe_reverse_features", "maybe_copy_features"), _NO_PIPELINE),
+    "maybe_reverse_and_copy": _NO_PIPELINE,
+    "filepattern": _NO_PATHS,
+    "data_filepaths": _NO_PATHS,
+    **dict.fromkeys((f"{split}_filepaths" for split in ("training", "dev", "test")), _NO_PATHS),
+    "export_assets": "t2t-exporter writes the vocabulary; put your files beside what it writes",
     "max_length": "set the hparam max_length",
     "decode_hooks": _NO_HOOKS,
     "eval_hooks": _NO_HOOKS,
@@ -51,6 +63,10 @@ _FIXED_PROPERTIES: dict[str, tuple[Any, str]] = {
     "has_inputs": (True, "there are no language models; give each sample its inputs"),
     "batch_size_means_tokens": (True, "the hparam use_fixed_batch_size=True counts sentences"),
     "skip_random_fraction_when_training": (True, "each run reads its data in an order of its own"),
+    "use_train_shards_for_dev": (
+        False,
+        "is_generate_per_split = False deals the samples to the files of all dataset_splits",
+    ),
 }
 
 
@@ -237,6 +253,7 @@ INSTEAD = {
     "data_generators.text_problems.text2class_txt_iterator": "there are no classifiers",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,
     "data_generators.generator_utils.generate_dataset_and_shuffle": _NO_GENERATE_DATA,
+    "data_generators.problem.Text2TextProblem": "since T2T 1.5 it is that of text_problems",
     "data_generators.problem.TaskID": "there are no multi-problem runs",
     "data_generators.text_encoder.ClassLabelEncoder": "there are no classifiers",
 }
@@ -283,6 +300,7 @@ def _defined_by_user(cls: type, name: str) -> bool:
 
 def _check_members(cls: type) -> None:
     """Refuses what T2T would call and nothing here does, and files that nobody names."""
+    _check_generator(cls)
     own = [n for n in ("feature_encoders", "get_or_create_vocab") if _defined_by_user(cls, n)]
     two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
     if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):
@@ -306,6 +324,21 @@ def _check_members(cls: type) -> None:
                     f"problem {cls.__name__}: expected {name}={wanted!r}. Received: {value!r}. "
                     f"Take it out: {instead}."
                 )
+
+
+def _check_generator(cls: type) -> None:
+    """Refuses samples that are said as before T2T 1.5; it may be a helper of those said since."""
+    since = ("generate_samples", "generate_encoded_samples")
+    if not issubclass(cls, problem.Text2TextProblem) or not _defined_by_user(cls, "generator"):
+        return
+    if not any(_defined_by_user(cls, name) for name in since):
+        raise UserError(
+            f"problem {cls.__name__}: expected generate_samples, which yields texts, or "
+            "generate_encoded_samples, which yields ids; t2t_repro never calls generator, nor has "
+            f"T2T since 1.5. Received: generator. Rename it to the one whose samples it "
+            "yields; in place of is_training it gets dataset_split, which is "
+            "problem.DatasetSplit.TRAIN or EVAL."
+        )
 
 
 def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> None:
