@@ -8,9 +8,9 @@ What there is to know of a setting stands at its field: type, bounds or choices,
 import dataclasses
 import json
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
-from t2t_repro import fields, hparam_rules, schema
+from t2t_repro import fields, foreign_hparams, hparam_rules, schema
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import (
     Count,
@@ -55,14 +55,6 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "sqrt": (),
 }
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
-# The optimizers, and how the names of the settings begin that each reads.
-OPTIMIZERS = {
-    "adam": "optimizer_adam_",
-    "true_adam": "optimizer_adam_",
-    "multistep_adam": "optimizer_adam_",
-    "adam_w": "optimizer_adam_",
-    "adafactor": "optimizer_adafactor_",
-}
 
 
 def _above_zero(rate: str) -> ReadIf:
@@ -77,7 +69,7 @@ def _by_schedule(name: str, otherwise: str) -> ReadIf:
 def _by_optimizer(prefix: str, otherwise: str) -> ReadIf:
     """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
     return ReadIf(
-        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
+        lambda hp: hparam_rules.OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
         f"optimizer={{hp.optimizer}} {otherwise}.",
     )
 
@@ -344,17 +336,14 @@ class HParams:
         """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.
 
         Raises:
-            UserError: on an unknown name, a value of the wrong type, a name given twice, or a name
-                that the resulting configuration never reads.
+            UserError: as `parse_overrides`; or on a name that the resulting configuration never
+                reads.
         """
-        values = fields.parse_overrides(text)
-        changes = {
-            name: fields.parse_value(field_named(name), value) for name, value in values.items()
-        }
+        changes = parse_overrides(text)
         result = dataclasses.replace(self, **changes)
-        for name, reason in result.unread(values).items():
+        for name, reason in result.unread(changes).items():
             raise UserError(
-                f"hparam {name} has no effect: {reason} Received: {name}={values[name]}."
+                f"hparam {name} has no effect: {reason} Received: {name}={changes[name]}."
             )
         return result
 
@@ -384,9 +373,28 @@ class HParams:
         return cls(**values)
 
 
+FIELDS = {field.name: field for field in dataclasses.fields(HParams)}
+
+
 def field_named(name: str) -> dataclasses.Field:
     """Returns the field of HParams called `name`, or raises a UserError with the nearest names."""
-    ours = {field.name: field for field in dataclasses.fields(HParams)}
-    if name not in ours:
-        raise unknown("hparam", name, ours)
-    return ours[name]
+    if name not in FIELDS:
+        raise unknown("hparam", name, FIELDS)
+    return FIELDS[name]
+
+
+def parse_overrides(text: str) -> dict[str, Any]:
+    """Reads "name=value,name=value" as {name: value}, as T2T's --hparams flag.
+
+    An hparam of T2T's that we lack is accepted at its default there, and left out.
+
+    Raises:
+        UserError: on another name or value, or a name given twice.
+    """
+    values = {}
+    for name, value in fields.parse_overrides(text).items():
+        if name in FIELDS:
+            values[name] = fields.parse_value(FIELDS[name], value)
+        else:
+            foreign_hparams.check_override(name, value, FIELDS)
+    return values

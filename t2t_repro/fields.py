@@ -7,6 +7,7 @@ A rule is a function of a field's name and value that raises a UserError, or a R
 """
 
 import dataclasses
+import json
 import math
 import typing
 from collections.abc import Callable, Iterable
@@ -143,7 +144,30 @@ def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam
     kinds = _kinds(field)
     if text == "None" and type(None) in kinds:
         return None
-    kind = kinds[0]
+    return _parse(kinds[0], field.name, text, kind_of_name)
+
+
+def parse_like(value: Any, name: str, text: str) -> Any:
+    """Reads the value of an override of an hparam that no field describes.
+
+    Args:
+        value: what it holds, whose kind is wanted; of one that is neither number nor text, `text`
+            may be any JSON, or else is a text.
+        name: the hparam.
+        text: its new value.
+
+    Raises:
+        UserError: if it is of another kind.
+    """
+    if type(value) in (bool, int, float, str):
+        return _parse(type(value), name, text, "hparam")
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except ValueError:
+        return text
+
+
+def _parse(kind: type, name: str, text: str, kind_of_name: str) -> Any:
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
@@ -154,7 +178,7 @@ def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam
         return kind(float(text) if "e" in text else text)
     except (KeyError, ValueError, OverflowError) as error:
         raise UserError(
-            f"Expected {kind_of_name} {field.name} to be {kind.__name__}. Received: {shown(text)}."
+            f"Expected {kind_of_name} {name} to be {kind.__name__}. Received: {shown(text)}."
         ) from error
 
 

@@ -17,6 +17,14 @@ RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENDING)
 BYTENET = "byte_net"
 OPPONENTS = (*RECURRENT, BYTENET)
 _MODELS = (TRANSFORMER, *OPPONENTS)
+# The optimizers, and how the names of the settings begin that each reads.
+OPTIMIZERS = {
+    "adam": "optimizer_adam_",
+    "true_adam": "optimizer_adam_",
+    "multistep_adam": "optimizer_adam_",
+    "adam_w": "optimizer_adam_",
+    "adafactor": "optimizer_adafactor_",
+}
 # What some of the models read alone; the other hparams, all of them.
 _READ_BY = {
     "num_heads": (TRANSFORMER, *ATTENDING),

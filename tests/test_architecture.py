@@ -39,7 +39,7 @@ FLOORS = (
         ),
         *("waiting", "requests", "outputs", "user_code", "declared", "messages"),
         *("start", "signals", "streams", "quiet"),
-        *("imports", "serializable"),
+        *("imports", "serializable", "foreign_hparams"),
     },
     {"layers", "text"},
     {"corpora", "parsing"},

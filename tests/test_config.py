@@ -94,6 +94,41 @@ def test_what_is_refused(text, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "moe_num_experts=16",
+        "moe_hidden_sizes=2048",
+        "use_pad_remover=true",
+        "target_modality=default",
+    ],
+)
+def test_tensor2tensors_default_of_what_we_lack_may_be_said(given):
+    assert BASE.override(f"num_heads=4,{given}") == dataclasses.replace(BASE, num_heads=4)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            "moe_num_experts=8",
+            "expected moe_num_experts=16 or moe_num_experts=64, its default. Rec",
+        ),
+        ("sampling_method=random", "of any model: --decode_hparams=sampling_method=random."),
+        ("symbol_modality_skip_top=True", "expected symbol_modality_skip_top=False, its default."),
+        ("use_pad_remover=yes", "Expected hparam use_pad_remover to be bool. Received: 'yes'"),
+        (
+            "z_size=4",
+            "expected no z_size, its default. Received: z_size=4. Leave it out: there are",
+        ),
+    ],
+)
+def test_another_value_of_what_we_lack_says_what_to_do(given, message):
+    with pytest.raises(UserError) as caught:
+        BASE.override(given)
+    assert message in str(caught.value)
+
+
 def test_a_wrong_type_in_python_is_refused():
     with pytest.raises(UserError, match="Expected hparam num_heads to be int. Received: '8'"):
         HParams(num_heads="8")

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import NamedTuple
 
-from t2t_repro import registry
-from t2t_repro.config import HParams, field_named
+from t2t_repro import config, registry
+from t2t_repro.config import HParams
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
-from t2t_repro.fields import parse_overrides, parse_value
+from t2t_repro.fields import parse_overrides
 from t2t_repro.hparam_rules import TRANSFORMER
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import updates
@@ -49,7 +49,7 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         changes |= _changes(teacher) | (SHALLOW if shallow else {})
     asked = parse_overrides(request.hparams)
     changes = _read(name, changes, asked)
-    text = ",".join(f"{key}={value}" for key, value in (changes | asked).items())
+    text = _text(changes | asked)
     hparams = registry.get_hparams(name, text)
     if hparams.bidirectional_steps:
         raise UserError(
@@ -68,10 +68,13 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
 
 def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str, str]:
     """Returns the changes of a teacher that a student reads, for which others are asked beside."""
-    both = (changes | asked).items()
-    values = {key: parse_value(field_named(key), value) for key, value in both}
+    values = config.parse_overrides(_text(changes | asked))
     unread = dataclasses.replace(registry.get_hparams(name), **values).unread(changes)
     return {key: value for key, value in changes.items() if key not in unread}
+
+
+def _text(changes: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in changes.items())
 
 
 def _check_warm_start(student: HParams, teacher: HParams) -> None:

@@ -5,10 +5,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro.config import HParams, field_named
+from t2t_repro import foreign_hparams
+from t2t_repro.config import FIELDS, HParams
 from t2t_repro.errors import UserError, suggest
-from t2t_repro.fields import parse_overrides, parse_value
-from t2t_repro.interop import foreign_hparams
+from t2t_repro.fields import parse_like, parse_overrides, parse_value
 
 
 class _NoHparam(UserError, AttributeError):
@@ -75,9 +75,16 @@ class MutableHParams:
         return self
 
     def parse(self, text: str) -> "MutableHParams":
-        """Assigns from "name=value,name=value"."""
+        """Assigns from "name=value,name=value".
+
+        Raises:
+            UserError: on an unknown name, or a value of another kind than the one that is there.
+        """
         for name, value in parse_overrides(text).items():
-            self._own[name] = parse_value(field_named(name), value)
+            if name in self._own:
+                self._own[name] = parse_value(FIELDS[name], value)
+            else:
+                setattr(self, name, parse_like(getattr(self, name), name, value))
         return self
 
     def to_json(self, **options: Any) -> str:
@@ -98,7 +105,7 @@ class MutableHParams:
         wrong = []
         for name, value in self._foreign.items():
             try:
-                foreign_hparams.check(name, value)
+                foreign_hparams.check(name, value, self._own)
             except UserError as error:
                 wrong.append(str(error))
         try:
@@ -108,5 +115,6 @@ class MutableHParams:
         if wrong:
             raise UserError(f"hparams set {where}: " + " ".join(wrong))
         for name, value in self._added.items():
+            foreign_hparams.ADDED[name] = where
             warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
         return result

@@ -6,24 +6,12 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro import schema
-from t2t_repro.config import HParams, field_named
+from t2t_repro import foreign_hparams, schema
+from t2t_repro.config import FIELDS, HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.hparam_rules import RECURRENT
-from t2t_repro.interop import foreign_hparams
 
-# What T2T 1.4 to 1.14 had and 1.15 has no more, at rest: nothing then or now follows from it.
-_BEFORE_1_15: dict[str, Any] = {
-    "input_modalities": "default",
-    "target_modality": "default",
-    "modality": {},
-    "symbol_modality_skip_top": False,
-    "problem_choice": "adaptive",
-    "multiproblem_class_loss_multiplier": 0.0,
-    "tpu_batch_size_per_shard": 24,
-    "use_tpu": False,
-}
 _OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
@@ -56,7 +44,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         raise UserError(
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
-    own = {name: v for name, v in values.items() if name in foreign_hparams.OWN}
+    own = {name: v for name, v in values.items() if name in FIELDS}
     known = own.keys() | set(ignored)
     foreign = {
         name: v
@@ -93,12 +81,10 @@ def _check_attention(kind: Any) -> None:
 
 def _complaint(name: str, value: Any) -> str:
     """Returns what is wrong with a field that HParams lacks, or ""."""
-    if name in _BEFORE_1_15 and value == _BEFORE_1_15[name]:
-        return ""
     if name.startswith(_ONLY_MULTIPROBLEMS):
         return ""
     try:
-        foreign_hparams.check(name, value)
+        foreign_hparams.check(name, value, FIELDS)
     except UserError as error:
         return str(error)
     return ""
@@ -112,18 +98,11 @@ def read_overrides(text: str) -> dict[str, Any]:
     """
     own = {}
     for name, value in parse_overrides(text).items():
-        if name in foreign_hparams.OWN:
-            own[name] = parse_value(field_named(name), value)
-        elif complaint := _complaint(name, _literal(value)):
+        if name in FIELDS:
+            own[name] = parse_value(FIELDS[name], value)
+        elif complaint := _complaint(name, foreign_hparams.parse(name, value)):
             raise UserError(f"--hparams: {complaint}")
     return own
-
-
-def _literal(text: str) -> Any:
-    try:
-        return json.loads(text.lower() if text in ("True", "False") else text)
-    except ValueError:
-        return text
 
 
 def write_hparams(hparams: HParams) -> str:
@@ -147,7 +126,7 @@ def write_hparams(hparams: HParams) -> str:
     values = {
         name: foreign_hparams.default(name)
         for name, (accepted, _) in foreign_hparams.FOREIGN.items()
-        if accepted
+        if accepted and name not in foreign_hparams.BEFORE_1_15
     }
     ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}
     values |= ours | {"warm_start_from_second": ""}

@@ -68,7 +68,7 @@ def _adafactor(hp: HParams, **common: Any) -> "Adafactor":
 
 
 class Kind(NamedTuple):
-    """What makes an optimizer of config.py's OPTIMIZERS.
+    """What makes an optimizer of hparam_rules.py's OPTIMIZERS.
 
     make: its class with its settings; it is given those that all optimizers share.
     t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.

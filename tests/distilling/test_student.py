@@ -24,7 +24,7 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert student(named, config) == ("transformer_tiny", "num_heads=1", steps, True)
     back = dataclasses.replace(request, back_translate=str(folder / "more"))
     assert registry.get_hparams(*student(back, config)[:2]) == config.hparams
-    asked = dataclasses.replace(request, hparams="train_steps=77")
+    asked = dataclasses.replace(request, hparams="train_steps=77,moe_k=2")
     assert student(asked, config).train_steps == 77
     recurrent = dataclasses.replace(
         config, hparams_set="lstm_attention", hparams=registry.get_hparams("lstm_attention")

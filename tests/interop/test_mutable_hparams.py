@@ -5,14 +5,15 @@ import json
 
 import pytest
 
-from t2t_repro import registry
+from t2t_repro import foreign_hparams, registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
 
 
 @pytest.fixture
-def hparams():
+def hparams(monkeypatch):
+    monkeypatch.setattr(foreign_hparams, "ADDED", {})
     return MutableHParams(registry.get_hparams("transformer_base_v1"))
 
 
@@ -73,6 +74,33 @@ def test_all_that_is_wrong_is_said_at_once(hparams):
     assert "Received: num_hiden_layers=4" in said and "'num_hidden_layers'" in said
 
 
-def test_parse_knows_our_names_only(hparams):
+def test_parse_knows_what_may_be_assigned(hparams):
+    hparams.add_hparam("knob", 1)
+    hparams.add_hparam("sizes", [1])
+    hparams.parse("knob=2,sampling_method=argmax,sizes=[3,4],moe_hidden_sizes=2048")
+    assert (hparams.knob, hparams.sizes, hparams.sampling_method) == (2, [3, 4], "argmax")
+    freeze(hparams, lambda text: None)
+    with pytest.raises(UserError, match="Expected hparam knob to be int. Received: 'x'"):
+        hparams.parse("knob=x")
     with pytest.raises(UserError, match="Unknown hparam. Received: 'nonsense'"):
         hparams.parse("nonsense=1")
+    hparams.parse("sampling_method=random")
+    with pytest.raises(UserError, match="--decode_hparams=sampling_method=random"):
+        freeze(hparams)
+
+
+def test_defaults_of_older_versions_are_accepted(hparams):
+    hparams.symbol_modality_skip_top = False
+    hparams.target_modality = hparams.input_modalities = "default"
+    assert hparams.use_tpu is False
+    freeze(hparams)
+    hparams.target_modality = "symbol:identity"
+    with pytest.raises(UserError, match="expected target_modality='default', its default. Receive"):
+        freeze(hparams)
+
+
+def test_an_override_of_what_a_set_adds_says_that_nothing_reads_it(hparams):
+    hparams.add_hparam("own_knob", 1)
+    frozen = freeze(hparams, lambda text: None)
+    with pytest.raises(UserError, match="own_knob has no effect: the hparams set mine adds it"):
+        frozen.override("own_knob=4")

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro import config
+from t2t_repro import hparam_rules
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers import kernels
@@ -279,4 +279,4 @@ def test_refuses_an_unknown_optimizer():
 
 
 def test_the_configuration_says_which_settings_each_optimizer_reads():
-    assert config.OPTIMIZERS.keys() == optimizers.KINDS.keys()
+    assert hparam_rules.OPTIMIZERS.keys() == optimizers.KINDS.keys()

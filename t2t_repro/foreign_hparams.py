@@ -1,16 +1,19 @@
 """tensor2tensor's hparams that our HParams does not have: their defaults, and what to do instead.
 
-A foreign hparam is accepted while it holds the value that T2T 1.15.7's Transformer sets have; it
-then means nothing here. Any other value would change what T2T computes, or would seem to: refused.
+A foreign hparam is accepted while it holds the value that T2T's Transformer sets have (those of
+1.15.7, and of 1.4 on for what that has no more); it then means nothing here. Any other value would
+change what T2T computes, or would seem to: refused.
 """
 
-import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
-from t2t_repro.config import OPTIMIZERS, HParams
-from t2t_repro.errors import UserError, suggest
+from t2t_repro.errors import UserError, suggest, unknown
+from t2t_repro.fields import parse_like
+from t2t_repro.hparam_rules import OPTIMIZERS
 
-OWN = frozenset(field.name for field in dataclasses.fields(HParams))
+# {hparam that a user's set adds to those of T2T: the set}, as far as the sets were made.
+ADDED: dict[str, str] = {}
 
 # What T2T's programs note in hparams.json about the run itself; flags say these things here.
 RUN = frozenset(
@@ -139,22 +142,49 @@ _FOREIGN: dict[str, dict[str, Any]] = {
     },
 }
 
+# What T2T 1.4 to 1.14 had and 1.15 has no more, likewise.
+_OLD: dict[str, dict[str, Any]] = {
+    _VARIABLES: {
+        "input_modalities": "default",
+        "target_modality": "default",
+        "symbol_modality_skip_top": False,
+    },
+    _MULTI: {"problem_choice": "adaptive", "multiproblem_class_loss_multiplier": 0.0},
+    _HARDWARE: {"tpu_batch_size_per_shard": 24, "use_tpu": False},
+}
+BEFORE_1_15 = frozenset(name for group in _OLD.values() for name in group)
+
 # {name: (values that are accepted, what to do instead of another)}
 FOREIGN: dict[str, tuple[tuple[Any, ...], str]] = {
     name: (values if isinstance(values, tuple) else (values,), reason)
-    for reason, group in _FOREIGN.items()
+    for groups in (_FOREIGN, _OLD)
+    for reason, group in groups.items()
     for name, values in group.items()
 }
 
 
 def default(name: str) -> Any:
     """Returns T2T's default of a foreign hparam; None where T2T's Transformer lacks it too."""
-    values = FOREIGN[name][0]
+    values, _ = FOREIGN.get(name, ((), ""))
     return values[0] if values else None
 
 
-def check(name: str, value: Any) -> None:
+def parse(name: str, text: str) -> Any:
+    """Reads the value of an override of a foreign hparam by the kind of its default.
+
+    Raises:
+        UserError: if it is of another kind.
+    """
+    return parse_like(default(name), name, text)
+
+
+def check(name: str, value: Any, own: Iterable[str]) -> None:
     """Accepts a foreign hparam that holds T2T's default.
+
+    Args:
+        name: the hparam.
+        value: what it holds.
+        own: the names of ours.
 
     Raises:
         UserError: on another value: what it is, and what to write instead; on a name that T2T's
@@ -165,7 +195,7 @@ def check(name: str, value: Any) -> None:
     if name not in FOREIGN:
         raise UserError(
             f"Unknown hparam. Received: {name}={value!r}, a name that neither tensor2tensor's "
-            f"Transformer nor t2t_repro has.{suggest(name, OWN)} Leave it out."
+            f"Transformer nor t2t_repro has.{suggest(name, own)} Leave it out."
         )
     values, instead = FOREIGN[name]
     if not any(type(value) is type(v) and value == v or _same_number(value, v) for v in values):
@@ -174,6 +204,22 @@ def check(name: str, value: Any) -> None:
             f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
             f"default. Received: {name}={value!r}. Leave it out: {instead}."
         )
+
+
+def check_override(name: str, text: str, own: Iterable[str]) -> None:
+    """Accepts an override, name=text, that gives a foreign hparam T2T's default.
+
+    Raises:
+        UserError: as `check`; on an hparam that a user's set adds, which nothing here reads.
+    """
+    if name in ADDED:
+        raise UserError(
+            f"hparam {name} has no effect: the hparams set {ADDED[name]} adds it, and nothing in "
+            f"t2t_repro reads it. Received: {name}={text}. Leave it out."
+        )
+    if name not in FOREIGN:
+        raise unknown("hparam", name, own)
+    check(name, parse(name, text), own)
 
 
 def _same_number(a: Any, b: Any) -> bool:
