@@ -82,6 +82,8 @@ def run(
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
             _run(name, doc, args, main, argv)
             sys.stdout.flush()
+    except BrokenPipeError:  # the reader of what is made, as of --decode_to_file=/dev/stdout
+        pass
     except (UserError, flags.Error, OSError) as error:
         _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
     except Interrupted as stop:

@@ -342,9 +342,8 @@ class HParams:
         changes = parse_overrides(text)
         result = dataclasses.replace(self, **changes)
         for name, reason in result.unread(changes).items():
-            raise UserError(
-                f"hparam {name} has no effect: {reason} Received: {name}={changes[name]}."
-            )
+            given = fields.parse_overrides(text)[name]
+            raise UserError(f"hparam {name} has no effect: {reason} Received: {name}={given}.")
         return result
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:

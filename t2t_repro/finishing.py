@@ -8,13 +8,14 @@ searches the simpler. The result is a run directory of its own, as t2t-avg-all w
 decoding.json beside it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from t2t_repro import files
@@ -119,29 +120,14 @@ def finish(
             split, or `out` holds something else.
     """
     check(run, out)
-    from t2t_repro.training import averaging, checkpoints
+    from t2t_repro.training import averaging
 
     averaging.check_free(run.directory, out)
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked([out.path], say):
         averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
         _exchange(out)
-        folders = run.path, run.path / "best"
-        there = [path for folder in folders for path in checkpoints.list_checkpoints(folder)]
-        try:
-            return _finish(run, out, request, say, searches)
-        except (CorruptCheckpoint, FileNotFoundError) as error:
-            if gone := [path.name for path in there if not path.exists()]:
-                raise UserError(
-                    f"Expected the checkpoints of {run.path} to stay while they are averaged. "
-                    f"Received: {', '.join(gone)} removed meanwhile, as by a trainer. Finish when "
-                    "it has ended, or let it keep more: --keep_checkpoint_max."
-                ) from error
-            if isinstance(error, FileNotFoundError):
-                raise
-            raise UserError(
-                f"{error} Remove the checkpoint, to finish without it, or restore it."
-            ) from error
+        return _finish(run, out, request, say, searches)
 
 
 def _finish(
@@ -185,7 +171,8 @@ def _finish(
     of_problem = DecodeHParams.of(run.problem, "")
     first = dataclasses.replace(of_problem, beam_size=_usual(request.beams), alpha=DEFAULT.alpha)
     for number, (name, paths) in enumerate(candidates):
-        averages.append(averaging.average(paths, work / str(number)))
+        with _read_from(paths):
+            averages.append(averaging.average(paths, work / str(number)))
         model_state.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
@@ -269,9 +256,28 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
     if ranking:
         add(f"the mean of the best {len(ranked)} by {ranking.metric}", ranked)
     for _, paths in found.values():
-        for path in paths:
-            checkpoints.verify(path)
+        with _read_from(paths):
+            for path in paths:
+                checkpoints.verify(path)
     return list(found.values())
+
+
+@contextlib.contextmanager
+def _read_from(paths: Sequence[pathlib.Path]) -> Iterator[None]:
+    """Says of checkpoints that cannot be read what to do."""
+    try:
+        yield
+    except (CorruptCheckpoint, FileNotFoundError) as error:
+        gone = [path for path in paths if not path.exists()]
+        if not gone:
+            raise UserError(
+                f"{error} Remove the checkpoint, to finish without it, or restore it."
+            ) from error
+        raise UserError(
+            f"Expected the checkpoints in {gone[0].parent} to stay while they are averaged. "
+            f"Received: {', '.join(path.name for path in gone)} removed meanwhile, as by a "
+            "trainer. Finish when it has ended, or let it keep more: --keep_checkpoint_max."
+        ) from error
 
 
 def _good(tried: Sequence[Tried]) -> list[Tried]:

@@ -1,6 +1,8 @@
 """What a program is about to write: no file that it reads, or of a run, and where there is room."""
 
+import errno
 import os
+import pathlib
 import re
 import tempfile
 from collections.abc import Mapping
@@ -52,18 +54,21 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
 
 
 def check_room(folder: str | os.PathLike, size: int = 1) -> None:
-    """Makes a folder where there is none, and tries whether files can be written into it.
+    """Tries whether files can be written into a folder, or into the one that it would be made in.
 
     Args:
-        folder: it.
+        folder: it, which need not exist.
         size: bytes that there must be room for.
 
     Raises:
         OSError: if not, naming the folder.
     """
-    os.makedirs(folder, exist_ok=True)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(folder))
+    path = pathlib.Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
     try:
-        with tempfile.TemporaryFile(dir=os.fspath(folder)) as file:
+        with tempfile.TemporaryFile(dir=os.fspath(there)) as file:
             file.write(bytes(size))
             file.flush()
     except OSError as error:

@@ -340,12 +340,12 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
 
     It may be a folder of its checkpoints, or the prefix of one.
     """
-    folder = path.parent if ".ckpt-" in path.name else path
-    if not any(folder.glob("*.ckpt-*.index")):
+    prefix = ".ckpt-" in path.name and path.with_name(f"{path.name}.index").is_file()
+    if not prefix and not any(path.glob("*.ckpt-*.index")):
         return ""
     return (
-        f"{path}, in tensor2tensor's format. t2t-import-checkpoint --checkpoint={path} "
-        "--output_dir=RUN makes a run of it."
+        f"{path}, in tensor2tensor's format. t2t-import-checkpoint "
+        f"--checkpoint={shlex.quote(os.fspath(path))} --output_dir=RUN makes a run of it."
     )
 
 

@@ -25,8 +25,9 @@ def _without_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """Returns a stream that goes on where the reader of a pipe, such as head, has left."""
     stream.flush()
     raw = _Unread(stream.fileno(), "w", closefd=False)
+    buffered = isinstance(stream.buffer, io.BufferedWriter)  # not so under PYTHONUNBUFFERED
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        io.BufferedWriter(raw) if buffered else raw,
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,

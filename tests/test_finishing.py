@@ -285,7 +285,7 @@ def test_what_cannot_be_tried_is_refused(request_of, message):
     [
         (
             shutil.rmtree,
-            "run to stay while .* Received: ckpt-30 removed meanwhile, as by a trainer",
+            "checkpoints to stay while .* Received: ckpt-30 removed meanwhile, as by a trainer",
         ),
         (
             lambda path: (path / WEIGHTS).write_bytes(b"x"),

@@ -75,7 +75,8 @@ def test_the_files_of_a_run(here, output):
 
 def test_a_folder_that_takes_no_file_is_named(here):
     check_room("new/folder")
-    assert os.listdir("new/folder") == []
+    check_room("folder")
+    assert os.listdir("folder") == [] and not os.path.exists("new")
     with pytest.raises(FileExistsError):
         check_room("in")
     with pytest.raises(OSError) as refused:

@@ -154,6 +154,11 @@ def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
     assert (tmp_path / "hparams.json").read_text() == "theirs"
     with pytest.raises(UserError, match=f"Expected a run directory with .* Received: {mend}"):
         RunDirectory(tmp_path).config()
+    (tmp_path / "old.ckpt-run").mkdir()
+    (tmp_path / "old.ckpt-run" / "model.ckpt-7.index").touch()
+    assert of_tensor2tensor(tmp_path / "old.ckpt-run")
+    assert not of_tensor2tensor(tmp_path / "model.ckpt-9")
+    assert not of_tensor2tensor(tmp_path / "model.ckpt-7-ours")
     assert of_tensor2tensor(tmp_path / "model.ckpt-7").startswith(f"{tmp_path}/model.ckpt-7, in t")
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
 

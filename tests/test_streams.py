@@ -1,5 +1,6 @@
 """A program whose output nobody reads does its work."""
 
+import os
 import subprocess
 import sys
 
@@ -33,3 +34,42 @@ def test_all_that_is_printed_arrives(tmp_path):
     arguments = [sys.executable, "-c", PROGRAM, "stdout", str(tmp_path / "made")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == [f"line {number}" for number in range(20_000)]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_line_arrives_when_python_writes_it(stream, unbuffered, tmp_path):
+    """At once on stderr, and on stdout where Python does not buffer."""
+    program = PROGRAM.replace("20_000", "1").replace('write_text("done")', "read_text()")
+    os.mkfifo(tmp_path / "pipe")  # it waits there
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, stream, str(tmp_path / "pipe")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
+    read = getattr(process, stream)
+    os.set_blocking(read.fileno(), False)
+    (tmp_path / "pipe").write_text("go on")  # returns when it reads, behind what it printed
+    early = read.read()
+    assert process.wait(timeout=60) == 0
+    if stream == "stderr" or unbuffered:
+        assert early == b"line 0\n"
+
+
+def test_a_reader_of_what_is_made_may_leave():
+    program = """
+from t2t_repro import cli, files
+def main(args):
+    with files.writing("/dev/stdout") as file:
+        for number in range(20_000):
+            file.write(f"line {number}\\n")
+cli.run("t2t-test", "", lambda f: None, main, [])
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"line 0\n"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0

@@ -266,19 +266,19 @@ def _is_newer(checkpoint: pathlib.Path, translation: pathlib.Path) -> bool:
 def _check_folder(
     folder: pathlib.Path, made: Sequence[pathlib.Path], made_with: dict[str, Any], usual: dict
 ) -> None:
-    """Writes what the translations of a folder are made with, or checks it where there are some.
+    """Writes what the translations of a folder are made with, or checks it.
 
     A decode hparam that the folder does not name, as a newer one, has its `usual` value there; one
     of old does not name its run.
     """
     path, before = folder / _SETTINGS, made_with
-    if made:
-        if not path.exists():
-            raise UserError(
-                f"Expected {folder} to hold no translations, or {_SETTINGS} beside them, which "
-                f"says what they were made with. Received: {made[0].name} without it. Give another "
-                "--translations_dir."
-            )
+    if made and not path.exists():
+        raise UserError(
+            f"Expected {folder} to hold no translations, or {_SETTINGS} beside them, which says "
+            f"what they were made with. Received: {made[0].name} without it. Give another "
+            "--translations_dir."
+        )
+    with contextlib.suppress(FileNotFoundError):
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
         before["decode_hparams"] = usual | before.get("decode_hparams", {})
         before.setdefault("model_dir", made_with["model_dir"])

@@ -38,10 +38,15 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
     """Returns the student that is asked for.
 
     Raises:
-        UserError: on an unknown set or hparam, one that the student would not read, or a student
-            that cannot begin with the teacher's weights and shall.
+        UserError: on an unknown set, the teacher's too, or hparam, one that the student would not
+            read, or a student that cannot begin with the teacher's weights and shall.
     """
     name = request.hparams_set or teacher.hparams_set
+    if not request.hparams_set and name not in registry.list_hparams():
+        raise UserError(
+            f"Expected --hparams_set for the student: {name!r}, of which its teacher was imported, "
+            "is not known here. Received: none. Give one; --t2t_usr_dir if it is a set of yours."
+        )
     # What a teacher wrote is to be learned, not to be read.
     changes = {"bidirectional_steps": "0"} if registry.get_hparams(name).bidirectional_steps else {}
     if not request.hparams_set:

@@ -328,14 +328,14 @@ def _check_members(cls: type) -> None:
 
 def _check_generator(cls: type) -> None:
     """Refuses samples that are said as before T2T 1.5; it may be a helper of those said since."""
-    since = ("generate_samples", "generate_encoded_samples")
+    since = ("generate_samples", "generate_encoded_samples", "source_data_files")
     if not issubclass(cls, problem.Text2TextProblem) or not _defined_by_user(cls, "generator"):
         return
     if not any(_defined_by_user(cls, name) for name in since):
         raise UserError(
             f"problem {cls.__name__}: expected generate_samples, which yields texts, or "
             "generate_encoded_samples, which yields ids; t2t_repro never calls generator, nor has "
-            f"T2T since 1.5. Received: generator. Rename it to the one whose samples it "
+            "T2T since 1.5. Received: generator. Rename it to the one whose samples it "
             "yields; in place of is_training it gets dataset_split, which is "
             "problem.DatasetSplit.TRAIN or EVAL."
         )

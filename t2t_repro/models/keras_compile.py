@@ -62,14 +62,14 @@ def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
 
 
 def _check_takes_ids(loss: Any) -> None:
-    """Refuses one of Keras's that wants of each target as many values as of the logits."""
+    """Refuses one of Keras's that takes no id for a token."""
     resolved = keras.losses.get(loss)
     kind = resolved if inspect.isfunction(resolved) else type(resolved)
     of_keras = getattr(keras.losses, kind.__name__, None) is kind
     if of_keras and "sparse" not in kind.__name__.lower():
         raise UserError(
-            "Expected a loss of ids (B, T) and logits (B, T, V). Received: "
-            f"{loss!r}, which wants both of one shape. Give no loss: the model has T2T's own; "
+            "Expected a loss of each token, of ids (B, T) and logits (B, T, V). Received: "
+            f"{loss!r}, which is of others. Give no loss: the model has T2T's own; "
             "keras.losses.SparseCategoricalCrossentropy(from_logits=True); or a function."
         )
 

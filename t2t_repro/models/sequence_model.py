@@ -180,7 +180,7 @@ class SequenceModel(Replacing, GuardedModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
-        config |= {"batch_parts": self.batch_parts} if self.batch_parts != 1 else {}
+        config |= {"batch_parts": int(self.batch_parts)} if self.batch_parts != 1 else {}
         return config | ({"trained": trained} if trained else {})
 
     @classmethod
@@ -207,7 +207,7 @@ class SequenceModel(Replacing, GuardedModel):
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
         if self.built and not skip_mismatch:
-            weight_files.check_no_others(filepath, self.weights)
+            weight_files.check_no_others(filepath, self)
         return super().load_weights(filepath, skip_mismatch, **kwargs)
 
     def export(

@@ -83,8 +83,11 @@ def step_files(
         clock=clock,
     )
     if not directory.is_dir():
+        received = "is a file. Name its folder"
+        if not directory.exists():
+            received = (
+                "does not exist. Correct --translations_dir, or wait for it by --wait_minutes"
+            )
         raise UserError(
-            f"Expected a directory of translations. Received: {str(directory)!r}, which "
-            f"{'is none' if directory.exists() else 'does not exist'}. Correct "
-            "--translations_dir, or wait for it by --wait_minutes."
+            f"Expected a directory of translations. Received: {str(directory)!r}, which {received}."
         )

@@ -155,7 +155,10 @@ def test_events_and_references_that_cannot_be_are_refused_before_the_work(files,
         ([f"--reference={files / 'ref'}", f"--event_dir={files / 'ref'}"], "Expected a folder, or"),
         ([f"--reference={files / 'ref'}", "--event_dir=/proc/self"], "'/proc/self'"),
         ([f"--reference={os.devnull}"], "to be a file, which is read more than once. Received: "),
-        ([f"--reference={files / 'ref'}", f"--translations_dir={files / 'ref'}"], "which is none."),
+        (
+            [f"--reference={files / 'ref'}", f"--translations_dir={files / 'ref'}"],
+            "which is a file. Name its folder.",
+        ),
     ]:
         assert message in refused(capsys, where, *flags)
     assert "model-1000" not in capsys.readouterr().out

@@ -176,10 +176,14 @@ def test_translations_that_nothing_describes_are_not_its_own(run, tmp_path, caps
         in error
     )
     assert [path.name for path in out.iterdir()] == [f"{PROBLEM}-5"]
-    (out / f"{PROBLEM}-5").unlink()
-    (out / "settings.json").write_text('{"source": "another"}')  # of no translation
-    program(run, f"--translations_dir={out}", "--decode_hparams=beam_size=1,extra_length=2")
-    assert (out / f"{PROBLEM}-5").is_file()
+    (out / f"{PROBLEM}-5").rename(out / f"{PROBLEM}-5.incomplete")
+    assert f"Received: {PROBLEM}-5.incomplete without" in refused(
+        run, capsys, f"--translations_dir={out}"
+    )
+    (out / f"{PROBLEM}-5.incomplete").unlink()
+    (out / "settings.json").write_text('{"editor": "mine"}')
+    assert "made with the same editor" in refused(run, capsys, f"--translations_dir={out}")
+    assert (out / "settings.json").read_text() == '{"editor": "mine"}'
 
 
 def test_a_source_that_changes_meanwhile_is_refused(run, tmp_path):

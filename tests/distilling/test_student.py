@@ -32,6 +32,15 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert student(request, recurrent).hparams == ""  # it has no layers of these names
 
 
+def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
+    config = trained_run(folder / "teach").config
+    imported = dataclasses.replace(config, hparams_set="transformer_theirs")
+    with pytest.raises(UserError, match="--hparams_set for the student: 'transformer_theirs', of"):
+        student(request_of(folder), imported)
+    named = dataclasses.replace(request_of(folder), hparams_set="transformer_tiny")
+    assert student(named, imported).hparams_set == "transformer_tiny"
+
+
 def test_one_that_is_to_be_quick_decodes_greedily(folder):
     config = trained_run(folder / "teach").config
     assert student(request_of(folder), config).greedy

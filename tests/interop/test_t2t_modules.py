@@ -181,6 +181,22 @@ class ShimOld({base}):
     assert "shim_old" not in registry.list_problems()
 
 
+def test_a_generator_beside_files_is_a_helper(load):
+    load("""
+from tensor2tensor.data_generators import translate
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimOfFiles(translate.TranslateProblem):
+  def source_data_files(self, dataset_split):
+    return [["mine.tgz", ("a.en", "a.de")]]
+
+  def generator(self):
+    pass
+""")
+    assert "shim_of_files" in registry.list_problems()
+
+
 def test_the_class_of_problems_that_moved(load):
     with pytest.raises(UserError, match="problem.Text2TextProblem is not .* of text_problems"):
         load("from tensor2tensor.data_generators import problem\nproblem.Text2TextProblem\n")

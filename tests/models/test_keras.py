@@ -105,7 +105,7 @@ def test_each_argument_of_the_installed_keras_is_accounted_for(method):
         ({"loss": keras.losses.SparseCategoricalCrossentropy()}, "Expected loss of logits"),
         ({"metrics": ["accuracy", "ce"]}, "Expected metrics of logits"),
         ({"weighted_metrics": [keras.metrics.BinaryCrossentropy()]}, "weighted_metrics of logits"),
-        ({"loss": "mse"}, "a loss of ids .* Received: 'mse', which wants both of one shape"),
+        ({"loss": "mse"}, "a loss of each token, of ids .* Received: 'mse', which is of others"),
         ({"loss_weights": [0.5]}, "Expected no loss_weights"),
         ({"loss": [logits_crossentropy(), abs]}, "Expected one loss, of labels and logits: the m"),
         ({"loss": {"targets": logits_crossentropy()}}, "Received: {'targets': .*. Give it by its"),

@@ -26,14 +26,20 @@ def model(*overrides, dtype="float32"):
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_of_a_larger_model_are_refused_whole(of, into, dtype, tmp_path):
+@pytest.mark.parametrize("name", ["larger.weights.h5", "larger.weights.json", "larger.keras"])
+def test_weights_of_a_larger_model_are_refused_whole(of, into, dtype, name, tmp_path):
     larger, smaller = model(*of, dtype=dtype), model(*into, dtype=dtype)
-    path = tmp_path / "larger.weights.h5"
-    larger.save_weights(path)
+    path = tmp_path / name
+    if name.endswith(".keras"):
+        larger.save(path)
+    else:
+        parts = {"max_shard_size": 1e-5} if name.endswith(".json") else {}
+        larger.save_weights(path, **parts)
     before = smaller.get_weights()
     values = larger.count_params()
-    with pytest.raises(UserError, match=f"Received: '.*larger.weights.h5' with {values:,}, tho"):
+    with pytest.raises(UserError, match=f"Received: '.*{name}' with {values:,}, those of a la"):
         smaller.load_weights(path)
+    larger.load_weights(path)
     for now, then in zip(smaller.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, then)
 
@@ -52,6 +58,22 @@ def test_weights_beside_the_state_of_an_optimizer_are_taken(override, tmp_path):
     trained.save_weights(tmp_path / "trained.weights.h5")
     other.load_weights(tmp_path / "trained.weights.h5")
     np.testing.assert_array_equal(other(BATCH), trained(BATCH))
+
+
+class OfTwoOptimizers(t2t_repro.Transformer):
+    """As one that is trained against itself has them."""
+
+    def __init__(self, *arguments, **keywords):
+        super().__init__(*arguments, **keywords)
+        self.other_optimizer = keras.optimizers.Adam()
+
+
+def test_the_state_of_another_optimizer_is_no_weight(tmp_path):
+    hparams = t2t_repro.get_hparams("transformer_test", "hidden_size=16")
+    made = OfTwoOptimizers.from_hparams(hparams, inputs_vocab_size=23, targets_vocab_size=23)
+    made.other_optimizer.build(made.trainable_variables)
+    made.save_weights(tmp_path / "own.weights.h5")
+    made.load_weights(tmp_path / "own.weights.h5")
 
 
 def test_a_missing_file_is_named_by_keras(tmp_path):
