@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from t2t_repro import registry
 from t2t_repro.data.datasets import check_pairs
 from t2t_repro.data.pipeline import read_split
 from t2t_repro.decoding.decode import check_model, engine_of
@@ -114,7 +115,7 @@ class DevSample(Sample):
     """Sentences of a split with their references, detokenised.
 
     Args:
-        problem: a problem of text.
+        problem: a problem of text, or its name.
         data_dir: its files.
         split: one of its splits.
         count: how many, spread evenly over the split in the order of its files; where there are
@@ -126,11 +127,12 @@ class DevSample(Sample):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | str,
         data_dir: str | os.PathLike,
         split: str = Split.EVAL,
         count: int = 0,
     ):
+        problem = registry.get_problem(problem) if isinstance(problem, str) else problem
         examples = list(read_split(problem, split, data_dir))
         if not examples:
             raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")

@@ -233,8 +233,8 @@ class Engine(abc.ABC):
         if beyond:
             names = ", ".join(ability for ability in Ability if ability in beyond)
             raise UserError(
-                f"Expected decode hparams that an engine can follow. Received: {names}. Leave it "
-                "out, or decode without the engine."
+                "Expected decode hparams that the engine and the model can follow. Received: "
+                f"{names}. Leave it out, or take another engine or model."
             )
 
     def token_log_probs(

@@ -232,11 +232,15 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
     }
 
 
+_NO_MODELS = (
+    "derive it from t2t_repro's Transformer or SequenceModel, and register it by "
+    "t2t_repro.registry.register_model"
+)
 # What to do instead of using a name, by the name without "tensor2tensor."
 INSTEAD = {
-    "utils.registry.register_model": "subclass t2t_repro.Transformer and train it from Python",
+    "utils.registry.register_model": _NO_MODELS,
     "utils.registry.register_optimizer": "the hparam optimizer names one of ours",
-    "utils.t2t_model": "subclass t2t_repro.Transformer and train it from Python",
+    "utils.t2t_model": _NO_MODELS,
     "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one anew",
     "layers.modalities": _NO_MODALITIES,
     "layers.modality": _NO_MODALITIES,

@@ -290,7 +290,9 @@ class Experiment:
     ) -> Summaries:
         request = self._request
         samples = None
-        if request.make_samples and writer and with_evaluation and request.samples_every:
+        decodes = hasattr(model, "decode_step")  # a model of the user's need not
+        wanted = request.samples_every and writer and with_evaluation
+        if request.make_samples and wanted and decodes:
             samples = request.make_samples(model, request.eval_split)
         return Summaries(
             model,

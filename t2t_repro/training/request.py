@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError, unknown
+from t2t_repro.hparam_rules import OPPONENTS
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag, flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -187,7 +188,8 @@ class TrainRequest:
 
         Raises:
             UserError: on hparams that cannot be trained by, early stopping or best checkpoints
-                without an evaluation that has their metric, another configuration than that of the
+                without an evaluation that has their metric, packed examples with a model that
+                would mix their sentences, another configuration than that of the
                 run that is there, or a warm start from nothing, or of a run that is past its start.
         """
         if self.schedule not in SCHEDULES:
@@ -196,9 +198,20 @@ class TrainRequest:
         if trains:
             trainable.check(self.config.hparams)
             self.check_metrics(with_evaluation=self.schedule != "train")
+        self._check_packed()
         self.run.check(self.config)
         if trains and self.warm_start_from:
             self._check_warm_start(self.warm_start_from)
+
+    def _check_packed(self) -> None:
+        """Refuses rows of several sentences where the model would mix them."""
+        model, length = self.config.hparams.model, self.problem.packed_length
+        if length and model in OPPONENTS:
+            raise UserError(
+                f"Expected a problem of a sentence in each row with model={model}, which would mix "
+                f"those of one. Received: {self.problem.name} of packed_length={length}. Take one "
+                "that is not packed, or a Transformer."
+            )
 
     def _check_warm_start(self, source: str) -> None:
         """Refuses to begin with nothing, and to go on with other weights than the run's own."""

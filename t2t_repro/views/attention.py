@@ -110,7 +110,8 @@ def sentence_ids(
         return inputs, targets
     ((best, *_),) = translator.translate_ids([inputs])
     targets = best.ids + [EOS_ID] * best.finished
-    _check_length(model, "the model's own translation", targets)
+    mend = "Give one by --target, a shorter sentence, or a model that was trained longer."
+    _check_length(model, "the model's own translation", targets, mend)
     return inputs, targets
 
 
@@ -249,7 +250,9 @@ def _encoded(encode: Any, flag: str, text: str) -> list[int]:
         ) from error
 
 
-def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
+def _check_length(
+    model: Transformer, what: str, ids: Sequence[int], mend: str = "Give a shorter sentence."
+) -> None:
     """Refuses a sentence that is longer than the model was made for, or than a page can show."""
     trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
     limit = min(trained, LONGEST)
@@ -258,5 +261,5 @@ def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
     why = "a page shows no more" if limit < trained else "the model was made for no more"
     raise UserError(
         f"Expected {what} of at most {limit} tokens, end included: {why}. Received: {len(ids)}. "
-        "Give a shorter sentence."
+        f"{mend}"
     )

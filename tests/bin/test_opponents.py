@@ -79,3 +79,42 @@ def test_a_model_is_finished_and_its_checkpoints_translate(model, tmp_path, caps
     )
     assert "Chose " in capsys.readouterr().out
     assert RunDirectory(tmp_path / "run" / "finished").config().hparams.model == model
+
+
+def test_rows_of_several_sentences_are_refused_before_anything_is_made(tmp_path, capsys):
+    flags = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}", "--train_steps=2"]
+    (tmp_path / "vocab.text2text_tmpdir.32768.subwords").write_text("'a_'\n'b_'\n")
+    with pytest.raises(SystemExit) as stop:
+        run(trainer, "--problem=text2text_tmpdir_packed", "--hparams_set=lstm_attention", *flags)
+    assert stop.value.code == 2 and not (tmp_path / "run").exists()
+    said = "a sentence in each row with model=lstm_seq2seq_attention, which would mix those of one"
+    assert said in capsys.readouterr().err
+
+
+OF_WORDS = """
+import keras
+from t2t_repro import registry
+from t2t_repro.models.sequence_model import SequenceModel
+
+@registry.register_model
+class BagOfWords(SequenceModel):
+    def build(self, input_shape=None):
+        self.table = self.add_weight(shape=(self.targets_vocab_size,) * 2, name="table")
+        self.built = True
+
+    def call(self, batch, training=False):
+        return keras.ops.take(self.table, batch["targets"], axis=0)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_decode_is_trained(tmp_path):
+    (tmp_path / "of_words").mkdir()
+    (tmp_path / "of_words" / "__init__.py").write_text(OF_WORDS)
+    flags = [
+        *(f"--t2t_usr_dir={tmp_path / 'of_words'}", f"--problem={PROBLEM}", "--model=bag_of_words"),
+        *("--hparams_set=transformer_test", "--hparams=batch_size=256", "--generate_data"),
+        *(f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}"),
+    ]
+    run(trainer, *flags, "--train_steps=2", "--eval_steps=1")
+    assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-2"

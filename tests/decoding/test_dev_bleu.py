@@ -49,6 +49,12 @@ def test_it_is_sacrebleu_of_a_sample_that_is_spread_over_the_split(data_dir):
     assert every.sample == "all 7 dev sentences, decoded greedily"
 
 
+def test_a_problem_may_be_named(data_dir, monkeypatch):
+    monkeypatch.setattr(registry, "get_problem", {"doubled": Doubled()}.get)
+    named = dev_bleu.DevSample("doubled", data_dir, "dev", 3)
+    assert named.sources == dev_bleu.DevSample(Doubled(), data_dir, "dev", 3).sources
+
+
 @pytest.fixture
 def make(tmp_path, data_dir):
     """Returns a factory of requests that decode 5 dev sentences at each evaluation."""

@@ -125,9 +125,11 @@ def test_an_engine_follows_some_settings_only(translator):
 
     given = [(SAMPLED, "sampling_method"), ("min_length_ratio=1", "min_length_ratio")]
     for settings, name in [*given, ("return_token_scores=1", "return_token_scores")]:
-        with pytest.raises(UserError, match=f"that an engine can follow. Received: {name}. Leave"):
+        with pytest.raises(
+            UserError, match=f"that the engine and the model can follow. Received: {name}. Leave"
+        ):
             translator(settings, engine=Plain())
-    with pytest.raises(UserError, match="an engine can follow. Received: --t2t_exact. Leave"):
+    with pytest.raises(UserError, match="the model can follow. Received: --t2t_exact. Leave"):
         translator(engine=Plain(), t2t_exact=True)
     made = translator(engine=Plain())
     assert [row[0].text for row in made.translate_lines(["w5", "w6 w7"])] == ["", ""]

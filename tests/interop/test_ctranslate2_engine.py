@@ -163,7 +163,9 @@ def test_errors(tmp_path):
         ({"per_sentence": False}, "--t2t_exact"),
     )
     for option, name in given:
-        with pytest.raises(UserError, match=f"that an engine can follow. Received: {name}. Leave"):
+        with pytest.raises(
+            UserError, match=f"that the engine and the model can follow. Received: {name}. Leave"
+        ):
             engine.decode(Sentences(sentences(20), np.full(5, 3)), Search(1, **option))
 
 
