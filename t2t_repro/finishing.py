@@ -3,8 +3,8 @@
 Averages of checkpoints are tried first, with tensor2tensor's search; then the length penalty, with
 the weights that were best; then the beams. A search keeps the hypotheses that are best by its own
 length penalty, so that each is decoded: n-best lists of one do not hold the best of another. Of
-weights that are nearly as good as the best the mean of the most checkpoints is taken, and of equal
-searches the simpler. The result is a run directory of its own, as t2t-avg-all writes one, with
+weights that are nearly as good as the best the mean of the most checkpoints is taken, and of such
+searches the most usual. The result is a run directory of its own, as t2t-avg-all writes one, with
 decoding.json beside it.
 """
 

@@ -94,5 +94,10 @@ def _run_of(path: pathlib.Path) -> RunDirectory:
 
 
 def _reports(run: RunDirectory) -> list:
-    """Returns what a run has reported; an average has nothing, and lies in its run."""
-    return run.read_metrics() or RunDirectory(run.path.absolute().parent).read_metrics()
+    """Returns what a run has reported; an average has nothing, and lies in its run or beside it."""
+    parent = run.path.absolute().parent
+    beside = RunDirectory(parent / "run")  # of the model of t2t-own-text or t2t-distill
+    own = run.read_metrics() or RunDirectory(parent).read_metrics()
+    if own or not (beside.exists() and beside.is_continued_by(run)):
+        return own
+    return beside.read_metrics()

@@ -62,6 +62,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     Record.check_folder(folder.path)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = student(request, teacher.config)
+    plan.check_same_end(RunDirectory(folder.run), wanted.train_steps)
     plan.check_not_shorter(RunDirectory(folder.run), wanted.train_steps)
     vocabulary = check(request, teacher)
     teachers = [teacher, *teaching.others(request)]

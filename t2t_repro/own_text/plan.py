@@ -105,6 +105,23 @@ def check_not_shorter(run: RunDirectory, steps: int) -> None:
         )
 
 
+def check_same_end(run: RunDirectory, steps: int) -> None:
+    """Refuses other steps for a training, if there is one, that depends on where they end.
+
+    Raises:
+        UserError: naming both.
+    """
+    if not run.exists():
+        return
+    hparams = run.config().hparams
+    begun = hparams.train_steps // updates.batches_of_an_update(hparams)
+    if hparams.reads_train_steps and steps != begun:
+        raise UserError(
+            f"Expected --train_steps={begun}, with which {run.path} was begun: its learning rate "
+            f"depends on where they end. Received: {steps}. Give another --output_dir."
+        )
+
+
 def make(
     request: OwnTextRequest,
     text: Text,

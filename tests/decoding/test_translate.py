@@ -133,7 +133,7 @@ def test_an_engine_follows_some_settings_only(translator):
         translator(engine=Plain(), t2t_exact=True)
     made = translator(engine=Plain())
     assert [row[0].text for row in made.translate_lines(["w5", "w6 w7"])] == ["", ""]
-    with pytest.raises(UserError, match="an engine can follow. Received: --partial_targets_file"):
+    with pytest.raises(UserError, match="the model can follow. Received: --partial_targets_file"):
         list(made.translate_lines(["w5"], prefixes=["w6"]))
 
 

@@ -1,14 +1,17 @@
 """What the plan reads of the text that t2t-datagen has made, and which training it makes of it."""
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan
 from t2t_repro.own_text.plan import Text
+from t2t_repro.run_directory import RunConfig, RunDirectory
 from tests.own_text.left_files import SECONDS, run
 
 SUMMARY = {
@@ -59,6 +62,28 @@ def test_fewer_steps_than_were_made_are_refused(programs, request_of, tmp_path):
     assert not programs.called
     assert (tmp_path / "out" / "own-text.json").read_text() == record
     run(request_of(train_steps=12))
+
+
+def test_another_end_is_refused_where_the_rate_depends_on_it(tmp_path):
+    for name in ("cooldown", "small"):
+        hparams_set = f"transformer_own_text_{name}"
+        config = RunConfig(
+            hparams_set=hparams_set,
+            hparams=registry.get_hparams(hparams_set, "train_steps=400"),
+            problem="text2text_tmpdir",
+            data_dir="x",
+            version="0",
+        )
+        RunDirectory(tmp_path / name).begin(config, [], [])
+    plan.check_same_end(RunDirectory(tmp_path / "none"), 500)
+    plan.check_same_end(RunDirectory(tmp_path / "small"), 500)
+    plan.check_same_end(RunDirectory(tmp_path / "cooldown"), 400)
+    with pytest.raises(UserError, match="train_steps=400, with which .* Received: 500. Give anot"):
+        plan.check_same_end(RunDirectory(tmp_path / "cooldown"), 500)
+    begun = RunDirectory(tmp_path / "cooldown").config()
+    longer = dataclasses.replace(begun, hparams=begun.hparams.override("train_steps=500"))
+    with pytest.raises(UserError, match="was 400, now 500. Its learning rate depends on where"):
+        RunDirectory(tmp_path / "cooldown").check(longer)
 
 
 def test_minutes_of_fewer_steps_than_were_made_are_refused_once_a_trial_has_told_it(
