@@ -265,7 +265,7 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     monkeypatch.setattr(tf.saved_model, "load", {str(path): loaded}.__getitem__)
     code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.count("tf.Tensor") == 6
+    assert capsys.readouterr().out.count("tf.Tensor") == 7
 
 
 @pytest.mark.slow
