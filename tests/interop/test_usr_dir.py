@@ -183,7 +183,7 @@ PROBLEM = (
         ),
         (
             f"{TOP}@registry.register_model\nclass A: pass",
-            "register_model is not supported by t2t_repro: derive it from t2t_repro's Transformer or",
+            "register_model is not supported by t2t_repro: derive it from t2t_repro's Tra",
         ),
         (
             f"{PROBLEM}def generate_data(self, data_dir, tmp_dir, task_id=-1): pass",
