@@ -58,8 +58,6 @@ def main(args: flags.FlagValues) -> None:
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
     cli.check_needs(args, _NEEDS)
-    if args.translations_dir is not None:
-        check_file("--reference", args.reference)  # read for each translation
     outputs = {"--json_file": args.json_file}
     inputs = {"--translation": args.translation, "--reference": args.reference}
     if args.event_dir:
@@ -68,6 +66,8 @@ def main(args: flags.FlagValues) -> None:
         found = files_by_step(Path(args.translations_dir).expanduser()).values()
         inputs |= {f"{file.path.name} of --translations_dir": file.path for file in found}
     check_outputs(outputs, inputs)
+    if args.translations_dir is not None:
+        check_file("--reference", args.reference)  # read for each translation
     if args.event_dir:
         check_room(args.event_dir)
     report: dict | list
