@@ -7,6 +7,7 @@ same --random_seed; numbers are written with their lowest digit first, as there.
 import operator
 from collections.abc import Iterator
 
+from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Sample, SpaceID, Split
 from t2t_repro.registry import register_problem
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS, TextEncoder
@@ -48,8 +49,15 @@ class AlgorithmicProblem(Problem):
             nbr_symbols: symbols are below this, but for the separator of the arithmetic problems.
             max_length: of the inputs, about.
             nbr_cases: how many to yield.
+
+        Raises:
+            UserError: if no subclass says it.
         """
-        raise NotImplementedError
+        raise UserError(
+            f"Expected {type(self).__name__} to have generator(self, rng, nbr_symbols, max_length, "
+            "nbr_cases), which yields (inputs, targets) as symbols. Received: a class without it. "
+            "Write it there."
+        )
 
     @property
     def dataset_splits(self) -> list[dict]:

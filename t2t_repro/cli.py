@@ -16,7 +16,7 @@ from absl import flags
 
 from t2t_repro import cores, fields, messages, quiet, signals, start, streams, user_code
 from t2t_repro.corpora.request import RawText
-from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.errors import Interrupted, UserError, unset
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 from t2t_repro.runs import trained_run
@@ -82,10 +82,10 @@ def run(
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
             _run(name, doc, args, main, argv)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of what is made, as of --decode_to_file=/dev/stdout
-        pass
     except (UserError, flags.Error, OSError) as error:
-        _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
+        # The reader of what is made, as of --decode_to_file=/dev/stdout, has seen enough.
+        if not (isinstance(error, BrokenPipeError) and error.filename):
+            _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
     except Interrupted as stop:
         _leave(f"{name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
@@ -225,10 +225,7 @@ def check_filled(args: flags.FlagValues, names: Iterable[str]) -> None:
     """
     for name in names:
         if args[name].value == "":
-            raise UserError(
-                f"Expected --{name} with a value. Received: nothing, as of a variable that is not "
-                "set. Give one, or leave the flag out."
-            )
+            raise unset(f"--{name}")
 
 
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:

@@ -368,18 +368,12 @@ class HParams:
         kinds = bool | int | float | str | None
         values: dict = schema.parse(text, dict[str, kinds], name, mend)
         for name in values:
-            field_named(name)
+            if name not in FIELDS:
+                raise unknown("hparam", name, FIELDS)
         return cls(**values)
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(HParams)}
-
-
-def field_named(name: str) -> dataclasses.Field:
-    """Returns the field of HParams called `name`, or raises a UserError with the nearest names."""
-    if name not in FIELDS:
-        raise unknown("hparam", name, FIELDS)
-    return FIELDS[name]
 
 
 def parse_overrides(text: str) -> dict[str, Any]:

@@ -207,7 +207,7 @@ class RunDirectory:
         differs = _differences(self.config(), config) if self.exists() else []
         if differs:
             ends = any(each.startswith("train_steps ") for each in differs)
-            why = " Its learning rate depends on where they end." * ends
+            why = " What it does depends on where it ends." * ends
             raise UserError(
                 f"{self.path} was begun with another configuration: {'; '.join(differs)}.{why} "
                 "Give the same flags to continue it, or another --output_dir for a new run."

@@ -147,6 +147,14 @@ def test_other_errors_keep_their_traceback():
         run(main=main)
 
 
+def test_a_pipe_that_is_no_ones_result_is_an_error(capsys):
+    def main(args):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")  # as of a worker that died
+
+    assert run(main=main) == 2
+    assert "Broken pipe" in capsys.readouterr().err
+
+
 def test_interrupt(capsys):
     def main(args):
         raise KeyboardInterrupt

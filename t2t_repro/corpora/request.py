@@ -13,7 +13,7 @@ from typing import Any
 from t2t_repro.corpora import formats
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.formats import Sides, check_readable, kind_of
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, unset
 from t2t_repro.requests import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
@@ -108,10 +108,7 @@ class RawText:
             return
         for name in flags_of(type(self)):
             if getattr(self, name) == "":
-                raise UserError(
-                    f"Expected {self.flag_of(name)} with a value. Received: nothing, as of a "
-                    "variable that is not set. Give one, or leave the flag out."
-                )
+                raise unset(self.flag_of(name))
         if not self.train_source:
             given = next(name for name in flags_of(type(self)) if getattr(self, name) is not None)
             other = "" if self.short else ", or put the problem's own files into --tmp_dir"

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, unset
 from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
 from t2t_repro.requests import flag
@@ -185,11 +185,7 @@ _NAMING = (*_READ, "decode_to_file", "decode_json_file", "checkpoint_path", "eng
 
 def _of_values(r: DecodeRequest) -> Refusals:
     for name in _NAMING:
-        yield (
-            getattr(r, name) == "",
-            f"Expected --{name} with a value. Received: nothing, as of a variable that is not set. "
-            "Give one, or leave the flag out.",
-        )
+        yield getattr(r, name) == "", str(unset(f"--{name}"))
     yield (
         r.ensemble is not None and not any(name.strip() for name in r.ensemble.split(",")),
         "Expected --ensemble to name runs, with commas between. Received: "

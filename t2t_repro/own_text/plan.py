@@ -117,8 +117,8 @@ def check_same_end(run: RunDirectory, steps: int) -> None:
     begun = hparams.train_steps // updates.batches_of_an_update(hparams)
     if hparams.reads_train_steps and steps != begun:
         raise UserError(
-            f"Expected --train_steps={begun}, with which {run.path} was begun: its learning rate "
-            f"depends on where they end. Received: {steps}. Give another --output_dir."
+            f"Expected --train_steps={begun}, with which {run.path} was begun: what it does "
+            f"depends on where it ends. Received: {steps}. Give another --output_dir."
         )
 
 

@@ -82,7 +82,7 @@ def test_another_end_is_refused_where_the_rate_depends_on_it(tmp_path):
         plan.check_same_end(RunDirectory(tmp_path / "cooldown"), 500)
     begun = RunDirectory(tmp_path / "cooldown").config()
     longer = dataclasses.replace(begun, hparams=begun.hparams.override("train_steps=500"))
-    with pytest.raises(UserError, match="was 400, now 500. Its learning rate depends on where"):
+    with pytest.raises(UserError, match="was 400, now 500. What it does depends on where it ends"):
         RunDirectory(tmp_path / "cooldown").check(longer)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
 NAMES = [name for name in registry.list_problems() if name.startswith("algorithmic_")]
@@ -114,9 +115,17 @@ def test_sizes_and_spaces():
     assert (problem.input_space_id, problem.target_space_id) == (10, 11)
 
 
+def test_a_problem_without_a_rule_is_named():
+    class Ruleless(algorithmic.AlgorithmicProblem):
+        pass
+
+    with pytest.raises(
+        UserError, match="Expected Ruleless to have generator.self, rng, .*Write it"
+    ):
+        list(Ruleless().generate_encoded_samples("", "", "train"))
+
+
 def test_bases():
-    with pytest.raises(NotImplementedError):
-        algorithmic.AlgorithmicProblem().generator(None, 2, 4, 1)
     with pytest.raises(NotImplementedError):
         algorithmic._Arithmetic.operation(1, 2)
     assert algorithmic.to_digits(0, 10) == [0]
