@@ -8,6 +8,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ KINDS = {
 _PACKED = (".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar")
 _HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 _SHOWN = 60  # characters of what was received
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')  # a field of CSV, or what of it is on its first line
 
 
 class Sides(NamedTuple):
@@ -120,8 +122,8 @@ def _csv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
 
 
 def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
-    first = next(raw.lines(path), "")
-    delimiter = max(",;\t", key=first.count)
+    unquoted = _QUOTED.sub("", next(raw.lines(path), ""))
+    delimiter = max(",;\t", key=unquoted.count)
     table = csv.reader((line + "\n" for line in raw.lines(path)), delimiter=delimiter, strict=True)
     while True:
         number = table.line_num + 1

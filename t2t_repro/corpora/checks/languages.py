@@ -18,6 +18,7 @@ _EACH = 0.4  # nats of a character, on the average
 _STRANGE = 3.0  # deviations below the median
 _SURE, _LETTERS = 0.6, 20  # py3langid's probability, and how much it must have seen
 _IDENTIFIED = 500  # lines by which py3langid says what the languages are
+_LEARNED = 1000  # characters of a line, so that a very long one says no more than others
 # Where a group of scripts begins; what stands before the first is no letter of interest.
 _SCRIPTS = np.array(
     [0x41, 0x370, 0x400, 0x530, 0x590, 0x600, 0x780, *range(0x900, 0xE00, 0x80), 0xE00, 0xF00]
@@ -55,6 +56,8 @@ class Languages:
 
 def fit(block: Block) -> Languages:
     """Returns what the pairs of a sample tell."""
+    sources, targets = (Side([text[:_LEARNED] for text in side.texts]) for side in block.sides)
+    block = dataclasses.replace(block, sources=sources, targets=targets)
     hashes = [_trigrams(side) for side in block.sides]
     weights = np.ones(len(block))
     for _ in range(3):  # without the pairs that then seem to be swapped

@@ -179,6 +179,14 @@ def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
     assert found(report, "swapped") == []
 
 
+@pytest.mark.parametrize("text", ["xyz ", "ая ", "the small girl. "])
+def test_one_very_long_line_says_nothing_of_the_others(text):
+    train = [*PAIRS[:300], (text * (1_000_000 // len(text)), "kurz")]
+    report = check(train)
+    for name in ("wrong_language", "swapped", "wrong_script"):
+        assert not {*found(report, name)} - {300}, name
+
+
 def test_a_kind_that_is_everywhere_is_how_the_corpus_is():
     train = [(s.replace(" ", " <b>", 1), t) for s, t in PAIRS]
     report = check(train)
