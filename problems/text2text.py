@@ -34,8 +34,8 @@ class Text2textTmpdir(Text2TextProblem):
     raw_file_hint = "where FILE and FILE2 are yours, a sentence a line: docs/own-text.md"
 
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
-        if type(self).generate_samples is not Text2textTmpdir.generate_samples:
-            return []  # it reads what it likes
+        if self._has_own_samples:
+            return []
         names = (*self.TRAIN_FILES, *self.EVAL_FILES)
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
 
@@ -116,15 +116,23 @@ class Text2textTmpdir(Text2TextProblem):
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
         return raw.parallel_lines(*self._files(tmp_dir, dataset_split))
 
-    def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
+    @property
+    def _has_own_samples(self) -> bool:
+        """Whether a subclass reads what it likes."""
+        return type(self).generate_samples is not Text2textTmpdir.generate_samples
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        if self._has_own_samples:
+            return None
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
     def text_alone(self, tmp_dir: str) -> list[str]:
         there = all(raw.find(tmp_dir, name) for name in self.TEST_FILES)
-        return [Split.TEST] if there else []
+        return [Split.TEST] if there and not self._has_own_samples else []
 
     def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
-        return raw.find_all(tmp_dir, self._names(dataset_split))
+        names = () if self._has_own_samples else self._names(dataset_split)
+        return raw.find_all(tmp_dir, names)
 
     def _names(self, dataset_split: str) -> tuple[str, str]:
         names = (self.TRAIN_FILES, self.EVAL_FILES, self.TEST_FILES)

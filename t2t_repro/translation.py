@@ -67,9 +67,8 @@ class TranslateProblem(Text2TextProblem):
         return self.source_data_files(Split.TRAIN)
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
-        cls = type(self)
-        own = cls.generate_samples is not TranslateProblem.generate_samples
-        if own or cls.source_data_files is TranslateProblem.source_data_files:
+        says_none = type(self).source_data_files is TranslateProblem.source_data_files
+        if self._has_own_samples or says_none:
             return []  # it has its own files, or none: who encodes the samples may need no others
         splits = [entry["split"] for entry in self.dataset_splits]
         datasets = [each for split in splits for each in self.source_data_files(split)]
@@ -85,7 +84,13 @@ class TranslateProblem(Text2TextProblem):
         path = self.compile(tmp_dir, dataset_split)
         return custom_iterator(f"{path}.lang1", f"{path}.lang2")
 
+    @property
+    def _has_own_samples(self) -> bool:
+        return type(self).generate_samples is not TranslateProblem.generate_samples
+
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        if self._has_own_samples:
+            return None  # they may be of anything
         return parallel.count_compiled(self.compile(tmp_dir, dataset_split))
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:

@@ -27,6 +27,14 @@ def test_a_translation_problem_of_archives(tmp_path):
     assert list(problem.generate_text_for_vocab("", str(tmp_path))) == ["train", "wort"]
 
 
+def test_samples_of_its_own_are_not_counted_in_files(tmp_path):
+    class Mine(TranslateProblem):
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            yield {"inputs": "a", "targets": "b"}
+
+    assert Mine().num_samples(str(tmp_path), "train") is None
+
+
 def test_a_problem_without_source_data_files(tmp_path):
     class Encoded(TranslateProblem):
         def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_repro import progress
 from t2t_repro.corpora.cleaner_en_xx import Pair, clean_en_xx_pairs
-from t2t_repro.corpora.sources import corpus_files, matching_files, present
+from t2t_repro.corpora.sources import corpus_files, files_there, matching_files, present
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw, vocabulary
@@ -75,7 +75,8 @@ def compile_data(
         datasets: [URL or name of the archive, (file, file)], of text or .sgm;
             [URL, ("tsv", source column, target column, glob pattern)]; or [URL, ("tmx", file)].
             Files may be packed (.gz).
-        filename: the first part of the names of the two files. They are kept if they are there.
+        filename: the first part of the names of the two files. They are kept if they are there,
+            unless one that they are made of is there too and was changed after them.
         datatypes_to_clean: those of "txt" (.sgm as well), "tsv" and "tmx" whose pairs go through
             T2T's cleaner, see cleaner_en_xx.py.
 
@@ -90,21 +91,27 @@ def compile_data(
         raise UserError(
             f"Expected datatypes_to_clean of txt, tsv and tmx. Received: {sorted(unknown)}."
         )
-    base = os.path.join(tmp_dir, filename)
-    write_pairs(base, pairs(tmp_dir, datasets, clean))
+    base, datasets = os.path.join(tmp_dir, filename), list(datasets)
+    made_of = files_there(tmp_dir, datasets)
+    write_pairs(base, pairs(tmp_dir, datasets, clean), made_of)
     return base
 
 
-def write_pairs(base: str, pairs: Iterable[Pair]) -> None:
+def write_pairs(
+    base: str, pairs: Iterable[Pair], made_of: Iterable[str | os.PathLike] = ()
+) -> None:
     """Writes those of the pairs that have no empty side to `base`.lang1 and .lang2.
 
-    The files appear when they are complete. If both are there already, nothing is read.
+    The files appear when they are complete. If both are there already, and none of `made_of` was
+    changed after them, nothing is read.
 
     Raises:
         UserError: if there is no pair to write; no file appears then.
     """
     paths = [f"{base}.lang1", f"{base}.lang2"]
-    if not all(map(os.path.exists, paths)):
+    there = all(map(os.path.exists, paths))
+    made = min(map(os.path.getmtime, paths)) if there else 0
+    if not there or any(os.path.getmtime(path) > made for path in made_of):
         count = 0
         with writing(paths[0]) as sources, writing(paths[1]) as targets:
             for source, target in pairs:

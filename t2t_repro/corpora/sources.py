@@ -87,6 +87,17 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
     return list(found.values())
 
 
+def files_there(tmp_dir: str, datasets: Iterable[Any]) -> list[pathlib.Path]:
+    """Returns those of the files that lie in the folder, unpacked; as `missing_archives`."""
+    found: list[pathlib.Path | None] = []
+    for _, (kind, *rest) in datasets:
+        if kind == "tsv":
+            found += pathlib.Path(tmp_dir).glob(rest[-1])
+        else:
+            found += [_find(tmp_dir, name) for name in (rest if kind == "tmx" else [kind, *rest])]
+    return [path for path in found if path]
+
+
 def maybe_download(directory: str | os.PathLike, filename: str, uri: str) -> str:
     """Returns the path of `filename` in `directory`; gets it from `uri` if it is not there."""
     path = pathlib.Path(directory, filename)
@@ -154,7 +165,7 @@ def _unpack(tmp_dir: str, url: str, name: str, wanted: Callable[[str], bool]) ->
     path = pathlib.Path(tmp_dir, name)
     if "://" in url:
         maybe_download(tmp_dir, name, url)
-    if not path.exists() or wanted(name):
+    if not path.is_file() or wanted(name):
         return
     if archives.is_archive(path) or tarfile.is_tarfile(path):
         downloads.verify(path, SHA256.get(url))

@@ -24,6 +24,7 @@ Example = dict[str, list[int]]
 
 PAIRS = 1_000_000  # of sentences that are counted, the first
 _BLOCK = 4_000_000  # pairs of tokens in a block, which takes some 300 MB
+_LONGEST = 1000  # tokens of a sentence that are counted, the first
 _LEAST = 0.01  # what is expected less often in a block does not count
 
 
@@ -121,8 +122,8 @@ def _blocks(examples: Iterable[Example]) -> Iterator[tuple[Words, Words]]:
     targets: list[list[int]] = []
     size = 0
     for example in examples:
-        sources.append(example["inputs"])
-        targets.append([i for i in example["targets"] if i != EOS_ID])
+        sources.append(example["inputs"][:_LONGEST])
+        targets.append([i for i in example["targets"][:_LONGEST] if i != EOS_ID])
         size += len(sources[-1]) * len(targets[-1])
         if size >= _BLOCK:
             yield _words(sources), _words(targets)

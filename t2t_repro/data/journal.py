@@ -67,6 +67,8 @@ class Journal:
     def save(self, job: Job) -> None:
         """Replaces the file."""
         self.raw_files = raw_files(job)
+        if None in self.settings.get("vocabulary", {}).values():
+            self.settings = settings(job)  # a problem's own encoder builds it when it begins
         write_text_atomic(journal_path(job), json.dumps(dataclasses.asdict(self)))
 
 

@@ -87,8 +87,8 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
         runner.run(_finishing(request, folder, wanted))
         if not request.back_translate:
             _comparison(request, folder, runner, say)
-    say(f"\nWhat to try next:\n  t2t-decoder --output_dir={folder.model} --decode_interactive")
-    say(f"  t2t-exporter --output_dir={folder.model}")
+    model = shlex.quote(f"--output_dir={folder.model}")
+    say(f"\nWhat to try next:\n  t2t-decoder {model} --decode_interactive\n  t2t-exporter {model}")
     return runner.record
 
 

@@ -127,7 +127,15 @@ def build(
             each of them occurs a thousand times.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
+
+    Raises:
+        UserError: if there is no token.
     """
+    if not counts:
+        raise UserError(
+            f"Expected text to build {path.name} from. Received: no sentence that has a token. "
+            "Look at the files in --tmp_dir, and at what generate_samples yields of them."
+        )
     text = Text.of(counts)
     fits = supported(text.size, text.kinds)
     (least, most), highest = _T2T_COUNTS, max(counts.values())

@@ -1,6 +1,7 @@
 """Raw corpora as tensor2tensor's translation problems name them."""
 
 import gzip
+import os
 import tarfile
 import zipfile
 
@@ -37,7 +38,11 @@ def test_plain_files_an_archive_and_gz_one_after_the_other(tmp_path):
         ["c", ("c.en.gz", "c.de.gz")],
     ]
     assert compiled(tmp_path, datasets) == ["one\ntwo\nthree\nfour\n", "eins\nzwei\ndrei\nvier\n"]
-    assert compiled(tmp_path, "never read") == compiled(tmp_path, [])  # they are there already
+    there = compiled(tmp_path, [["gone.tgz", ("gone.en", "gone.de")]])
+    assert there == compiled(tmp_path, datasets)  # they are there already
+    (tmp_path / "a.en").write_text("five\n\nsix\n")
+    os.utime(tmp_path / "a.en", (2**31, 2**31))
+    assert compiled(tmp_path, datasets)[0] == "five\nsix\nthree\nfour\n"
 
 
 def test_sgm_keeps_the_segments(tmp_path):
@@ -119,6 +124,11 @@ def test_what_cannot_be_read(tmp_path, datasets, options, message):
     with pytest.raises(UserError, match=message):
         compiled(tmp_path, datasets, **options)
     assert not list(tmp_path.glob("out*"))
+
+
+def test_a_missing_file_without_an_archive_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"Expected a.en \(or a.en.gz\) in .* no such file"):
+        compiled(tmp_path, [["", ("a.en", "a.de")]])
 
 
 def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):

@@ -163,6 +163,39 @@ def test_an_empty_split_is_an_error(tmp_path):
     assert not list(tmp_path.glob("*incomplete"))
 
 
+@pytest.mark.parametrize("lines", [[], ["", ""]])
+def test_no_text_for_the_vocabulary_is_an_error(tmp_path, lines):
+    empty = Toy()
+    empty.text = {**TEXT, Split.TRAIN: lines}
+    with pytest.raises(UserError, match=f"text to build {VOCABULARY} from. Received: no sentence"):
+        run(tmp_path, empty)
+
+
+def test_an_encoder_of_its_own_that_builds_the_vocabulary_goes_on_after_an_interruption(tmp_path):
+    class Building(Toy):
+        stops = True
+
+        def prepare_vocabulary(self, *args):
+            pass  # as T2T's get_or_create_vocab, by who encodes the samples
+
+        def sample_encoder(self, data_dir):
+            super().prepare_vocabulary(data_dir, NO_RAW_TEXT)
+            return super().sample_encoder(data_dir)
+
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            if dataset_split == Split.EVAL and self.stops:
+                raise KeyboardInterrupt
+            return super().generate_samples(data_dir, tmp_dir, dataset_split)
+
+    building = Building()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, building)
+    building.stops = False
+    said, read = run(tmp_path, building)
+    assert said[0] == "Going on where an earlier run was interrupted."
+    assert list(read) == FILES
+
+
 def test_an_unreadable_summary_is_replaced(tmp_path):
     (tmp_path / SUMMARY).write_text("[1, 2")
     run(tmp_path)

@@ -28,6 +28,19 @@ def test_reads_the_four_files(raw_dir):
     assert problem.num_samples(str(raw_dir), Split.EVAL) == 2
 
 
+def test_a_problem_made_of_it_may_read_what_it_likes(raw_dir, tmp_path_factory):
+    class Mine(type(registry.get_problem("text2text_tmpdir"))):
+        name = "mine"
+
+        def generate_samples(self, data_dir, tmp_dir, dataset_split):
+            yield {"inputs": "a", "targets": "b"}
+
+    for folder in (raw_dir, tmp_path_factory.mktemp("empty")):
+        assert Mine().num_samples(str(folder), Split.TRAIN) is None
+        assert Mine().raw_text_files(str(folder), Split.TRAIN) == []
+    assert Mine().missing_files(str(folder)) == []
+
+
 def test_a_test_set_is_text_alone(raw_dir):
     problem = registry.get_problem("text2text_tmpdir")
     (raw_dir / "inputs.test.txt").write_text("grey 7\n")

@@ -100,6 +100,13 @@ class Block:
     def __len__(self) -> int:
         return len(self.sources.texts)
 
+    def cut(self, characters: int) -> "Block":
+        """Returns the pairs with so many characters of each line at most."""
+        if all(side.lengths.max(initial=0) <= characters for side in self.sides):
+            return self
+        sources, targets = (Side([text[:characters] for text in side.texts]) for side in self.sides)
+        return dataclasses.replace(self, sources=sources, targets=targets)
+
 
 def blocks(split: str, pairs: Iterable[Pair]) -> Iterator[Block]:
     """Yields the pairs of a split in blocks of PAIRS."""

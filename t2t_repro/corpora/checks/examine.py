@@ -15,6 +15,7 @@ from t2t_repro.corpora.checks.fingerprints import TRAIN
 from t2t_repro.corpora.checks.models import Models
 from t2t_repro.corpora.checks.report import FIRST, Example, Histogram, Report, finding, visible
 from t2t_repro.corpora.checks.table import CHECKS
+from t2t_repro.errors import UserError
 
 Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 Track = Callable[[Iterable, str, int | None, str], Iterable]
@@ -36,6 +37,9 @@ def examine(
             "train" first.
         track: as `progress.track`.
         keep: the names of checks for which no pair is to be left out.
+
+    Raises:
+        UserError: if the second pass has other pairs than the first.
     """
     known = models.fit(_blocks(corpus, track, "reading the corpus", None))
     total = sum(len(each.pair) for each in known.repeated.values())
@@ -43,6 +47,7 @@ def examine(
     first: list[list[Example]] = [[] for _ in CHECKS]
     charts = _Charts()
     for block in _blocks(corpus, track, "checking the corpus", total):
+        _check_number(known, block.split, block.first + len(block), whole=False)
         marks[block.split].append(_marks(block, known, first))
         if block.split == TRAIN:
             charts.add(block)
@@ -50,6 +55,8 @@ def examine(
         keep = {*keep, "copy"}  # such as sentences to correct, many of which are right
     none = [np.zeros(0, np.uint32)]
     every = {split: np.concatenate(parts or none) for split, parts in marks.items()}
+    for split, of in every.items():
+        _check_number(known, split, len(of), whole=True)
     findings = [
         finding(number, every, first[number], check.name in keep)
         for number, check in enumerate(CHECKS)
@@ -82,6 +89,17 @@ def _blocks(corpus: Corpus, track: Track, doing: str, total: int | None) -> Iter
     tracked = track(tagged, doing, total, "pairs")
     for split, group in itertools.groupby(tracked, operator.itemgetter(0)):
         yield from blocks(split, map(operator.itemgetter(1), group))
+
+
+def _check_number(known: Models, split: str, count: int, *, whole: bool) -> None:
+    """Refuses pairs that are not as many as in the first pass, by whose numbers they are known."""
+    before = len(known.repeated[split].pair) if split in known.repeated else 0
+    if count > before or whole and count < before:
+        raise UserError(
+            f"Expected the {before:,} pairs of {split} again that were read first. Received: "
+            f"{count:,}{'' if whole else ' or more'}. Samples that are drawn at random must be the "
+            "same each time: give them a seed, or leave the check out by --nocheck_data."
+        )
 
 
 def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarray:

@@ -56,8 +56,7 @@ class Languages:
 
 def fit(block: Block) -> Languages:
     """Returns what the pairs of a sample tell."""
-    sources, targets = (Side([text[:_LEARNED] for text in side.texts]) for side in block.sides)
-    block = dataclasses.replace(block, sources=sources, targets=targets)
+    block = block.cut(_LEARNED)
     hashes = [_trigrams(side) for side in block.sides]
     weights = np.ones(len(block))
     for _ in range(3):  # without the pairs that then seem to be swapped

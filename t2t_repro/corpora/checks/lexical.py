@@ -17,6 +17,7 @@ from t2t_repro.corpora.ibm_model_1 import Words
 
 WORDS = 20_000  # of each side, the most frequent
 MOST = 6_000_000  # pairs of words in the sample
+_LEARNED = 1000  # characters of a line, whose words are put beside all of the other side's
 _LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier than anywhere
 _UNRELATED, _ENOUGH = -10.0, 2000  # a fit; pairs in the sample, before one can tell
 _UNKNOWN, _END = -1, -2  # instead of a word's number
@@ -44,6 +45,7 @@ class Lexicon:
 
 def fit(block: Block) -> Lexicon:
     """Returns what the pairs of a sample tell."""
+    block = block.cut(_LEARNED)
     vocabularies = tuple(
         {
             word: number

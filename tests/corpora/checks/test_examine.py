@@ -6,9 +6,11 @@ import random
 
 import pytest
 
-from t2t_repro.corpora.checks import examine, output
+from t2t_repro.corpora.checks import examine, lexical, output
+from t2t_repro.corpora.checks.block import Block, Side
 from t2t_repro.corpora.checks.page import page
 from t2t_repro.corpora.checks.table import CHECKS, ERROR
+from t2t_repro.errors import UserError
 
 # Sentences without sense, word by word in two languages.
 WORDS = (
@@ -185,6 +187,21 @@ def test_one_very_long_line_says_nothing_of_the_others(text):
     report = check(train)
     for name in ("wrong_language", "swapped", "wrong_script"):
         assert not {*found(report, name)} - {300}, name
+
+
+def test_one_long_document_is_not_put_beside_itself_word_by_word():
+    train = [*PAIRS, tuple(" ".join(side * 20_000) for side in (["small dog"], ["kleine Hund"]))]
+    counts = lexical.fit(Block("train", 0, *(Side(list(s)) for s in zip(*train, strict=True))))
+    assert counts.pairs == len(train)
+    assert found(check(train), "unrelated") == []
+
+
+@pytest.mark.parametrize("then", [N - 7, N + 9])
+def test_pairs_that_are_others_when_they_are_read_again_are_refused(then):
+    numbers = iter([N, then])
+    more = clean(N + 9)
+    with pytest.raises(UserError, match=r"the 1,500 pairs of train again.*: 1,(493|509 or more)"):
+        examine.examine({"train": lambda: iter(more[: next(numbers)])})
 
 
 def test_a_kind_that_is_everywhere_is_how_the_corpus_is():
