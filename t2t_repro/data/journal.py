@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from t2t_repro import __version__, schema
@@ -17,6 +17,7 @@ from t2t_repro.data import records
 from t2t_repro.data.blocks import UNSHUFFLED, Statistics
 from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
+from t2t_repro.problem import Text2TextProblem
 
 
 @dataclasses.dataclass
@@ -146,20 +147,37 @@ def settings(job: Job) -> dict[str, Any]:
 
 
 def raw_files(job: Job) -> dict[str, list[int]]:
-    """Returns {path: [bytes, time of change in ns]} of what lies in the folder of raw files.
+    """Returns {path: [bytes, time of change in ns]} of the raw files.
+
+    Where the problem does not name them all, they are what lies in their folder.
+    """
+    paths = _named(job) or _in_the_folder(job)
+    found = {os.path.relpath(path, job.tmp_dir): os.stat(path) for path in paths}
+    return {name: [status.st_size, status.st_mtime_ns] for name, status in found.items()}
+
+
+def _named(job: Job) -> list[str]:
+    """Returns the files that the problem's splits are made of; []: it does not say that of each."""
+    problem = job.problem
+    splits = {files.source for files in job.files()}
+    if isinstance(problem, Text2TextProblem):
+        splits |= set(problem.text_alone(job.tmp_dir))
+    named = [problem.raw_text_files(job.tmp_dir, split) for split in splits]
+    return [path for paths in named for path in paths] if all(named) else []
+
+
+def _in_the_folder(job: Job) -> Iterator[str]:
+    """Yields what lies in the folder of raw files.
 
     Hidden folders hold none, such as .git and .venv, where it is a folder of the user's.
     """
-    there = {}
     ours = (f"{job.problem.dataset_filename()}-", "datagen.", "vocab.")  # where data_dir is tmp_dir
     for folder, folders, names in os.walk(job.tmp_dir):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = os.path.join(folder, name)
             if not name.startswith(ours) and os.path.isfile(path):
-                status = os.stat(path)
-                there[os.path.relpath(path, job.tmp_dir)] = [status.st_size, status.st_mtime_ns]
-    return there
+                yield path
 
 
 def _misfit(journal: Journal, job: Job) -> str:

@@ -48,6 +48,14 @@ def test_each_word_has_its_translation_whatever_the_blocks(monkeypatch, block):
     assert candidates.coverage(found, [{"inputs": [FIRST, 1], "targets": [X, 1]}]).share == 0.5
 
 
+def test_of_a_very_long_pair_the_beginning_is_counted():
+    sizes = [
+        len(targets.ids)
+        for _, targets in candidates._blocks([{"inputs": [9] * 30_000, "targets": [8] * 40_000}])
+    ]
+    assert sizes == [candidates._LONGEST]
+
+
 def test_the_best_come_first():
     found = candidates.shortlist_of(pairs(300), ENCODERS, best=3, frequent=0)
     assert found.always.tolist() == [1]

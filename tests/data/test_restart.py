@@ -266,9 +266,12 @@ def test_bad_samples_leave_no_unfinished_file(raw, tmp_path, monkeypatch):
 def test_the_journal_does_not_look_at_its_own_folder(raw, tmp_path, whole):
     for path in raw.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
+    log = tmp_path / "nohup.out"
+    log.touch()
     kill("blocks.FinishFile.__call__", 3, tmp_path, tmp_path)
     (tmp_path / ".git").mkdir()  # nor at hidden ones
     (tmp_path / ".git" / "index").touch()
+    log.write_text("killed")  # nor at what the problem does not read
     said = run(tmp_path, tmp_path)
     assert said[0].startswith("Going on where")
     found = journal.raw_files(job(tmp_path, tmp_path))
