@@ -334,16 +334,11 @@ class TrainedRun:
             t2t_exact, warn: see Translator.
         """
         from t2t_repro.decoding.translate import Translator
-        from t2t_repro.parsing.reader import TreeReader, tree_constraint
+        from t2t_repro.parsing.reader import TreeReader
 
         as_written = settings.raw_output or settings.identity_output
         trees = self.problem.output_type == OutputType.TREE
         reader = TreeReader() if trees and not as_written else None
-        constraint = None
-        if settings.well_formed:
-            name = self.problem.lexicon_filename
-            lexicon = name and os.path.join(self.vocabulary_dir, name)
-            constraint = tree_constraint(self.encoders["targets"], lexicon)
         return Translator(
             engine,
             self.encoders,
@@ -351,8 +346,17 @@ class TrainedRun:
             t2t_exact=t2t_exact,
             warn=warn,
             reader=reader,
-            constraint=constraint,
+            constraint=self._constraint if settings.well_formed else None,
         )
+
+    @functools.cached_property
+    def _constraint(self) -> Any:
+        """The constraint to trees: one, as an engine keeps what it compiles for each."""
+        from t2t_repro.parsing.reader import tree_constraint
+
+        name = self.problem.lexicon_filename
+        lexicon = name and os.path.join(self.vocabulary_dir, name)
+        return tree_constraint(self.encoders["targets"], lexicon)
 
     def check_decodes_with(self, other: "TrainedRun") -> None:
         """Refuses a run that cannot decode together with this one.
