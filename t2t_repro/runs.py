@@ -16,7 +16,7 @@ from t2t_repro import registry, run_vocabularies
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import OPPONENTS
+from t2t_repro.hparam_rules import OPPONENTS, TRANSFORMER
 from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
@@ -86,6 +86,15 @@ def problem_of(config: RunConfig) -> Problem:
         raise UserError(
             f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
         ) from error
+
+
+def _derives(model: str) -> bool:
+    """Whether a model is a Transformer with changes."""
+    if model in OPPONENTS:  # known without loading it
+        return False
+    from t2t_repro.models.transformer import Transformer
+
+    return issubclass(registry.get_model(model), Transformer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +247,7 @@ class TrainedRun:
             UserError: saying for what.
         """
         model = self.config.hparams.model
-        if model in OPPONENTS:
+        if model != TRANSFORMER and not _derives(model):
             raise UserError(
                 f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}. "
                 "t2t-decoder and t2t-eval take it."
