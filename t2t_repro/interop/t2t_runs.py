@@ -235,9 +235,8 @@ def export_checkpoint(
     hparams = t2t_files.write_hparams(config.hparams)
     model, path = run.new_model(), run.checkpoint(checkpoint)
     # The slots belong to the trained weights, which T2T would decode by, and not by the averages.
-    # A frozen variable has none, and tensor2tensor reads slots of all or of none.
-    hp = config.hparams
-    with_optimizer = checkpoints.has_training_state(path) and not (hp.ema_decay or hp.freeze)
+    hp, unknown_there = config.hparams, t2t_optimizer.unknown_there(config.hparams)
+    with_optimizer = checkpoints.has_training_state(path) and not (hp.ema_decay or unknown_there)
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
         state = model_state.restore(model, path)
@@ -261,8 +260,8 @@ def export_checkpoint(
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
     if hp.ema_decay:
         rest = "no optimizer state, which is not that of the moving average"
-    elif hp.freeze:
-        rest = f"no optimizer state, which freeze={hp.freeze} keeps of a part of them alone"
+    elif unknown_there:
+        rest = f"no optimizer state, as tensor2tensor has none with {unknown_there}"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
     its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
     say(
