@@ -7,9 +7,16 @@ import sys
 import psutil
 
 _CGROUP = pathlib.Path("/sys/fs/cgroup")
-_LIMITS = (  # of the two versions of cgroups: the most, and what is used
-    ("memory.max", "memory.current"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+# Of the two versions of cgroups: the most, what is used, and what of it are pages of files that
+# nobody has read of late, which the kernel drops before it refuses memory.
+_LIMITS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
 )
 
 
@@ -37,7 +44,7 @@ def resident(pid: int) -> int:
 def total() -> int:
     """Returns what there is in all: the less of what the machine has and its cgroup allows."""
     room = [psutil.virtual_memory().total]
-    for most, _ in _LIMITS:
+    for most, *_ in _LIMITS:
         with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
             room.append(int((_CGROUP / most).read_text()))
     return min(room)
@@ -46,7 +53,16 @@ def total() -> int:
 def free() -> int:
     """Returns what a process may take: the less of what the machine and its cgroup have free."""
     room = [psutil.virtual_memory().available]
-    for most, used in _LIMITS:
+    for most, used, numbers, droppable in _LIMITS:
         with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
-            room.append(int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text()))
+            left = int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text())
+            room.append(left + _number_in(_CGROUP / numbers, droppable))
     return min(room)
+
+
+def _number_in(file: pathlib.Path, name: str) -> int:
+    """Returns what a line "NAME NUMBER" of a file says; 0: there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = (line.split() for line in file.read_text().splitlines())
+        return next((int(line[1]) for line in lines if line[:1] == [name]), 0)
+    return 0

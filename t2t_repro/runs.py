@@ -16,7 +16,7 @@ from t2t_repro import registry, run_vocabularies
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import OPPONENTS
+from t2t_repro.hparam_rules import OPPONENTS, TRANSFORMER
 from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
@@ -86,6 +86,15 @@ def problem_of(config: RunConfig) -> Problem:
         raise UserError(
             f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
         ) from error
+
+
+def _derives(model: str) -> bool:
+    """Whether a model is a Transformer with changes."""
+    if model in OPPONENTS:  # known without loading it
+        return False
+    from t2t_repro.models.transformer import Transformer
+
+    return issubclass(registry.get_model(model), Transformer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +247,7 @@ class TrainedRun:
             UserError: saying for what.
         """
         model = self.config.hparams.model
-        if model in OPPONENTS:
+        if model != TRANSFORMER and not _derives(model):
             raise UserError(
                 f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}. "
                 "t2t-decoder and t2t-eval take it."
@@ -334,16 +343,11 @@ class TrainedRun:
             t2t_exact, warn: see Translator.
         """
         from t2t_repro.decoding.translate import Translator
-        from t2t_repro.parsing.reader import TreeReader, tree_constraint
+        from t2t_repro.parsing.reader import TreeReader
 
         as_written = settings.raw_output or settings.identity_output
         trees = self.problem.output_type == OutputType.TREE
         reader = TreeReader() if trees and not as_written else None
-        constraint = None
-        if settings.well_formed:
-            name = self.problem.lexicon_filename
-            lexicon = name and os.path.join(self.vocabulary_dir, name)
-            constraint = tree_constraint(self.encoders["targets"], lexicon)
         return Translator(
             engine,
             self.encoders,
@@ -351,8 +355,17 @@ class TrainedRun:
             t2t_exact=t2t_exact,
             warn=warn,
             reader=reader,
-            constraint=constraint,
+            constraint=self._constraint if settings.well_formed else None,
         )
+
+    @functools.cached_property
+    def _constraint(self) -> Any:
+        """The constraint to trees: one, as an engine keeps what it compiles for each."""
+        from t2t_repro.parsing.reader import tree_constraint
+
+        name = self.problem.lexicon_filename
+        lexicon = name and os.path.join(self.vocabulary_dir, name)
+        return tree_constraint(self.encoders["targets"], lexicon)
 
     def check_decodes_with(self, other: "TrainedRun") -> None:
         """Refuses a run that cannot decode together with this one.

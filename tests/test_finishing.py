@@ -12,7 +12,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from t2t_repro import finishing, registry
+from t2t_repro import cli, finishing, registry
+from t2t_repro.bin import finish
 from t2t_repro.bin.avg_all import AverageRequest, average_all
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
@@ -316,6 +317,14 @@ def test_averages_of_t2t_avg_all_stay(made, tmp_path):
     with pytest.raises(UserError, match="one of t2t-finish. Received: .*avg, which has checkpoin"):
         finishing.finish(made, RunDirectory(tmp_path / "avg"), FEW)
     assert checkpoints.list_checkpoints(tmp_path / "avg") == written
+
+
+def test_a_folder_without_a_name_is_not_the_run_s_finished(made, capsys):
+    with pytest.raises(SystemExit):
+        argv = [f"--model_dir={made.path}", "--output_dir="]
+        cli.run("t2t-finish", "", finish.define_flags, finish.main, argv)
+    assert "Expected --output_dir with a value. Received: nothing" in capsys.readouterr().err
+    assert not (made.path / "finished").exists()
 
 
 def test_a_run_is_not_finished_into_itself_or_another(made, tmp_path):

@@ -77,6 +77,14 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
     assert "old domain to fall by at most 0.5 BLEU. Received: -" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--json_file=", "--parent="])
+def test_a_flag_without_a_value_is_refused(runs, capsys, flag):
+    with pytest.raises(SystemExit):
+        argv = [f"--output_dir={runs['child']}", flag]
+        cli.run("t2t-gains", "", program.define_flags, program.main, argv)
+    assert f"Expected {flag[:-1]} with a value. Received: nothing" in capsys.readouterr().err
+
+
 def test_a_run_without_a_parent_says_so(runs):
     with pytest.raises(UserError, match="Received: none in .*parent/run. Name it by --parent."):
         gains.parent_of(trained_run(runs["parent"]))

@@ -4,10 +4,12 @@ import dataclasses
 import keras
 import pytest
 
-from t2t_repro import get_hparams, get_problem
+from t2t_repro import Transformer, get_hparams, get_problem, registry
 from t2t_repro.decoding.ensemble import Ensemble
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
+from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, model_state
@@ -79,6 +81,34 @@ def test_another_model_where_a_transformer_is_needed_is_refused(tmp_path):
     RunDirectory(tmp_path).begin(dataclasses.replace(CONFIG, hparams=other), ["t2t-trainer"], [])
     with pytest.raises(UserError, match="Transformer for an export. .*, of model=byte_net. t2t-d"):
         trained_run(tmp_path).check_transformer("an export")
+
+
+def test_a_model_of_ones_own_is_a_transformer_if_it_derives_from_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    registry.register_model(type("Mine", (Transformer,), {}))
+    registry.register_model(type("Other", (SequenceModel,), {}))
+    for name in ("mine", "other"):
+        hparams = dataclasses.replace(CONFIG.hparams, model=name)
+        config = dataclasses.replace(CONFIG, hparams=hparams)
+        RunDirectory(tmp_path / name).begin(config, ["t2t-trainer"], [])
+    trained_run(tmp_path / "mine").check_transformer("an export")
+    with pytest.raises(UserError, match="Transformer for an export. .*, of model=other. t2t-d"):
+        trained_run(tmp_path / "other").check_transformer("an export")
+
+
+def test_trees_have_one_constraint_for_which_a_search_is_compiled_once(directory, monkeypatch):
+    monkeypatch.setattr("t2t_repro.parsing.reader.tree_constraint", lambda *of: object())
+    run, settings = trained_run(directory), DecodeHParams(well_formed=True)
+    given = []
+    monkeypatch.setattr(
+        "t2t_repro.decoding.translate.Translator",
+        lambda *of, constraint, **how: given.append(constraint),
+    )
+    for _ in range(2):
+        run.translator(None, settings, warn=print)
+    assert given[0] is given[1] is not None
+    run.translator(None, DecodeHParams(), warn=print)
+    assert given[2] is None
 
 
 def test_the_model_of_a_checkpoint(directory):

@@ -37,6 +37,7 @@ def main(args: flags.FlagValues) -> None:
     """Finishes the run that the flags name."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to finish. Received: none.")
+    cli.check_filled(args, ["output_dir"])
     request = cli.request(args, finishing.FinishRequest)
     run = trained_run(args.model_dir, args.data_dir)
     out = RunDirectory(args.output_dir or os.path.join(args.model_dir, "finished"))

@@ -31,6 +31,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Compares the run that the flags name with its parent."""
+    cli.check_filled(args, ["json_file", "parent"])
     request = cli.request(args, gains.GainsRequest)
     child = trained_run(args.output_dir, args.data_dir)
     checkpoint = None if args.parent else gains.parent_of(child)

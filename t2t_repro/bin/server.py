@@ -61,6 +61,8 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("request_log", None, text, flag_values=f)
     text = "Write into --request_log what was asked and answered, too."
     flags.DEFINE_bool("log_texts", False, text, flag_values=f)
+    text = "Your own package of problems: CTranslate2 needs that of a problem of your own."
+    flags.DEFINE_string("t2t_usr_dir", None, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:

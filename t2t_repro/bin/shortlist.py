@@ -18,8 +18,9 @@ from absl import flags
 
 from t2t_repro import cli, progress
 from t2t_repro.decoding.request import check_output
-from t2t_repro.files import write_text_atomic
-from t2t_repro.outputs import check_outputs
+from t2t_repro.errors import UserError
+from t2t_repro.files import behind_links, is_stream, write_text_atomic
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import SHORTLIST
@@ -57,11 +58,12 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Writes the shortlist of the run that the flags name."""
+    cli.check_filled(args, ["shortlist_file"])
     request = cli.request(args, Request)
     cli.check_needs(args, dict.fromkeys(("gate_samples", "decode_hparams"), "max_bleu_drop"))
     run = trained_run(args.output_dir, args.data_dir)
     path = pathlib.Path(request.shortlist_file or run.path / SHORTLIST)
-    check_outputs({"--shortlist_file": path}, {})
+    check_place(path)
     searches = 1
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
@@ -87,6 +89,18 @@ def main(args: flags.FlagValues) -> None:
         check_bleu(run, request, text, dev[: request.gate_samples], searches)
     write_text_atomic(path, text)
     print(f'Wrote {path}. t2t-decoder --decode_hparams="shortlist={path}" decodes with it.')
+
+
+def check_place(path: pathlib.Path) -> None:
+    """Refuses, before the work, a file that could not be written, or would destroy something."""
+    check_outputs({"--shortlist_file": path}, {})
+    if path.is_dir():
+        raise UserError(
+            f"Expected --shortlist_file to be a file. Received: the folder {path}. Name a file in "
+            "it."
+        )
+    if not is_stream(path):
+        check_room(behind_links(path).parent)
 
 
 def check_bleu(

@@ -34,9 +34,12 @@ def check(args: flags.FlagValues, kept: Mapping[str, Any]) -> None:
     Raises:
         UserError: naming the first of them, and why it is not read.
     """
-    for name in _UNREAD.get(args.schedule, ()):
+    given = args["schedule"].present
+    schedule = args.schedule if given else kept.get("schedule", args.schedule)
+    for name in _UNREAD.get(schedule, ()):
         if args[name].present and args[name].value is not False:
-            raise _no_effect(f"--{name}", f"with --schedule={args.schedule}")
+            whose = "" if given or "schedule" not in kept else ", which the run has kept"
+            raise _no_effect(f"--{name}", f"with --schedule={schedule}{whose}")
     if args.find_batch_size and args.finish:
         raise _no_effect("--finish", "with --find_batch_size, which leaves no run")
     keep_best = args.keep_best if args["keep_best"].present else kept.get("keep_best")

@@ -64,7 +64,7 @@ def certify_run(
             data=provenance.of_run(run),
             files=files,
             decoding=golden.decoding(settings),
-            scores=_scores(run, step),
+            scores=_scores(run, checkpoint),
             golden=golden.of(texts, written),
         )
         found.write(run.path)
@@ -110,7 +110,7 @@ def certify_export(
         data=_names_alone(data),
         files=tuple(File.of(path, folder) for path in here),
         decoding=golden.decoding(settings),
-        scores=before.scores if before else _scores(run, step),
+        scores=before.scores if before else _scores(run, checkpoint),
         golden=golden.of(texts, translate(texts) if texts else []),
     )
     found.write(folder)
@@ -156,10 +156,17 @@ def scores_in(run: TrainedRun, step: int) -> tuple[Score, ...]:
     return tuple(found.values())
 
 
-def _scores(run: TrainedRun, step: int) -> tuple[Score, ...]:
-    """Returns the scores of a checkpoint: of its evaluation, or of how t2t-finish chose it."""
+def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
+    """Returns the scores of a checkpoint: of its evaluation, or of how t2t-finish chose it.
+
+    What lies elsewhere, such as an average, has other weights at the same step, and no scores here.
+    """
+    folder = checkpoint.parent.resolve()
     choice = chosen.read(run.path)
+    own = [run.path] if choice else [run.path, run.path / "best"]  # the best are copies
+    if folder not in [(each / "checkpoints").resolve() for each in own]:
+        return ()
     if choice:
         of = f"{choice.sentences}, decoded with {choice.search}"
         return (Score(DECODED_BLEU, choice.search.bleu, of, choice.signature),)
-    return scores_in(run, step)
+    return scores_in(run, checkpoints.step_of(checkpoint))

@@ -145,8 +145,9 @@ class DecodeJob:
             say(str(reader))
 
     def _tell(self, text: str, say: Report) -> None:
-        """Prints what was done; where the translations may go to stdout, beside them."""
-        (say if is_stream(self.target) else print)(text)
+        """Prints what was done; where a result may go to stdout, beside it."""
+        streams = any(path and is_stream(path) for path in self._outputs().values())
+        (say if streams else print)(text)
 
     def _outputs(self) -> dict[str, str | None]:
         """The files that are to be written: {what names it: path}."""

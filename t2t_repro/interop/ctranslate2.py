@@ -21,6 +21,7 @@ from t2t_repro.files import writing_folder
 from t2t_repro.hparam_rules import DOT_PRODUCTS
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.text.encoders import EOS, PAD
 from t2t_repro.text.token_names import tokens_of
 
@@ -107,6 +108,11 @@ def check(model: keras.Model) -> None:
     Raises:
         UserError: naming the hparams.
     """
+    if type(model) is not Transformer:  # what another computes is not known
+        raise UserError(
+            "Expected a Transformer that CTranslate2 can compute, as it is. Received: a "
+            f"{type(model).__name__}, a model of your own. Use --format=saved_model."
+        )
     hp = model.hparams
     kind, width = hp.self_attention_type, hp.hidden_size
     sequences = hp.layer_preprocess_sequence, hp.layer_postprocess_sequence

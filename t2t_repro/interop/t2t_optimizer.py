@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
@@ -58,6 +59,14 @@ def export(model: Transformer) -> dict[str, np.ndarray]:
         batch = (step + 1) % hp.optimizer_multistep_accumulate_steps
         arrays["training/iter"] = np.array(batch, "int32")
     return arrays
+
+
+def unknown_there(hparams: HParams) -> str:
+    """Returns "NAME=VALUE" of the hparam with which tensor2tensor has no such slots, or ""."""
+    if hparams.freeze:  # there, every variable has some
+        return f"freeze={hparams.freeze}"
+    known = KINDS[snake_case(hparams.optimizer)].t2t_slots
+    return "" if known else f"optimizer={hparams.optimizer}"
 
 
 def _optimizer(model: Transformer) -> Any:

@@ -32,6 +32,7 @@ import numpy as np
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming
+from t2t_repro.progress import on_stderr
 from t2t_repro.training.state import (
     STATE,
     TRAINING,
@@ -72,7 +73,7 @@ def step_of(path: pathlib.Path) -> int:
 
 
 def latest(
-    directory: str | os.PathLike, warn: Callable[[str], None] = print
+    directory: str | os.PathLike, warn: Callable[[str], None] = on_stderr
 ) -> pathlib.Path | None:
     """Returns the newest whole checkpoint, or None; names those that are not whole to `warn`.
 
@@ -185,7 +186,7 @@ def read_state(path: pathlib.Path) -> State:
     return read_state_file(path).state
 
 
-def find(path: str | os.PathLike, warn: Callable[[str], None] = print) -> pathlib.Path:
+def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pathlib.Path:
     """Returns one checkpoint for a path: itself, or the newest whole one of a run directory.
 
     Raises:

@@ -59,6 +59,15 @@ def test_an_average_has_no_slots(t2t_run, tmp_path, capsys):
     assert "no optimizer state" in capsys.readouterr().out
 
 
+def test_slots_that_tensor2tensor_does_not_have_are_left_out(t2t_run, tmp_path, capsys):
+    import_it(t2t_run("base_v1").write(), tmp_path / "run")
+    file = tmp_path / "run" / "hparams.json"
+    file.write_text(trained_run(file.parent).config.hparams.override("freeze=encoder").to_json())
+    prefix = export_it(trained_run(file.parent), tmp_path / "back")
+    assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
+    assert "as tensor2tensor has none with freeze=encoder." in capsys.readouterr().out
+
+
 def test_one_of_several_checkpoints(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     for step in (7, 9):

@@ -14,10 +14,11 @@ import urllib.request
 
 import pytest
 
-from t2t_repro import cli
+from t2t_repro import cli, registry
 from t2t_repro.bin import server
 from t2t_repro.serving import exported, models
 from t2t_repro.serving.server import warn_of_reach
+from tests.certificates import certified
 from tests.servers import servers
 
 
@@ -111,6 +112,23 @@ def test_a_ctranslate2_model_of_which_nothing_is_known(tmp_path, capsys):
     error = fails(capsys, f"--model={tmp_path}", "--port=0")
     assert "Expected --model, an export with its certificate.json. Received: " in error
     assert "a CTranslate2 model without one that is as it was written" in error
+
+
+def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, monkeypatch):
+    registry.list_problems()  # the catalogue is loaded
+    monkeypatch.setattr(registry, "_PROBLEMS", dict(registry._PROBLEMS))
+    (tmp_path / "model.bin").touch()
+    decoding = {"beam_size": 4, "alpha": 0.6, "extra_length": 9, "max_input_size": -1}
+    certified("ctranslate2", problem="of_the_server", decoding=decoding).write(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(
+        "from t2t_repro import problem, registry\n\n\n@registry.register_problem\n"
+        "class OfTheServer(problem.Text2TextProblem):\n    pass\n"
+    )
+    flags = [f"--model={tmp_path}", "--port=0"]
+    assert "Unknown problem. Received: 'of_the_server'" in fails(capsys, *flags)
+    flags.append(f"--t2t_usr_dir={tmp_path / 'mine'}")
+    assert fails(capsys, *flags).startswith("t2t-server: error: Expected the vocabulary")
 
 
 def test_what_is_ctranslate2_already(tmp_path, capsys):

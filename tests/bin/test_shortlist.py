@@ -5,6 +5,7 @@ import pytest
 
 from t2t_repro import cli, progress, registry
 from t2t_repro.bin import decoder, exporter, shortlist
+from t2t_repro.data import candidates
 from t2t_repro.interop import quality
 from t2t_repro.text import shortlist as table
 from t2t_repro.training import checkpoints, model_state
@@ -67,11 +68,15 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
         ),
         ("--best=0", "--best"),
         ("--shortlist_file=RUN/run.json", "to be a file of your own. Received: "),
+        ("--shortlist_file=", "Expected --shortlist_file with a value. Received: nothing"),
+        ("--shortlist_file=RUN", "to be a file. Received: the folder "),
+        ("--shortlist_file=RUN/run.json/x", "run.json"),
         ("--data_dir=nowhere", "nowhere"),
         ("--max_bleu_drop=nan", "nan"),
     ],
 )
-def test_errors(run, capsys, flags, message):
+def test_errors(run, capsys, monkeypatch, flags, message):
+    monkeypatch.setattr(candidates, "shortlist_of", None)  # all is known before the work
     flags = flags.replace("RUN", str(run))
     assert message in error_of(capsys, shortlist, f"--output_dir={run}", *flags.split())
 

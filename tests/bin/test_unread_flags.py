@@ -45,6 +45,13 @@ def test_what_a_schedule_does_not_read_is_refused(schedule, flag):
         check(flag)
 
 
+def test_the_schedule_that_a_run_has_kept_counts_unless_another_is_given():
+    said = "--samples_every has no effect with --schedule=train, which the run has kept. Rec"
+    with pytest.raises(UserError, match=said):
+        check("--samples_every=7", kept={"schedule": "train"})
+    check("--samples_every=7", "--schedule=train_and_evaluate", kept={"schedule": "train"})
+
+
 def test_what_a_schedule_reads_is_taken():
     check("--schedule=train", "--local_eval_frequency=50", "--keep_checkpoint_max=5", "--certify")
     check("--schedule=evaluate", "--eval_steps=3", "--eval_use_test_set", "--train_steps=9")

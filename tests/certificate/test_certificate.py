@@ -11,8 +11,10 @@ from t2t_repro.bin import finish, show
 from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
+from t2t_repro.decoding.chosen import Beams
 from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.runs import trained_run
+from tests.chosen import choice
 
 PROBLEM = "text2text_tmpdir"
 
@@ -225,3 +227,32 @@ def test_data_of_tensor2tensor_have_no_origin(copy):
     data = record.read(copy / "run").data
     assert data.raw_files == data.raw_text == () and data.seeds == {} and len(data.splits) == 2
     assert states(copy / "run")[0] == {}
+
+
+@pytest.mark.parametrize(
+    "of, taken, scores",
+    [
+        ("run", "run", ["loss", "bleu"]),
+        ("run", "run/best", ["loss", "bleu"]),
+        ("run", "run/finished", []),
+        ("run/finished", "run/finished", ["bleu"]),
+        ("run/finished", "run", []),
+    ],
+)
+def test_an_export_has_the_scores_of_its_own_weights_alone(copy, tmp_path, of, taken, scores):
+    run = copy / "run"
+    for name in ("best", "finished"):
+        RunDirectory(run).copy_description(RunDirectory(run / name))
+        shutil.copytree(run / "checkpoints" / "ckpt-9", run / name / "checkpoints" / "ckpt-9")
+    choice(9, 20.5, Beams(4, 0.6, 20.5)).write(run / "finished")
+    (tmp_path / "export").mkdir()
+    exported = trained_run(copy / of)
+    certify.certify_export(
+        exported,
+        copy / taken / "checkpoints" / "ckpt-9",
+        tmp_path / "export",
+        "saved_model",
+        exported.decode_settings(),
+        lambda texts: [("", 0.0)] * len(texts),
+    )
+    assert [score.name for score in record.read(tmp_path / "export").scores] == scores

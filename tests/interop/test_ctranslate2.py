@@ -60,6 +60,14 @@ def test_a_model_that_ctranslate2_cannot_compute(write, tmp_path, overrides, nam
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_of_ones_own_is_refused(make_model, encoders, tmp_path):
+    model = make_model()
+    model.__class__ = type("Mine", (type(model),), {})
+    with pytest.raises(UserError, match="compute, as it is. Received: a Mine, a model of your own"):
+        ctranslate2.export(model, encoders, tmp_path / "ct2")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_errors(write, monkeypatch):
     with pytest.raises(UserError, match="Expected one of float32, .* Received: 'int3'"):
         write(quantization="int3")

@@ -62,7 +62,7 @@ def test_weights_alone_are_copied(tmp_path, make_model, monkeypatch, links):
 @pytest.mark.parametrize("file", ["weights.npz", "training.npz", "state.json"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "missing", "flipped"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
-    tmp_path, make_model, file, damage
+    tmp_path, make_model, capsys, file, damage
 ):
     model = make_model()
     model_state.save(tmp_path, model, State(step=1))
@@ -81,6 +81,10 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     assert checkpoints.latest(tmp_path, warnings.append).name == "ckpt-1"
     assert re.search("Skipping a checkpoint that is not whole.*ckpt-2", warnings[0])
     assert file in warnings[0]
+    capsys.readouterr()
+    assert checkpoints.find(tmp_path).name == "ckpt-1"
+    out, err = capsys.readouterr()  # stdout may be the translations
+    assert out == "" and err.startswith("Skipping a checkpoint")
 
 
 def test_every_flipped_byte_of_an_archive_is_found(tmp_path, make_model):
