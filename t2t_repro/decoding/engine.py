@@ -138,7 +138,13 @@ def checked_inputs(inputs: Any) -> np.ndarray:
     Raises:
         UserError: if they are no batch of whole numbers, or some are less than 0.
     """
-    inputs = np.asarray(inputs)
+    try:
+        inputs = np.asarray(inputs)
+    except ValueError as error:
+        raise UserError(
+            "decode expects inputs of shape (batch, length) and an integer type. "
+            "Received: rows of several lengths. Pad the sentences with 0 and stack."
+        ) from error
     if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
         raise UserError(
             "decode expects inputs of shape (batch, length) and an integer type. "

@@ -41,6 +41,11 @@ def held_layers(attributes: dict[str, Any]) -> list[keras.layers.Layer]:
     return [each for each in flat if isinstance(each, keras.layers.Layer)]
 
 
+def all_held(attributes: dict[str, Any]) -> list[keras.layers.Layer]:
+    """Returns the layers that attributes hold, each before those that it holds itself."""
+    return [x for held in held_layers(attributes) for x in (held, *all_held(vars(held)))]
+
+
 class Layer(Replacing, keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
@@ -71,6 +76,10 @@ class Layer(Replacing, keras.layers.Layer):
         super().__setattr__(name, value)
         if isinstance(value, keras.Variable) and not self.trainable:
             value.trainable = False  # what add_weight makes is so, too
+        held = held_layers({name: value})  # what the constructor and `build` make
+        if held and not self.trainable:
+            for layer in held:
+                layer.trainable = False
 
     def compute_output_spec(self, *args, **kwargs):
         # As a Keras layer that has no compute_output_shape: its outputs may be of several dtypes.
@@ -94,7 +103,12 @@ class Layer(Replacing, keras.layers.Layer):
             name: value if name in plain else keras.saving.deserialize_keras_object(value)
             for name, value in config.items()
         }
-        return cls(**made)
+        told = [(layer, layer.trainable) for layer in all_held(made)]
+        layer = cls(**made)
+        for each, trainable in told:  # a frozen layer may hold one that is trained
+            if each.trainable != trainable:
+                each.trainable = trainable
+        return layer
 
 
 def check_sizes(least: int = 1, optional: bool = False, **sizes: Any) -> None:

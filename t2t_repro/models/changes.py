@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer import held_layers
+from t2t_repro.layers.layer import all_held, held_layers
 
 
 class Made:
@@ -24,8 +24,9 @@ class Made:
 
     def __init__(self, model: keras.Model, names: Sequence[str]):
         self._names = tuple(names)
-        self._layers = [weakref.ref(layer) for layer in _inside(model)]  # an id may be had again
-        self._places = [id(layer) for layer in _inside(model)]
+        layers = all_held(vars(model))
+        self._layers = [weakref.ref(layer) for layer in layers]  # an id may be had again
+        self._places = [id(layer) for layer in layers]
 
     def changed(self, model: keras.Model, own: bool = False) -> list[dict[str, Any]]:
         """Returns [{"names": attributes, "layer": the serialized layer that they hold}, ...].
@@ -60,13 +61,13 @@ class Made:
         if self._as_made(model):
             return
         for part in {id(part): part for part in map(model.__getattribute__, self._names)}.values():
-            for layer in [part, *_inside(part)]:
+            for layer in [part, *all_held(vars(part))]:
                 _check_is_told(layer)
 
     def _as_made(self, model: keras.Model) -> bool:
         living = (ref() for ref in self._layers)
         made = {id(layer) for layer in living if layer is not None}
-        return [i for i in map(id, _inside(model)) if i in made] == self._places
+        return [i for i in map(id, all_held(vars(model))) if i in made] == self._places
 
 
 def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:
@@ -111,11 +112,6 @@ def _named(
             yield from _named(each, ".".join(parts), layer)
 
 
-def _inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """Returns the layers that a layer holds, and what is held by these, and so on."""
-    return [each for held in held_layers(vars(layer)) for each in (held, *_inside(held))]
-
-
 def _others(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer]:
     """Returns the layers of a model that none of its attributes `names` holds."""
     parts = {id(getattr(model, name)) for name in names}
@@ -124,7 +120,7 @@ def _others(model: keras.Model, names: Sequence[str]) -> list[keras.layers.Layer
 
 def _check_is_told(layer: keras.layers.Layer) -> None:
     """Refuses a layer that has another inside than what its configuration makes."""
-    known = {type(each).__name__: type(each) for each in (layer, *_inside(layer))}
+    known = {type(each).__name__: type(each) for each in (layer, *all_held(vars(layer)))}
     again = keras.saving.deserialize_keras_object(_alone(layer), custom_objects=known)
     inner = held_layers(vars(layer))
     told = collections.Counter(map(_described, held_layers(vars(again))))

@@ -4,6 +4,7 @@
 of the same functions, those of tensorflow_step.py and jax_step.py.
 """
 
+import contextlib
 import functools
 import inspect
 from typing import Any
@@ -122,7 +123,7 @@ class GuardedModel(keras.Model):
         _refuse_class_weight(given.get("class_weight"))
         self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
         self._check_parts()
-        self._build_first()
+        self._build_first(training=True)
         given = prepared(given)
         for name in ("x", "validation_data"):
             if name in given:
@@ -135,7 +136,7 @@ class GuardedModel(keras.Model):
         bound = inspect.signature(keras.Model.evaluate).bind(self, *arguments, **keywords)
         given = bound.arguments
         self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
-        self._build_first()
+        self._build_first(training=False)
         if "x" in given:
             given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
         with kept(self):
@@ -152,13 +153,13 @@ class GuardedModel(keras.Model):
         _refuse_class_weight(class_weight)
         self._check_arrays(x, y, sample_weight)
         self._check_parts()
-        self._build_first()
+        self._build_first(training=True)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         self._check_arrays(x, y, sample_weight)
-        self._build_first()
+        self._build_first(training=False)
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def _check_arrays(self, x, y=None, sample_weight=None):
@@ -249,10 +250,13 @@ class GuardedModel(keras.Model):
                 f"{'' if alone else ' on several devices'}. Set model.batch_parts = 1."
             )
 
-    def _build_first(self) -> None:
-        # Under JAX Keras would call the model for its shapes, on x alone. Under TensorFlow it must
-        # be in the scope of a strategy: see `tensorflow_step.fit`.
-        if not self.built and keras.backend.backend() != "tensorflow":
+    def _build_first(self, training: bool) -> None:
+        # Callbacks of `fit` want the variables before its first batch: ExactResume restores them,
+        # Summaries counts them. Under JAX Keras would call the model for its shapes, on x alone.
+        if self.built or not training and keras.backend.backend() == "tensorflow":
+            return
+        strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
+        with strategy.scope() if strategy else contextlib.nullcontext():
             self.build()
 
     def _evaluated(self, batch, weights) -> dict:

@@ -140,11 +140,14 @@ def _check_ids(name: str, ids: Any) -> None:
             f"Expected {name} to be an array of int32 (B, length). Received: a "
             f"{type(ids).__name__}. Give an array, padded with 0; an encoder makes ids of text."
         )
-    dtype = keras.backend.standardize_dtype(ids.dtype)
+    try:
+        dtype = keras.backend.standardize_dtype(ids.dtype)
+    except ValueError:
+        dtype = str(ids.dtype)  # of text, or of objects such as lists of several lengths
     if "int" not in dtype or len(ids.shape) != 2:
         raise UserError(
             f"Expected {name} to be int32 (B, length). Received: {dtype} {tuple(ids.shape)}. An "
-            'encoder makes ids of text; a keras.Input of them has dtype="int32".'
+            'encoder makes ids of text, to be padded with 0; a keras.Input has dtype="int32".'
         )
     if isinstance(ids, np.ndarray) and ids.min(initial=0) < 0:
         raise UserError(

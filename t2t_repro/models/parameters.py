@@ -166,12 +166,11 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     depth, filters = hparams.hidden_size, hparams.filter_size
     keys, values = _widths(hparams)
     encoder, decoder = hparams.encoder_layers, hparams.decoder_layers
-    source, target = (
-        _rows(size, hparams) for size in (vocab_size, targets_vocab_size or vocab_size)
-    )
-    rows = source
-    if not hparams.shared_embedding_and_softmax_weights:
-        rows += target if hparams.shared_embedding else 2 * target
+    sizes = vocab_size, targets_vocab_size or vocab_size
+    source, target = (_rows(size, hparams) for size in sizes)
+    of_softmax = not hparams.shared_embedding_and_softmax_weights
+    of_targets = sizes[0] != sizes[1] or of_softmax and not hparams.shared_embedding
+    rows = source + (of_targets + of_softmax) * target  # see Parts.tables
     if hparams.model in RECURRENT:
         return _of_lstms(hparams, rows, target)
     if hparams.model == BYTENET:

@@ -71,7 +71,8 @@ class SequenceModel(Replacing, GuardedModel):
         **kwargs,
     ):
         _check(hparams, inputs_vocab_size, targets_vocab_size)
-        kwargs.setdefault("dtype", _POLICIES.get(hparams.activation_dtype))
+        if kwargs.get("dtype") is None:
+            kwargs["dtype"] = _POLICIES.get(hparams.activation_dtype)
         super().__init__(name=name, **kwargs)
         self.supports_jit = keras.backend.backend() != "tensorflow"  # see `compile`
         self.supports_masking = True

@@ -103,10 +103,8 @@ class Transformer(SequenceModel):
             pass  # a class without a configuration, of which Keras tells who saves
         parts = [getattr(self, name) for name in PARTS]
         build_all(parts, (None, None, self.hparams.hidden_size))
-        *embeddings, encoder, decoder = parts
-        of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
-        for layer in (x for name in self.hparams.frozen for x in of[name]):
-            layer.trainable = False
+        for name in () if self.built else _frozen(self.hparams):
+            getattr(self, name).trainable = False
         self.built = True
 
     def call(self, batch, training=False, logits=True):
@@ -284,8 +282,14 @@ class Transformer(SequenceModel):
         return self.decoder(x, memory=memory, **masks, training=training)
 
     def get_config(self):
-        """Returns the constructor's arguments, and the layers that were assigned since, if any."""
+        """Returns the constructor's arguments, and the layers that were assigned since, if any.
+
+        Of what the hparams freeze it says whether it is trained: it may be by now.
+        """
         config = super().get_config()
+        if self.built and (names := _frozen(self.hparams)):
+            told = {name: getattr(self, name).trainable for name in names}
+            config["trained"] = told | config.get("trained", {})
         layers = self._made.changed(self, own=type(self) is not Transformer)
         return config | ({"layers": layers} if layers else {})
 
@@ -298,3 +302,10 @@ class Transformer(SequenceModel):
         restore(model, layers)
         set_trained(model, trained)
         return model
+
+
+def _frozen(hparams: HParams) -> list[str]:
+    """Returns the names of the parts that are frozen when a model is built."""
+    *embeddings, encoder, decoder = PARTS
+    of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
+    return [part for name in hparams.frozen for part in of[name]]

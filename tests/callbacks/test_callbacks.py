@@ -116,6 +116,14 @@ def test_of_a_model_that_is_frozen_there_are_no_norms_and_no_fault(writer):
     assert writer.closed and not writer.scalars_
 
 
+def test_the_norms_of_a_model_that_is_not_built_yet(writer):
+    built = build()
+    model = t2t_repro.Transformer(built.hparams, inputs_vocab_size=17, targets_vocab_size=19)
+    model.compile("adam", run_eagerly=built.run_eagerly)
+    fit(model, callbacks.Summaries("logs", every=1), epochs=1)
+    assert writer.scalars_[1]["gradient_norm"] > 0 and len(writer.scalars_) == 2
+
+
 def spoil(model, bad_step):
     """Makes the loss of a step nan; of run_eagerly."""
     train_loss = model.train_loss

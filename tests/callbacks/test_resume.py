@@ -160,6 +160,16 @@ def test_an_ended_fit_trains_nothing_and_a_longer_one_goes_on(tmp_path, capsys):
     ]
 
 
+def test_a_transformer_that_is_not_built_yet_goes_on(tmp_path, capsys):
+    hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
+    for epochs in (1, 2):
+        model = t2t_repro.Transformer(hparams, inputs_vocab_size=11, targets_vocab_size=11)
+        model.compile("adam", run_eagerly=keras.backend.backend() == "tensorflow")
+        model.fit(shuffled(), epochs=epochs, verbose=0, callbacks=[ExactResume(tmp_path)])
+        assert np.asarray(model.optimizer.iterations) == 7 * epochs
+    assert "ckpt-7 (epoch 2, batch 0)" in capsys.readouterr().out
+
+
 def test_an_ended_fit_with_averages_goes_on_from_the_trained_weights(tmp_path):
     average = {"use_ema": True, "ema_momentum": 0.5}
     straight, again = build(**average), build(**average)

@@ -266,6 +266,7 @@ def test_an_empty_batch_has_no_translations(base):
     ("arguments", "message"),
     [
         ({"inputs": [3, 1]}, r"shape (batch, length) and an integer type. Received: shape (2,)"),
+        ({"inputs": [[3, 1], [1]]}, "several lengths. Pad the sentences with 0 and stack."),
         ({"inputs": [[0.5]]}, "an integer type. Received: shape (1, 1), float64"),
         ({"beam_size": 2, "top_beams": 3}, "Received: beam_size=2, top_beams=3"),
         ({"inputs": [[5, -1]]}, "ids of at least 0, which is padding. Received: -1"),

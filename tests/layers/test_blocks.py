@@ -226,6 +226,27 @@ def test_the_weights_of_a_layer():
     assert both["encdec_attention"].shape == (B, N, T, S)
 
 
+@pytest.mark.parametrize("how", ["constructed", "loaded", "cloned"])
+def test_layers_that_are_frozen_stay_so(how, tmp_path):
+    given = {"trainable": False} if how == "constructed" else {}
+    embedding = TokenAndPositionEmbedding(11, D, "emb", max_length=S, **given)
+    kinds = (EncoderLayer(N, F, **given), TransformerEncoder(F, N, **given))
+    layers = [*kinds, MultiHeadAttention(N, **given), PrePostProcess("n", **given)]
+    ids = keras.Input((None,), dtype="int32")
+    x = embedding(ids)
+    for layer in layers:
+        x = layer(x)
+    model = keras.Model(ids, keras.layers.Dense(2)(x))
+    for layer in (embedding, *layers) if how != "constructed" else ():
+        layer.trainable = False
+    if how == "loaded":
+        model.save(tmp_path / "model.keras")
+        model = keras.saving.load_model(tmp_path / "model.keras")
+    if how == "cloned":
+        model = keras.models.clone_model(model)
+    assert len(model.trainable_variables) == 2 < len(model.variables)
+
+
 def test_embeddings_mask_and_go_back():
     layer = TokenAndPositionEmbedding(11, D, pos="emb", max_length=S, mask_zero=True)
     symbol = keras.Input((None,), dtype="int32")

@@ -120,6 +120,27 @@ def test_a_layer_that_is_frozen_is_not_trained_and_is_so_wherever_it_is_loaded(b
     assert "trained" not in again.get_config()
 
 
+def test_a_layer_is_trained_in_one_that_is_frozen_beside_one_that_was_assigned(tmp_path):
+    model = new()
+    positions(model)
+    model.encoder.trainable = False
+    model.encoder.layers[1].trainable = True
+    assert trained(saved_and_loaded(model, tmp_path)) == trained(model)
+
+
+@pytest.mark.parametrize("freeze", ["encoder", "embeddings,decoder"])
+def test_what_the_hparams_freeze_may_be_trained_later(freeze, tmp_path):
+    hparams = t2t_repro.get_hparams("transformer_test", f"num_hidden_layers=1,freeze={freeze}")
+    model = t2t_repro.Transformer(hparams, inputs_vocab_size=17, targets_vocab_size=17)
+    model.build()
+    frozen = trained(model)
+    assert trained(saved_and_loaded(model, tmp_path)) == frozen
+    part = model.encoder if freeze == "encoder" else model.softmax
+    part.trainable = True
+    again = saved_and_loaded(model, tmp_path)
+    assert trained(again) == trained(model) > frozen
+
+
 @pytest.mark.parametrize(
     "name, size", [("bytenet_base", "hidden_size=8"), ("lstm_luong_attention", "hidden_size=8")]
 )

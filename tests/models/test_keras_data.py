@@ -63,6 +63,20 @@ def test_rows_of_different_lengths_are_named():
         as_batch(X, Ragged())
 
 
+@pytest.mark.parametrize(
+    "ids, received",
+    [
+        (np.array(["a dog", "b"]), "<U5 .2,.."),
+        (np.array([[1, 2], [3]], object), "object .2,.."),
+        (np.array([["a"], ["b"]], object), "object .2, 1.."),
+    ],
+)
+def test_text_and_rows_of_several_lengths_are_named(ids, received):
+    message = f"inputs to be int32 .B, length.. Received: {received} An encoder .* padded with 0"
+    with pytest.raises(UserError, match=message):
+        check_arrays(ids, Y)
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (2, 4, 1), ()])
 def test_weights_of_another_shape_are_named(shape):
     with pytest.raises(UserError, match=r"sample_weight to be \(B,\).* for targets \(2, 4\)"):
@@ -79,6 +93,13 @@ def test_the_size_of_a_vocabulary_is_a_whole_number(size):
 def test_a_sets_name_is_no_configuration():
     with pytest.raises(UserError, match="Received: 'transformer_test'. A set's name makes them"):
         t2t_repro.Transformer("transformer_test", inputs_vocab_size=9, targets_vocab_size=9)
+
+
+def test_a_dtype_of_none_is_that_of_the_hparams():
+    hparams = t2t_repro.get_hparams("transformer_test", "activation_dtype=float16")
+    for given in ({}, {"dtype": None}):
+        model = t2t_repro.Transformer(hparams, 9, 9, **given)
+        assert model.dtype_policy.name == "mixed_float16"
 
 
 def test_weights_of_sentences_and_of_targets_take_turns():

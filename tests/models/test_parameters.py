@@ -6,17 +6,17 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
-from t2t_repro.models.transformer import Transformer
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
 
 VOCABULARY = 97
+SIZES = pytest.mark.parametrize("targets", [97, 130])  # of two sizes no table is shared
 PRINTED = [row for row in published.TABLE3 if row.million_parameters]
 
 
-def built(hparams, vocab_size):
-    model = Transformer.from_hparams(
-        hparams, inputs_vocab_size=vocab_size, targets_vocab_size=vocab_size
+def built(hparams, vocab_size, targets=None):
+    model = registry.get_model(hparams.model).from_hparams(
+        hparams, inputs_vocab_size=vocab_size, targets_vocab_size=targets or vocab_size
     )
     return sum(math.prod(variable.shape) for variable in model.trainable_variables)
 
@@ -34,12 +34,23 @@ SETS = [f"paper_table3_{name}" for name in ("a_h32", "b_dk16", "c_n2", "c_dff102
 SETS += ["paper_table3_e_learned_positions", "paper_parsing_wsj", "transformer_base"]
 
 
+@SIZES
 @pytest.mark.parametrize("name", SETS)
-def test_the_count_is_that_of_the_built_model(name):
-    hparams = small(name)
-    assert parameters.count(hparams, VOCABULARY).total == built(hparams, VOCABULARY)
+def test_the_count_is_that_of_the_built_model(name, targets):
+    sizes, hparams = (VOCABULARY, targets), small(name)
+    assert parameters.count(hparams, *sizes).total == built(hparams, *sizes)
 
 
+@SIZES
+@pytest.mark.parametrize("name", ["lstm_seq2seq", "bytenet_base"])
+def test_the_count_of_models_of_other_kinds(name, targets):
+    sizes = VOCABULARY, targets
+    for shared in ("shared_embedding", "shared_embedding_and_softmax_weights"):
+        hparams = registry.get_hparams(name, f"num_hidden_layers=1,hidden_size=8,{shared}=True")
+        assert parameters.count(hparams, *sizes).total == built(hparams, *sizes)
+
+
+@SIZES
 @pytest.mark.parametrize(
     "changes",
     [
@@ -55,9 +66,10 @@ def test_the_count_is_that_of_the_built_model(name):
     ],
     ids=lambda changes: "-".join(changes),
 )
-def test_the_count_of_other_models(changes):
+def test_the_count_of_other_models(changes, targets):
+    sizes = VOCABULARY, targets
     hparams = small("transformer_base", **({"num_hidden_layers": 1} | changes))
-    assert parameters.count(hparams, VOCABULARY).total == built(hparams, VOCABULARY)
+    assert parameters.count(hparams, *sizes).total == built(hparams, *sizes)
 
 
 @pytest.mark.parametrize("name", ["norm_type", "pos", "attention_score"])
