@@ -103,7 +103,7 @@ class Transformer(SequenceModel):
             pass  # a class without a configuration, of which Keras tells who saves
         parts = [getattr(self, name) for name in PARTS]
         build_all(parts, (None, None, self.hparams.hidden_size))
-        for name in () if self.built else _frozen(self.hparams):
+        for name in () if self.built else _frozen(self.hparams):  # type: ignore[has-type]
             getattr(self, name).trainable = False
         self.built = True
 
