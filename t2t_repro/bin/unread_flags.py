@@ -38,8 +38,12 @@ def check(args: flags.FlagValues, kept: Mapping[str, Any]) -> None:
     schedule = args.schedule if given else kept.get("schedule", args.schedule)
     for name in _UNREAD.get(schedule, ()):
         if args[name].present and args[name].value is not False:
-            whose = "" if given or "schedule" not in kept else ", which the run has kept"
-            raise _no_effect(f"--{name}", f"with --schedule={schedule}{whose}")
+            if given or "schedule" not in kept:
+                raise _no_effect(f"--{name}", f"with --schedule={schedule}")
+            raise UserError(
+                f"--{name} has no effect with --schedule={schedule}, which the run has kept. "
+                "Received: it alone. Leave it out, or name another --schedule."
+            )
     if args.find_batch_size and args.finish:
         raise _no_effect("--finish", "with --find_batch_size, which leaves no run")
     keep_best = args.keep_best if args["keep_best"].present else kept.get("keep_best")

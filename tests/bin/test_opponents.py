@@ -31,7 +31,7 @@ def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
         *(f"--data_dir={tmp_path / 'data'}", output_dir),
     ]
     run(trainer, *flags, "--generate_data", "--train_steps=2", "--schedule=train")
-    run(trainer, *flags, "--train_steps=3", "--eval_steps=1")
+    run(trainer, *flags, "--train_steps=3", "--schedule=train_and_evaluate", "--eval_steps=1")
     assert "Continuing from" in capsys.readouterr().out
     assert RunDirectory(tmp_path / "run").config().hparams.model == model
     assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-3"
