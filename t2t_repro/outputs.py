@@ -53,6 +53,19 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
         taken[name] = list(names)
 
 
+def check_no_folder(name: str, path: str | os.PathLike) -> None:
+    """Refuses, before the work, a folder where a file is to be written.
+
+    Raises:
+        UserError: naming it.
+    """
+    if os.path.isdir(path):
+        raise UserError(
+            f"Expected {name} to be a file. Received: the folder {os.fspath(path)}. Name a file in "
+            "it."
+        )
+
+
 def check_room(folder: str | os.PathLike, size: int = 1) -> None:
     """Tries whether files can be written into a folder, or into the one that it would be made in.
 

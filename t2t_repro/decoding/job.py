@@ -22,7 +22,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, interact
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
-from t2t_repro.outputs import check_outputs
+from t2t_repro.outputs import check_no_folder, check_outputs
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 
@@ -67,10 +67,8 @@ class DecodeJob:
     def _check_names(self) -> None:
         """Refuses folders, and names by which whoever reads a file would take it for packed."""
         for name, path in self._outputs().items():
-            if path and os.path.isdir(path):
-                raise UserError(
-                    f"Expected {name} to be a file. Received: the folder {path}. Name a file in it."
-                )
+            if path:
+                check_no_folder(name, path)
             if path and path.endswith(".gz"):
                 raise UserError(
                     f"Expected {name} to be a file of plain text. Received: {path}. Leave .gz out, "
