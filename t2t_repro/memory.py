@@ -1,10 +1,13 @@
-"""Memory in bytes: the most of this process, what one holds, what is free, what there is."""
+"""Memory in bytes: the most of this process, what one holds, what is free and there; its lack."""
 
 import contextlib
 import pathlib
 import sys
+from collections.abc import Callable, Iterator
 
 import psutil
+
+from t2t_repro.errors import UserError
 
 _CGROUP = pathlib.Path("/sys/fs/cgroup")
 # Of the two versions of cgroups: the most, what is used, and what of it are pages of files that
@@ -58,6 +61,28 @@ def free() -> int:
             left = int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text())
             room.append(left + _number_in(_CGROUP / numbers, droppable))
     return min(room)
+
+
+@contextlib.contextmanager
+def explaining_lack(what: Callable[[], str], remedy: str) -> Iterator[None]:
+    """Turns a lack of memory into one clear message.
+
+    Args:
+        what: says what the memory was for; is called where there is none.
+        remedy: a sentence that says what to lower.
+
+    Raises:
+        UserError: if an error of Python, TensorFlow or JAX says that there is no memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
+        if not (named or isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+            raise
+        raise UserError(
+            f"Expected memory for {what()}. Received: out of memory. {remedy}"
+        ) from error
 
 
 def _number_in(file: pathlib.Path, name: str) -> int:

@@ -19,6 +19,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro import memory
 from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.engine import Ability, Engine, Pair, Search, Sentences, checked_inputs
@@ -225,7 +226,12 @@ class ModelEngine(Engine):
         with self._compiling:
             if key not in self._compiled:
                 self._compiled[key] = compiled(self.model, rules, search.steering)
-        return self._compiled[key].search(sentences, search.alpha, device)
+        rows, length = sentences.inputs.shape
+        with memory.explaining_lack(
+            lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
+            "Lower batch_size, or beam_size; t2t-decoder has them in --decode_hparams.",
+        ):
+            return self._compiled[key].search(sentences, search.alpha, device)
 
 
 def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
+from t2t_repro import memory
 from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.models import copies
@@ -41,7 +42,11 @@ def run_pairs(
             for side in (0, 1)
         )
         data = {"inputs": inputs, "targets": targets}
-        return batch, np.asarray(program.run(data, device))
+        with memory.explaining_lack(
+            lambda: f"{rows} pairs of {inputs.shape[1]} and {targets.shape[1]} tokens",
+            "Lower batch_size; t2t-decoder has it in --decode_hparams.",
+        ):
+            return batch, np.asarray(program.run(data, device))
 
     some_at_a_time = batches(order, pairs, batch_size, exact)
     for batch, values in copies.share(values_of, some_at_a_time, copies.devices_of(program.model)):

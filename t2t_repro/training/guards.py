@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.errors import UserError
+from t2t_repro import memory
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 
@@ -72,23 +72,13 @@ def naming_the_batch(what: str, batch: Mapping[str, Any]) -> Iterator[None]:
         what: what is done with it, such as "step 7".
         batch: that batch.
     """
-    try:
+    with memory.explaining_lack(
+        lambda: f"{what} on a batch of {shapes(batch)} (sentences x tokens)",
+        "Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if only the longest sentences are "
+        "too much, in another --output_dir; t2t-trainer --find_batch_size finds the largest "
+        "batch_size that fits.",
+    ):
         yield
-    except Exception as error:
-        if not out_of_memory(error):
-            raise
-        raise UserError(
-            f"Expected memory for {what} on a batch of {shapes(batch)} (sentences x tokens). "
-            f"Received: out of memory. Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if "
-            "only the longest sentences are too much, in another --output_dir; t2t-trainer "
-            "--find_batch_size finds the largest batch_size that fits."
-        ) from error
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of Python, TensorFlow or JAX says that there is no memory."""
-    named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
-    return isinstance(error, MemoryError) or named or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _parts(value: Any) -> list:

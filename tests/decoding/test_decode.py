@@ -10,6 +10,7 @@ from keras import ops
 from t2t_repro.decoding import beam_search, decode, graph_search
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.decoding.pairs import LogProbs
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
@@ -307,3 +308,26 @@ class Endless(keras.Model):
         scores = ops.cast(ops.arange(self.vocab), "float32") * 0.1
         scores = ops.where(ops.arange(self.vocab) == 1, -20.0, scores)
         return ops.broadcast_to(scores, (batch, beams, self.vocab)), state
+
+
+class _WithoutMemory:
+    def __init__(self, *args):
+        pass
+
+    def search(self, *args):
+        raise MemoryError
+
+
+def test_a_search_without_memory_says_its_size_and_what_to_lower(base, monkeypatch):
+    monkeypatch.setattr(decode, "compiled", _WithoutMemory)
+    engine, sentences = ModelEngine(base.model), Sentences(mixed_inputs(3, 7), np.full(3, 9))
+    message = r"memory for a search of 3 sentences of 7 tokens by 5 beams\. Received: out of memory"
+    with pytest.raises(UserError, match=rf"{message}\. Lower batch_size, or beam_size; .*hparams"):
+        engine.decode(sentences, Search(5))
+
+
+def test_scores_without_memory_say_the_batch(base, monkeypatch):
+    monkeypatch.setattr(LogProbs, "run", _WithoutMemory.search)
+    pairs = [([5, 6, 1], [7, 1]), ([8, 1], [9, 10, 11, 1])]
+    with pytest.raises(UserError, match=r"2 pairs of 8 and 8 tokens\. .* Lower batch_size; t2t"):
+        ModelEngine(base.model).token_log_probs(pairs)
