@@ -47,9 +47,10 @@ def check(job: Job, everything: bool, begins: bool, report: Report, *, left: boo
 
     Raises:
         UserError: if it is of another size than asked for, or missing beside files that it was
-            used for.
+            used for; or if one that is given would be replaced.
     """
     if not job.problem.has_asked_vocabularies(job.data_dir):
+        _check_asked_stay(job)
         if not everything:
             raise UserError(
                 f"Expected the files in {job.data_dir!r} to be made with the vocabulary that is "
@@ -153,6 +154,19 @@ def _others(job: Job) -> list[str]:
         except (OSError, ValueError, LookupError, TypeError):
             continue  # a summary only informs
     return others
+
+
+def _check_asked_stay(job: Job) -> None:
+    """Refuses a vocabulary of the user's that is the folder's own: what is made replaces it."""
+    own = job.problem.vocab_files(job.data_dir)
+    for path in map(pathlib.Path, job.vocabularies.values()):
+        named = path.name in own or path.name.startswith(f"vocab.{job.problem.name}.")
+        if named and path.resolve().parent == pathlib.Path(job.data_dir).resolve():
+            raise UserError(
+                f"Expected a vocabulary that the data does not replace. Received: {path}, which is "
+                f"that of the data in {job.data_dir!r} itself. Give another --data_dir, or name a "
+                "copy of the file in another folder."
+            )
 
 
 def _check_size(job: Job, alone: bool) -> None:

@@ -222,3 +222,36 @@ def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):
     for files in (("one.model",), ("mine.subwords", "two.model")):
         with pytest.raises(UserError, match="one vocabulary of subwords, which it extends. Recei"):
             make(raw, data, *files, vocab_size=90)
+
+
+@pytest.mark.parametrize(
+    "made, given, how",
+    [
+        (["mine.subwords"], [OWN], {"vocab_size": 28}),  # the vocabulary that would be extended
+        (["one.model"], [f"vocab.{NAME}.model", "mine.subwords"], {}),  # one for both sides
+        (
+            ["one.model", "two.model"],
+            [f"vocab.{NAME}.targets.model", f"vocab.{NAME}.inputs.model"],  # swapped
+            {},
+        ),
+    ],
+)
+def test_the_vocabulary_of_the_data_itself_is_not_replaced(raw, tmp_path, made, given, how):
+    for side in ("inputs", "targets"):  # more text than the vocabulary has
+        path = raw / f"{side}.train.txt"
+        path.write_text(path.read_text() * 20)
+    data = tmp_path / "data"
+    make(raw, data, *made)
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    (tmp_path / "other").mkdir()
+    for folder in (data, tmp_path / "other"):
+        paths = [str(data / n if (data / n).exists() else raw / n) for n in given]
+        files = dict(zip(("inputs", "targets"), paths if given[1:] else paths * 2, strict=True))
+        problem = registry.get_problem(NAME)
+        job = Job(problem, folder, raw, num_shards=1, vocabularies=files, overwrite=True, **how)
+        if folder == data:
+            with pytest.raises(UserError, match="that the data does not replace. Received: .*copy"):
+                generate_data(job)
+        else:
+            generate_data(job)
+        assert {path.name: path.read_bytes() for path in data.iterdir()} == before
