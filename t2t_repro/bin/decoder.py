@@ -23,6 +23,7 @@ a target token, the end of the sentence included, and behind a tab the sum.
 from absl import flags
 
 from t2t_repro import cli, progress, runs
+from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.scoring import files
 from t2t_repro.text import raw
@@ -37,14 +38,14 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
-    settings = request.settings(run)  # a wrong one is answered before what is slow to load
     run.check_checkpoint(request.checkpoint_path)
-    if request.decode_from_file:
-        most = settings.num_samples
-        raw.check_lines(request.decode_from_file, most if most >= 0 else None)
-    from t2t_repro.interop import engines
+    job = DecodeJob.of(request, run, progress.on_stderr)
+    if source := job.request.decode_from_file:
+        most = job.settings.num_samples
+        raw.check_lines(source, most if most >= 0 else None)
+    from t2t_repro.interop import engines  # which are slow to load
 
-    job = engines.carry_out(request, run, progress.on_stderr)
+    engines.carry_out(job, progress.on_stderr)
     if job.request.decode_reference and not job.request.decode_interactive:
         reference = job.request.decode_reference
         scores.print_table(files.score_files(job.target, reference, job.translations))

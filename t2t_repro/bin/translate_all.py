@@ -20,12 +20,15 @@ import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
 from t2t_repro import cli, progress, schema
+from t2t_repro.decoding.job import DecodeJob
+from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.decoding.request import ENGINES, DecodeRequest
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, check_file, sha256, write_text_atomic
 from t2t_repro.outputs import check_outputs
@@ -36,9 +39,6 @@ from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.text import raw
 from t2t_repro.views import scores as view
 from t2t_repro.waiting import appearing
-
-if TYPE_CHECKING:
-    from t2t_repro.decoding.settings import DecodeHParams
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"
@@ -60,7 +60,7 @@ class TranslateAllRequest:
     decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
     engine: str = flag("tensorflow", "What computes, as in t2t-decoder.", choices=tuple(ENGINES))
 
-    def settings(self, run: TrainedRun) -> "DecodeHParams":
+    def settings(self, run: TrainedRun) -> DecodeHParams:
         """Returns how to decode with a run.
 
         Raises:
@@ -146,20 +146,17 @@ def translate_all(
             "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
         )
     settings = request.settings(run)
-    from t2t_repro.decoding.decode import ModelEngine
-    from t2t_repro.decoding.files import best_translations, translate_file
-    from t2t_repro.decoding.job import DecodeJob
-    from t2t_repro.decoding.settings import DecodeHParams
+    of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
+    of_file.check(settings, problem)
+    scored = dataclasses.replace(of_file, decode_reference=request.reference)
+    DecodeJob(scored, settings, run).check_reference()
+    from t2t_repro.decoding.decode import ModelEngine  # here, because it and others are slow
+    from t2t_repro.decoding.files import translate_file
     from t2t_repro.interop import ctranslate2, engines
     from t2t_repro.text import shortlist
     from t2t_repro.training import checkpoints, devices, model_state
 
     module = engines.module_of(request.engine)
-    of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)
-    of_file.check(settings, problem, module.KIND.abilities)
-    scored = dataclasses.replace(of_file, decode_reference=request.reference)
-    DecodeJob(scored, settings, run).check_reference()
-
     translations = functools.partial(best_translations, settings=settings)
 
     def name_of(step: int) -> str:

@@ -20,9 +20,10 @@ import numpy as np
 from keras import ops
 
 from t2t_repro import memory
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.engine import Ability, Engine, Pair, Search, Sentences, checked_inputs
+from t2t_repro.decoding.engine import Engine, Pair, Search, Sentences, checked_inputs
 from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, static_shapes
 from t2t_repro.decoding.shortlist import Candidates

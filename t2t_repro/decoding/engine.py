@@ -10,41 +10,18 @@ Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 
 import abc
 import dataclasses
-import enum
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.steering import UNSTEERED, Steering
 from t2t_repro.errors import UserError
 from t2t_repro.text.shortlist import Shortlist
 
 Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
-
-
-class Ability(enum.StrEnum):
-    """What an engine may be able to do besides search, by the name that asks t2t-decoder for it."""
-
-    SCORE_FILE = "--score_file"
-    T2T_EXACT = "--t2t_exact"
-    PREFIXES = "--partial_targets_file"
-    ENSEMBLE = "--ensemble"
-    FORCED_LENGTH = "force_decode_length"
-    CONSTRAINT = "well_formed"
-    LEAST_LENGTH = "min_length_ratio"
-    SAMPLING = "sampling_method"
-    TOKEN_SCORES = "return_token_scores"
-    ALIGNMENTS = "return_alignments"
-    SHORTLIST = "shortlist"
-
-    @classmethod
-    def asked_by(cls, settings: DecodeHParams) -> "set[Ability]":
-        """Returns what decode hparams ask for."""
-        changed = settings.changed()
-        return {ability for ability in cls if ability in changed}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,7 @@ import keras
 
 from t2t_repro import __version__, progress
 from t2t_repro.decoding.journal import growing
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.output_files import sides
 from t2t_repro.decoding.translate import (
     FILLER,
     WINDOW,
@@ -24,15 +24,9 @@ from t2t_repro.decoding.translate import (
     one_line,
 )
 from t2t_repro.errors import Interrupted, UserError
-from t2t_repro.files import is_stream, writing
+from t2t_repro.files import writing
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
-
-
-def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
-    """Returns the name that tensor2tensor gives to the translations of `base`."""
-    ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
-    return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
 
 
 def translate_file(
@@ -178,33 +172,6 @@ def translate_examples(
                     ids = [i for i in example[name] if i != EOS_ID]
                     file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
     return len(examples)
-
-
-def sides(target: str | os.PathLike) -> dict[str, str]:
-    """Returns {"inputs": path, "targets": path}: what `translate_examples` writes beside a file."""
-    if is_stream(target):
-        return {}
-    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
-    return {name: f"{base}.{name}" for name in ("inputs", "targets")}
-
-
-def best_translations(
-    target: str | os.PathLike, settings: DecodeHParams, *, of_examples: bool = False
-) -> Iterator[str]:
-    """Yields the best translation of each sentence: no other beams, no scores, no alignments.
-
-    Args:
-        target: what `translate_file` has written as text.
-        settings: how.
-        of_examples: `translate_examples` has written it.
-    """
-    if of_examples:
-        for line in islice(raw.lines(target), 0, None, settings.top_beams):
-            yield line.rpartition("\t")[0] if settings.write_beam_scores else line
-        return
-    columns = settings.top_beams > 1 or settings.write_beam_scores or settings.return_alignments
-    for line in raw.lines(target):
-        yield line.partition("\t")[0] if columns else line
 
 
 def _as_json(line: str, hypotheses: list[Hypothesis]) -> str:

@@ -4,27 +4,22 @@ import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from t2t_repro.decoding.engine import Ability, Engine
-from t2t_repro.decoding.files import (
-    best_translations,
-    output_name,
-    sides,
-    translate_examples,
-    translate_file,
-)
-from t2t_repro.decoding.program import share_cores
+from t2t_repro.decoding.output_files import best_translations, output_name, sides
 from t2t_repro.decoding.request import DecodeRequest
-from t2t_repro.decoding.score import score_file
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import BATCH_SENTENCES, Report, interact
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
 from t2t_repro.outputs import check_no_folder, check_outputs
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
+
+if TYPE_CHECKING:  # it loads Keras, and what is refused does not wait for that
+    from t2t_repro.decoding.engine import Engine
+
+Report = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,14 +36,8 @@ class DecodeJob:
     run: Any
 
     @classmethod
-    def of(
-        cls,
-        request: DecodeRequest,
-        run: Any,
-        abilities: frozenset[Ability],
-        say: Report = lambda text: None,
-    ) -> "DecodeJob":
-        """Returns the job that a request is, for an engine of these abilities; as `settings` says.
+    def of(cls, request: DecodeRequest, run: Any, say: Report = lambda text: None) -> "DecodeJob":
+        """Returns the job that a request is; `say` is told what `DecodeRequest.settings` says.
 
         Raises:
             UserError: if it contradicts itself, or has a part without effect.
@@ -56,7 +45,7 @@ class DecodeJob:
         """
         settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
-        request.check(settings, run.problem, abilities)
+        request.check(settings, run.problem)
         job = cls(request, settings, run)
         inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
         job._check_names()
@@ -96,19 +85,25 @@ class DecodeJob:
 
         To be called before TensorFlow has computed anything: see `share_cores`.
         """
+        from t2t_repro.decoding.program import share_cores
+        from t2t_repro.decoding.translate import BATCH_SENTENCES
+
         r, s = self.request, self.settings
         whole = r.decode_interactive or r.t2t_exact or r.score_file
         if whole or s.return_token_scores or s.return_alignments:
             return 1
         return share_cores((s.batch_size or BATCH_SENTENCES) * s.beam_size)
 
-    def carry_out(self, engine: Engine, say: Report) -> None:
+    def carry_out(self, engine: "Engine", say: Report) -> None:
         """Does it, and prints what was written.
 
         Args:
             engine: what decodes.
             say: receives warnings and the progress.
         """
+        from t2t_repro.decoding.files import translate_examples, translate_file
+        from t2t_repro.decoding.translate import interact
+
         if self.request.score_file:
             self._score(engine, say)
             return
@@ -179,7 +174,9 @@ class DecodeJob:
         of_examples = not self.request.decode_from_file
         return best_translations(path, self.settings, of_examples=of_examples)
 
-    def _score(self, engine: Engine, say: Report) -> None:
+    def _score(self, engine: "Engine", say: Report) -> None:
+        from t2t_repro.decoding.score import score_file
+
         source, target = self.request.score_file, self.request.decode_to_file
         assert source and target  # `DecodeRequest.check` has seen to it
         whole = score_file(

@@ -2,23 +2,33 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+from t2t_repro.decoding.ability import Ability
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError, unset
 from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
 from t2t_repro.requests import flag
 
-if TYPE_CHECKING:  # they load Keras, and --help does not
-    from t2t_repro.decoding.engine import Ability
-    from t2t_repro.decoding.settings import DecodeHParams
 
-# What --engine names: the module that has it, as interop/engines.py says, and the flags that not
-# every engine reads.
-ENGINES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "tensorflow": ("model_engine", ()),
-    "ctranslate2": ("ctranslate2_engine", ("compute_type", "engine_dir")),
-    "auto": ("auto_engine", ()),
+class EngineKind(NamedTuple):
+    """What --engine names: the module that has it, as interop/engines.py says, and what it can do.
+
+    flags: those that not every engine reads.
+    """
+
+    module: str
+    abilities: frozenset[Ability]
+    flags: tuple[str, ...] = ()
+
+
+ENGINES = {
+    "tensorflow": EngineKind("model_engine", frozenset(Ability)),
+    "ctranslate2": EngineKind(
+        "ctranslate2_engine", frozenset({Ability.SHORTLIST}), ("compute_type", "engine_dir")
+    ),
+    "auto": EngineKind("auto_engine", frozenset(Ability)),
 }
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
@@ -86,14 +96,12 @@ class DecodeRequest:
     )
     given: frozenset[str] = frozenset()
 
-    def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> "DecodeHParams":
+    def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
         """Returns the decode hparams: those of a `TrainedRun`, less what was asked for instead.
 
         What t2t-finish has chosen does not count where tensor2tensor's way is asked for, nor where
         nothing is searched; where it does, `say` is told.
         """
-        from t2t_repro.decoding.settings import DecodeHParams
-
         if self.t2t_exact or self.score_file:
             settings = DecodeHParams.of(run.problem, self.decode_hparams)
             run.check_search(settings)
@@ -131,22 +139,17 @@ class DecodeRequest:
                 check_file(f"--{name}", paths[name])
         return dataclasses.replace(self, **paths)
 
-    def asks_for(self, settings: "DecodeHParams") -> "list[Ability]":
+    def asks_for(self, settings: DecodeHParams) -> list[Ability]:
         """Returns what an engine must be able to do besides search."""
-        from t2t_repro.decoding.engine import Ability
-
         flags = {a for a in Ability if a.startswith("--") and getattr(self, a[2:])}
         return sorted(flags | Ability.asked_by(settings), key=list(Ability).index)
 
-    def check(
-        self, settings: "DecodeHParams", problem: Problem, abilities: "frozenset[Ability]"
-    ) -> None:
+    def check(self, settings: DecodeHParams, problem: Problem) -> None:
         """Refuses flags and decode hparams that contradict each other or do nothing.
 
         Args:
             settings: the decode hparams.
             problem: what is decoded.
-            abilities: those of the engine.
 
         Raises:
             UserError: on the first thing that is refused.
@@ -155,7 +158,7 @@ class DecodeRequest:
             *_of_values(self),
             *_of_sources(self, settings),
             *_of_json(self, settings),
-            *_of_engine(self, settings, abilities),
+            *_of_engine(self, settings),
             *_of_output(self, settings, problem),
             *_of_scoring(self, settings, problem),
         )
@@ -165,7 +168,7 @@ class DecodeRequest:
 Refusals = Iterable[tuple[object, str]]  # whether something is refused, and why
 
 
-def check_output(settings: "DecodeHParams", problem: Problem) -> None:
+def check_output(settings: DecodeHParams, problem: Problem) -> None:
     """Refuses decode hparams that have no effect on what is written of a problem.
 
     Raises:
@@ -193,7 +196,7 @@ def _of_values(r: DecodeRequest) -> Refusals:
     )
 
 
-def _of_sources(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
+def _of_sources(r: DecodeRequest, s: DecodeHParams) -> Refusals:
     names = ("decode_from_file", "score_file", "decode_interactive")
     wanted = [f"--{name}" for name in names if getattr(r, name)]
     yield (
@@ -234,7 +237,7 @@ def _of_sources(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
     )
 
 
-def _of_json(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
+def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
     """Of --output_format, --decode_json_file and what only JSON can hold."""
     jsonl = r.output_format == "jsonl"
     yield (
@@ -271,16 +274,17 @@ def _of_json(r: DecodeRequest, s: "DecodeHParams") -> Refusals:
     )
 
 
-def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Ability]") -> Refusals:
-    beyond = [ability for ability in r.asks_for(s) if ability not in abilities]
+def _of_engine(r: DecodeRequest, s: DecodeHParams) -> Refusals:
+    kind = ENGINES[r.engine]
+    beyond = [ability for ability in r.asks_for(s) if ability not in kind.abilities]
     yield (
         beyond,
         f"Expected what --engine={r.engine} can do. Received: {', '.join(beyond)} with "
         f"--engine={r.engine}. Leave one of them out.",
     )
-    read = ENGINES[r.engine][1]
-    for engine, (_, flags) in ENGINES.items():
-        its_own = [f"--{name}" for name in flags if name in r.given and name not in read]
+    for engine, other in ENGINES.items():
+        given = r.given.intersection(other.flags).difference(kind.flags)
+        its_own = [f"--{name}" for name in sorted(given)]
         yield (
             its_own,
             f"Expected {' and '.join(its_own)} with --engine={engine}. Received: "
@@ -311,7 +315,7 @@ def _of_engine(r: DecodeRequest, s: "DecodeHParams", abilities: "frozenset[Abili
     )
 
 
-def _of_output(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusals:
+def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
     """What has no effect on the output of this problem."""
     trees = problem.output_type == OutputType.TREE
     for name in ("raw_output", "well_formed"):
@@ -342,7 +346,7 @@ def _of_output(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusa
     )
 
 
-def _of_scoring(r: DecodeRequest, s: "DecodeHParams", problem: Problem) -> Refusals:
+def _of_scoring(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
     if not r.score_file:
         return
     yield (

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.constraint import Constraint
-from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
+from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.sampling import draws
 from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.decoding.steering import Steering

@@ -18,8 +18,6 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
     Raises:
         UserError: saying why.
     """
-    from t2t_repro.interop import engines
-
     shortlist = fields.parse_overrides(request.decode_hparams).get("shortlist")
     if request.reverse_teacher and shortlist:
         raise UserError(
@@ -40,8 +38,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
     decoding = DecodeRequest(
         decode_from_file="sources.txt", ensemble=request.ensemble or None, engine=request.engine
     )
-    abilities = engines.module_of(request.engine).KIND.abilities
-    decoding.check(settings, teacher.problem, abilities)
+    decoding.check(settings, teacher.problem)
 
 
 def others(request: DistillRequest) -> list[TrainedRun]:

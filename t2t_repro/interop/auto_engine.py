@@ -18,7 +18,6 @@ from t2t_repro.interop import ctranslate2_engine, model_engine
 from t2t_repro.interop.ctranslate2 import library
 from t2t_repro.text import raw
 
-KIND = ModelEngine
 LEAST = 4000  # lines; for fewer, two engines take longer to load and to try than one saves
 SAMPLE = 256  # lines that both translate: a batch for each of two searches
 _OWN, _OTHER = "the model itself", "CTranslate2"

@@ -18,8 +18,9 @@ from t2t_repro import registry, schema
 from t2t_repro.certificate import golden, record, verify_export
 from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
+from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
+from t2t_repro.decoding.request import ENGINES
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
@@ -54,7 +55,7 @@ class CTranslate2Engine(Engine):
         UserError: if CTranslate2 is not installed, or cannot load the folder so.
     """
 
-    abilities = frozenset({Ability.SHORTLIST})
+    abilities = ENGINES["ctranslate2"].abilities
 
     def __init__(
         self,
@@ -175,9 +176,6 @@ class CTranslate2Engine(Engine):
         log_prob = score * len(ids) ** alpha
         penalty = ((5 + len(ids)) / 6) ** alpha if ids[-1:] == [EOS_ID] else 1.0
         return ids, log_prob / penalty
-
-
-KIND = CTranslate2Engine
 
 
 def load(job: DecodeJob, say: Report) -> Engine:

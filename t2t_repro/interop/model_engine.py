@@ -7,8 +7,6 @@ from t2t_repro.decoding.translate import Report
 from t2t_repro.runs import trained_run
 from t2t_repro.training import devices, machine
 
-KIND = ModelEngine
-
 
 def load(job: DecodeJob, say: Report) -> Engine:
     """The model of the run, or an ensemble of it and others."""

@@ -18,7 +18,8 @@ import tensorflow as tf
 
 from t2t_repro.certificate import record, verify_export
 from t2t_repro.config import HParams
-from t2t_repro.decoding.engine import Ability, Engine, Search, Sentences
+from t2t_repro.decoding.ability import Ability
+from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import decoder
-from t2t_repro.decoding import files
+from t2t_repro.decoding.output_files import output_name
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.parsing import trees
 from t2t_repro.registry import get_problem
@@ -89,7 +89,7 @@ def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser, capsys):
         "--decode_hparams=beam_size=4",
     )  # fmt: skip
     assert "reads the decode hparams batch_size" in error
-    name = files.output_name(
+    name = output_name(
         "words", "s", PARSING, DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
     )
     assert name == f"words.transformer.s.{PARSING}.beam21.alpha0.3.decodes"

@@ -8,8 +8,9 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import beam_search, decode, graph_search
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.pairs import LogProbs
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError

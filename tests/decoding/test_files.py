@@ -10,7 +10,7 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.decoding import files, translate
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.parsing.reader import TreeReader
 
@@ -200,12 +200,6 @@ def test_a_full_disk_loses_nothing(translator, windows, source, tmp_path, capsys
     assert said[0] == "Going on behind line 6 of 11"
 
 
-def test_output_name():
-    name = files.output_name("in.txt", "transformer_base", "translate_x", DecodeHParams())
-    assert name == "in.txt.transformer.transformer_base.translate_x.beam4.alpha0.6.decodes"
-    assert files.output_name(name, "a", "b", DecodeHParams()) == name
-
-
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_files(translator, tmp_path, ending):
     lines = ["w5 w7", "", "w9\u2028w11\r", "w2 w2 w2"]
@@ -257,20 +251,8 @@ def test_the_best_translations_of_examples(translator, tmp_path, more):
     beams = translator(f"return_beams=1{more}")
     files.translate_examples(beams, examples, target, lambda text: None)
     assert len(target.read_text().split("\n")) == 3 * 4 + 1
-    lines = list(files.best_translations(target, beams.settings, of_examples=True))
+    lines = list(best_translations(target, beams.settings, of_examples=True))
     assert lines == [translate.one_line(hypothesis.text) for hypothesis in best]
-
-
-def test_the_best_translations_of_a_file(tmp_path):
-    (tmp_path / "out").write_text("a\tb\n\t\n")
-    for settings, lines in (
-        ({}, ["a\tb", "\t"]),
-        ({"return_beams": True}, ["a", ""]),
-        ({"return_beams": True, "beam_size": 1}, ["a\tb", "\t"]),
-        ({"return_alignments": True}, ["a", ""]),
-    ):
-        of = DecodeHParams(**settings)
-        assert list(files.best_translations(tmp_path / "out", of)) == lines
 
 
 def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):

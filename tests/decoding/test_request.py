@@ -3,7 +3,6 @@
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.decoding.engine import Ability
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -15,7 +14,7 @@ def check(asked, decode_hparams=""):
     settings = DecodeHParams.parse(decode_hparams)
     problem = registry.get_problem("algorithmic_identity_decimal40")
     given = frozenset(asked)
-    DecodeRequest(**asked, given=given).check(settings, problem, frozenset(Ability))
+    DecodeRequest(**asked, given=given).check(settings, problem)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,21 @@ CASES = {
         *("decoder", "--output_dir=TRAINED/run --decode_hparams=sampling_temp=0.5"),
         "sampling_temp has no effect",
     ),
+    "a decode hparam that the engine cannot follow": (
+        *("decoder", "--output_dir=TRAINED/run --engine=ctranslate2 --score_file=TRAINED/run/run.json"),
+        "Expected what --engine=ctranslate2 can do. Received: --score_file with",
+    ),
+    "an output that a run needs": (
+        "decoder",
+        "--output_dir=TRAINED/run --decode_from_file=TRAINED/run/run.json "
+        "--decode_to_file=TRAINED/run/metrics.jsonl",
+        "Expected --decode_to_file to be a file of your own.*which the run .* needs",
+    ),
+    "a folder as an output": (
+        "decoder",
+        "--output_dir=TRAINED/run --decode_from_file=TRAINED/run/run.json --decode_to_file=TRAINED",
+        "Expected --decode_to_file to be a file. Received: the folder",
+    ),
     "no checkpoint to decode with": (
         *("decoder", "--output_dir=TRAINED/run --checkpoint_path=NONE"),
         "Expected a checkpoint in .*none",
@@ -98,6 +113,12 @@ CASES = {
         "translate_all",
         "--model_dir=TRAINED/run --source=TRAINED/run/run.json --decode_hparams=beamsize=4",
         "beamsize.*Did you mean 'beam_size'",
+    ),
+    "a reference of another length for all checkpoints": (
+        "translate_all",
+        "--model_dir=TRAINED/run --source=TRAINED/run/run.json "
+        "--reference=TRAINED/run/metrics.jsonl --translations_dir=NONE",
+        "Expected a line in .*metrics.jsonl for each of .*run.json. Received: ",
     ),
     "an unknown decode hparam of a picture": (
         *("visualize", "--output_dir=TRAINED/run --source=1 --decode_hparams=beamsize=4"),

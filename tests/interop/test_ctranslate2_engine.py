@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer, get_hparams
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2, ctranslate2_engine

@@ -3,16 +3,21 @@
 import numpy as np
 import pytest
 
+from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Ability, Search, Sentences
+from t2t_repro.decoding.engine import Search, Sentences
+from t2t_repro.decoding.request import ENGINES
 from t2t_repro.errors import UserError
-from t2t_repro.interop import engines, saved_model
+from t2t_repro.interop import ctranslate2_engine, engines, saved_model
 
 
 def test_the_model_itself_can_do_all_and_ctranslate2_search_and_a_shortlist():
-    abilities = {name: engines.module_of(name).KIND.abilities for name in engines.ENGINES}
-    assert abilities["tensorflow"] == abilities["auto"] == set(Ability)
-    assert abilities["ctranslate2"] == {Ability.SHORTLIST}
+    abilities = {name: kind.abilities for name, kind in ENGINES.items()}
+    assert abilities["tensorflow"] == abilities["auto"] == ModelEngine.abilities == set(Ability)
+    its_own = ctranslate2_engine.CTranslate2Engine.abilities
+    assert abilities["ctranslate2"] == its_own == {Ability.SHORTLIST}
+    for name in ENGINES:
+        assert callable(engines.module_of(name).load)
 
 
 @pytest.mark.slow
