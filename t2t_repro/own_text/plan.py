@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro import registry, schema
@@ -127,7 +128,7 @@ def make(
     text: Text,
     chosen: preset.Preset,
     trial: RunDirectory,
-    free: int,
+    room: int,
     before: Plan | None = None,
 ) -> Plan:
     """Returns the plan.
@@ -138,7 +139,7 @@ def make(
         chosen: the set.
         trial: a run of `TRIAL_STEPS` steps, reported and evaluated in halves: the first of a
             process compiles.
-        free: bytes on the disk.
+        room: bytes on the disk for all models.
         before: the plan of a training that is under way and goes on; None: there is none.
 
     Raises:
@@ -165,11 +166,11 @@ def make(
     checkpoint = max(each.megabytes for each in saved.checkpoints)
     # Adam's checkpoint is the weights three times; behind it come averages and exports.
     disk = checkpoint * (KEPT + 1) + checkpoint / 3 * (BEST + 8)
-    if disk * 1e6 > free:
+    if disk * 1e6 > room:
         raise UserError(
             f"Expected {disk:,.0f} MB of disk for {KEPT} checkpoints and what is made of them. "
-            f"Received: {free / 1e6:,.0f} MB free. Free some space, or give an --output_dir on "
-            "another disk; the same command goes on."
+            f"Received: {room / 1e6:,.0f} MB, with what is there of them. Free some space, or give "
+            "an --output_dir on another disk; the same command goes on."
         )
     return Plan(
         pairs=text.train.pairs,
@@ -237,9 +238,10 @@ def said(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def free_space(folder: pathlib.Path) -> int:
-    """Returns the bytes that are free where a folder lies."""
-    return shutil.disk_usage(folder).free
+def room(folder: pathlib.Path, models: Sequence[pathlib.Path]) -> int:
+    """Returns the bytes that are free where a folder lies, or taken by models in it already."""
+    there = (file for path in models for file in path.rglob("*") if file.is_file())
+    return shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
 
 
 def _patience(hparams: HParams, steps: int, frequency: int) -> int:

@@ -147,8 +147,9 @@ def _plan(
 
     def work() -> None:
         run_program(task.command, task.says)
-        trial, free = RunDirectory(folder.trial), plan.free_space(folder.path)
-        made = plan.make(request, text, chosen, trial, free, begun)
+        models = (folder.trial, folder.run, folder.model, folder.export)
+        room = plan.room(folder.path, models)
+        made = plan.make(request, text, chosen, RunDirectory(folder.trial), room, begun)
         shutil.rmtree(folder.trial)
         plan.check_not_shorter(RunDirectory(folder.run), made.train_steps)
         runner.keep(dataclasses.replace(runner.record, plan=made))

@@ -79,7 +79,8 @@ CASES = {
         "sampling_temp has no effect",
     ),
     "a decode hparam that the engine cannot follow": (
-        *("decoder", "--output_dir=TRAINED/run --engine=ctranslate2 --score_file=TRAINED/run/run.json"),
+        "decoder",
+        "--output_dir=TRAINED/run --engine=ctranslate2 --score_file=TRAINED/run/run.json",
         "Expected what --engine=ctranslate2 can do. Received: --score_file with",
     ),
     "an output that a run needs": (

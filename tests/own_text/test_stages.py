@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shlex
 import sys
+import types
 
 import pytest
 
@@ -198,14 +199,23 @@ def test_the_files_of_a_vocabulary_are_part_of_the_record(programs, request_of, 
 def test_too_little_text_and_too_small_a_disk_are_refused(
     programs, request_of, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(plan, "free_space", lambda folder: 10**4)
-    with pytest.raises(UserError, match=r"MB of disk for 10 checkpoints .*Received: 0 MB free"):
+    monkeypatch.setattr(plan, "room", lambda folder, models: 10**4)
+    with pytest.raises(UserError, match=r"MB of disk for 10 checkpoints .*Received: 0 MB, with"):
         run(request_of())
     for side in ("en", "de"):
         (tmp_path / side).write_text("a\n")
     request = dataclasses.replace(request_of(), output_dir=str(tmp_path / "other"))
     with pytest.raises(UserError, match="at least 20 pairs of sentences. Received: 1."):
         run(request)
+
+
+def test_a_disk_has_room_for_the_models_that_are_there(tmp_path, monkeypatch):
+    used = types.SimpleNamespace(free=100)
+    monkeypatch.setattr(plan.shutil, "disk_usage", lambda folder: used)
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / "weights").write_bytes(bytes(30))
+    (tmp_path / "text").write_bytes(bytes(7))  # which the plan does not count
+    assert plan.room(tmp_path, [tmp_path / "run", tmp_path / "model"]) == 130
 
 
 def test_a_broken_record_is_named(programs, request_of, tmp_path):
