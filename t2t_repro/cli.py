@@ -143,7 +143,9 @@ def _leave(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def define_run_flags(f: flags.FlagValues) -> None:
+def define_run_flags(
+    f: flags.FlagValues, tmp_dir: str = "T2T's; not read here: there are no raw files to read."
+) -> None:
     """Defines the flags that name a run, a problem and a configuration, as T2T's."""
     flags.DEFINE_string("output_dir", None, "The run directory.", flag_values=f)
     flags.DEFINE_string("problem", None, "The problem's name (--registry_help).", flag_values=f)
@@ -151,8 +153,7 @@ def define_run_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
     text = "The folder of TFRecords and vocabularies."
     flags.DEFINE_string("data_dir", None, text, flag_values=f)
-    text = "Raw files, of which t2t-trainer makes data. As T2T's; no other program reads it."
-    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", text, flag_values=f)
+    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", tmp_dir, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 
 

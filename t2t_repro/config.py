@@ -1,7 +1,7 @@
 """HParams: every setting of a model, its training and its data, under tensor2tensor's names.
 
 The defaults are those of T2T's `basic_params1` (layers/common_hparams.py) with the Transformer's
-own additions (models/transformer.py, `transformer_base_v1`). Only what something reads is here.
+own additions (models/transformer.py, `transformer_base_v1`). What nothing can read says so.
 What there is to know of a setting stands at its field: type, bounds or choices, when it is read.
 """
 
@@ -156,7 +156,8 @@ class HParams:
     ] = "none"
     # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
     layer_postprocess_sequence: Annotated[str, hparam_rules.sequence] = "dan"
-    norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"  # what "n" does
+    # what "n" does; only layers of one's own have groups
+    norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"
     norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
     # positions: sinusoids, learned or none
     pos: Annotated[str | None, one_of("timing", "emb", "none", None)] = "timing"
@@ -235,7 +236,8 @@ class HParams:
     # batches a step, with multistep_adam
     optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0
     clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
-    weight_decay: Annotated[float, least(0)] = 1e-6  # L2 of all but biases, in the gradient
+    # L2 of all but biases, in the gradient; adam_w, as T2T's, has it in the update of all besides
+    weight_decay: Annotated[float, least(0)] = 1e-6
     # of the moving average of the weights, by which is evaluated and decoded; 0: the weights
     ema_decay: Rate = 0.0
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
@@ -251,7 +253,7 @@ class HParams:
     learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False
     learning_rate_cosine_cycle_steps: Annotated[_Steps, _COSINE] = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
-    # the end that linear_decay and the cosine cycle aim at
+    # where training ends, from which linear_decay and subword_dropout_final_steps count back
     train_steps: Annotated[_Steps, least(1)] = 250000
     # --- the data ----------------------------------------------------------------------------
     batch_size: Annotated[_FewTokens, least(1)] = 4096  # tokens a replica, padding included

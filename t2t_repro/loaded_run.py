@@ -43,7 +43,7 @@ class LoadedRun:
 
     Attributes:
         run: what it is: its path, hparams and problem.
-        model: the trained `Transformer`.
+        model: as trained, a `Transformer` or another `SequenceModel`.
     """
 
     run: TrainedRun

@@ -9,6 +9,7 @@ import pytest
 from absl import flags
 
 from t2t_repro import cli, requests
+from t2t_repro.bin import trainer
 from t2t_repro.errors import UserError
 
 
@@ -33,11 +34,13 @@ def run(*argv, main=lambda args: None):
     return 0
 
 
-def test_the_folder_of_raw_files_is_accepted_and_said_to_be_t2t_trainers(capsys):
+def test_the_folder_of_raw_files_is_accepted_and_said_to_be_read_by_t2t_trainer_alone(capsys):
     assert run("--tmp_dir=raw") == 0
     run("--help")
-    help_ = capsys.readouterr().out
-    assert "--tmp_dir=STRING\n      Raw files, of which t2t-trainer makes data." in help_
+    assert "--tmp_dir=STRING\n      T2T's; not read here: there are" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.run("", "", trainer.define_flags, lambda args: None, ["--help"])
+    assert "--tmp_dir=STRING\n      The folder of raw files, as t2t" in capsys.readouterr().out
 
 
 def test_flags_reach_main_and_nothing_is_global():

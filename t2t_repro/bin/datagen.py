@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _HINTS = {
-    "problem": "--only_list --problem='*' lists all problems.",
+    "problem": "--only_list lists them.",
     "data_dir": "It is the folder to write to.",
 }
 
@@ -54,7 +54,12 @@ def define_flags(f: flags.FlagValues) -> None:
     options = "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
     flags.DEFINE_string("pipeline_options", "", options, flag_values=f)
     flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
-    flags.DEFINE_bool("only_list", False, "List the problems and stop.", flag_values=f)
+    flags.DEFINE_bool(
+        "only_list",
+        False,
+        "List the problems that --problem names, or all, and stop.",
+        flag_values=f,
+    )
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
@@ -66,12 +71,11 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Generates every problem that the flags name."""
-    needed = ("problem",) if args.only_list else ("problem", "data_dir")
-    cli.check_given({name: args[name].value for name in needed}, _HINTS)
-    names = chosen_problems(args.problem, args.exclude_problems)
     if args.only_list:
-        print("\n".join(names))
+        print("\n".join(chosen_problems(args.problem or "*", args.exclude_problems)))
         return
+    cli.check_given({name: args[name].value for name in ("problem", "data_dir")}, _HINTS)
+    names = chosen_problems(args.problem, args.exclude_problems)
     machine = machine_of(args)
     vocabulary = cli.vocabulary_options(args)
     if args.t2t_exact and any(vocabulary.values()):
@@ -212,7 +216,7 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
     if not names:
         raise UserError(
             f"Expected a problem. Received: --problem={wanted} --exclude_problems={excluded}, "
-            "which leave none. --only_list --problem='*' lists all problems."
+            "which leave none. --only_list lists all problems."
         )
     return names
 

@@ -24,7 +24,7 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-eval's flags."""
     cli.define_run_flags(f)
     cli.define_model_flag(f)
-    text = "The checkpoint to evaluate: a ckpt-STEP folder, or a run (its newest)."
+    text = "The checkpoint: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
     flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
     text = "Evaluate the test split instead of dev."
     flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)

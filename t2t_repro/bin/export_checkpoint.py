@@ -24,7 +24,7 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-export-checkpoint's flags."""
     flags.DEFINE_string("output_dir", None, "The run directory.", flag_values=f)
     flags.DEFINE_string("t2t_dir", None, "The folder to write.", flag_values=f)
-    text = "The checkpoint: a ckpt-STEP folder, or a run (its newest)."
+    text = "The checkpoint: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
     flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 

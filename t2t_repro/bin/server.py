@@ -47,7 +47,11 @@ def define_flags(f: flags.FlagValues) -> None:
         ("max_queue", 256, "Sentences that wait; beyond, 503."),
         ("max_sentences", 64, "Sentences or texts in a request; beyond, 413."),
         ("max_body_bytes", 1_000_000, "Bytes in a request; beyond, 413."),
-        ("max_connections", 500, "Connections at once; beyond, 503."),
+        (
+            "max_connections",
+            500,
+            "Connections at once; beyond, the idlest is cut off; where none is idle, 503.",
+        ),
     ):
         least, most = (0, 3_600_000) if name == "batch_timeout_ms" else (1, None)
         flags.DEFINE_integer(

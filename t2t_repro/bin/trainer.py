@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
-    cli.define_run_flags(f)
+    cli.define_run_flags(f, tmp_dir="The folder of raw files, as t2t-datagen's.")
     cli.define_model_flag(f)
     cli.define_raw_file_flags(f)
     cli.define_vocabulary_flags(f)
@@ -94,7 +94,7 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1)."
     name = "eval_early_stopping_metric_delta"
     flags.DEFINE_float(name, 0, text, lower_bound=0, flag_values=f)
-    text = "Whether less is better; default: as it is for the metric."
+    text = "T2T's: that less is better; taken where it says what is so of the metric."
     flags.DEFINE_bool("eval_early_stopping_metric_minimize", None, text, flag_values=f)
     boolean("eval_use_test_set", "Evaluate the test split instead of dev.")
     text = (

@@ -56,7 +56,9 @@ class Request:
     source: str | None = flag(None, "A sentence, to draw the attention of.")
     target: str | None = flag(None, "Its translation; default: the model's own.")
     decode_hparams: str | None = flag(None, 'How to translate: "beam_size=4,alpha=0.6".')
-    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+    )
     positions: bool = flag(False, "Draw what tells words' positions.")
     length: int | None = flag(
         None,

@@ -66,7 +66,9 @@ class DecodeRequest:
     )
     decode_reference: str | None = flag(None, "The right translations: print BLEU.")
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
-    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+    )
     decode_interactive: bool = flag(False, "Translate what is typed.")
     eval_use_test_set: bool = flag(False, "Of the problem's data: the test split, not dev.")
     t2t_exact: bool = flag(

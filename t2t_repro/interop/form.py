@@ -34,7 +34,9 @@ class ExportRequest:
     export_dir: str | None = flag(
         None, "The folder to write; default: export/STEP in --output_dir."
     )
-    checkpoint_path: str | None = flag(None, "The checkpoint; default: the newest of --output_dir.")
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+    )
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
     quantize: str = flag(
         "float32",

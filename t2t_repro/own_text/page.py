@@ -96,7 +96,7 @@ def summary(record: Record) -> list[str]:
     return lines
 
 
-FEW = 10_000  # pairs; as many captions end at 34.9 BLEU (benchmarks/RESULTS.md)
+FEW = 10_000  # pairs; as many captions end at 36.9 BLEU (benchmarks/RESULTS.md)
 
 
 def next_steps(folder: pathlib.Path, record: Record) -> list[str]:

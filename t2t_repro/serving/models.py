@@ -112,7 +112,7 @@ class Folder:
 
 
 def searches(max_batch_size: int) -> int:
-    """Returns how many batches to compute at the same time, as t2t-decoder would.
+    """Returns how many batches to compute at the same time: as t2t-decoder, of such batches.
 
     To be called before anything is loaded.
     """

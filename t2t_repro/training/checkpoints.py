@@ -187,7 +187,7 @@ def read_state(path: pathlib.Path) -> State:
 
 
 def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pathlib.Path:
-    """Returns one checkpoint for a path: itself, or the newest whole one of a run directory.
+    """Returns one checkpoint for a path: itself, or the one of a run directory that `latest` takes.
 
     Raises:
         UserError: if there is none.

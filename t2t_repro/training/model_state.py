@@ -62,8 +62,8 @@ def load_weights(model: keras.Model, path: str | os.PathLike) -> State:
 
     Args:
         model: the model that the checkpoint was made from.
-        path: a run directory or a folder of checkpoints (the newest whole one is taken), or one
-            checkpoint.
+        path: a run directory or a folder of checkpoints (the newest whole one is taken, in `best`
+            the best), or one checkpoint.
 
     Raises:
         UserError: if there is no checkpoint, or it does not fit: every difference is listed.

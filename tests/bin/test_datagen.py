@@ -37,6 +37,8 @@ def test_patterns_and_lists_name_several_problems(capsys):
         f"algorithmic_{task}_decimal40"
         for task in ("addition", "identity", "multiplication", "reverse")
     ]
+    run("--only_list", "--exclude_problems=translate")
+    assert capsys.readouterr().out.split() == datagen.chosen_problems("*", "translate")
 
 
 def test_wrong_names_are_errors(capsys):
@@ -49,7 +51,7 @@ def test_wrong_names_are_errors(capsys):
     assert "error: Expected --data_dir. Received: none. It is" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run()
-    said = "error: Expected --problem and --data_dir. Received: none of them. --only_list --pro"
+    said = "error: Expected --problem and --data_dir. Received: none of them. --only_list list"
     assert said in capsys.readouterr().err
 
 
