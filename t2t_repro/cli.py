@@ -15,11 +15,9 @@ from typing import Any, NoReturn, TypeVar, cast
 from absl import flags
 
 from t2t_repro import cores, fields, messages, quiet, signals, start, streams, user_code
-from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import Interrupted, UserError, unset
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
-from t2t_repro.runs import trained_run
 
 Request = TypeVar("Request")
 
@@ -119,6 +117,7 @@ def _run(
         value = args[flag].value
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
+    _check_homes(args, own)
     quiet.tensorflow()
     cores.hold_to_quota()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
@@ -241,76 +240,6 @@ def request(args: flags.FlagValues, kind: type[Request]) -> Request:
     return kind(**values)
 
 
-def define_raw_file_flags(f: flags.FlagValues) -> None:
-    """Defines the flags that single problems read when they prepare their raw files."""
-    for name, text in _RAW_FILE_FLAGS.items():
-        flags.DEFINE_string(name, None, text, flag_values=f)
-    define_request_flags(f, RawText)
-
-
-def raw_file_options(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns the flags of `define_raw_file_flags` that were given, for `prepare_raw_files`.
-
-    Raises:
-        UserError: if they contradict each other.
-    """
-    names = [*_RAW_FILE_FLAGS, *flags_of(RawText)]
-    options = {name: args[name].value for name in names if args[name].present}
-    RawText.of(options)
-    return options
-
-
-def define_vocabulary_flags(f: flags.FlagValues) -> None:
-    """Defines the flags that say what vocabulary a problem's files are made with."""
-    text = "About how many subwords to build; 0: as the problem says, else as the text supports."
-    flags.DEFINE_integer("vocab_size", 0, text, 0, 2**20, flag_values=f)
-    text = "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with; "
-    text += "with --vocab_size as many subwords in all, new ones of this text behind the run's."
-    flags.DEFINE_string("vocab_from", None, text, flag_values=f)
-    for name in ("vocab", *_VOCABULARIES):
-        side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
-        text = f"A vocabulary of your own for {side}: T2T's subwords, a SentencePiece model or "
-        text += "subword-nmt's BPE codes. For text2text_tmpdir."
-        flags.DEFINE_string(name, None, text, flag_values=f)
-
-
-def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns the flags of `define_vocabulary_flags` as fields of `Job`.
-
-    Raises:
-        UserError: if they contradict each other.
-    """
-    given = [name for name in VOCABULARY_FLAGS[1:] if args[name].value]
-    if given and given not in (["vocab"], ["vocab_from"], list(_VOCABULARIES)):
-        received = " and ".join(f"--{name}" for name in given)
-        raise UserError(
-            "Expected --vocab or --vocab_from alone, or --source_vocab and --target_vocab. "
-            f"Received: {received}."
-        )
-    if given and args.vocab_size and not args.vocab_from:
-        raise UserError(
-            f"Expected --vocab_size, or --{given[0]}, which has a size. Received: both. Leave one "
-            "out."
-        )
-    files = {side: args[name].value or args.vocab for name, side in _VOCABULARIES.items()}
-    if args.vocab_from:
-        files = trained_run(args.vocab_from).vocabularies
-    paths = {side: os.path.expanduser(path) for side, path in files.items() if path}
-    return {"vocab_size": args.vocab_size, "vocabularies": paths}
-
-
-_VOCABULARIES = {"source_vocab": "inputs", "target_vocab": "targets"}
-VOCABULARY_FLAGS = ("vocab_size", "vocab", "vocab_from", *_VOCABULARIES)
-
-
-_RAW_FILE_FLAGS = {
-    "treebank_dir": "For the parsing problems: the folder of a Penn Treebank's wsj_0200.mrg and so "
-    "on; it becomes the trees files in --tmp_dir. Sections 02-21 are training, 22 dev, 23 test.",
-    "treebank_split": "With --treebank_dir: split by file instead, in these shares of training, "
-    "dev and test, such as 0.8,0.1,0.1. For a part of the treebank.",
-}
-
-
 def run_flags(args: flags.FlagValues) -> dict[str, Any]:
     """Returns what the flags that define a run and a model name, as `runs.trained_run` takes it."""
     names = ("output_dir", "data_dir", "problem", "hparams_set", "hparams", "model")
@@ -362,6 +291,20 @@ def _check_once(args: flags.FlagValues, own: set[str]) -> None:
             raise UserError(
                 f"Expected --{name} once; several values stand with commas between. Received: "
                 f"{args[name].present} times, {args[name].value!r} the last."
+            )
+
+
+def _check_homes(args: flags.FlagValues, own: set[str]) -> None:
+    """Refuses a path in the home of a user whom nobody knows."""
+    for name in sorted(own):
+        value = args[name].value
+        if not isinstance(value, str) or not value.startswith("~"):
+            continue
+        user, slash, _ = value.partition("/")
+        if slash and os.path.expanduser(user) == user:
+            raise UserError(
+                f"Expected --{name} in a folder that is there. Received: {value!r}, and {user} is "
+                "the home of no user who is known here. Write the whole path."
             )
 
 

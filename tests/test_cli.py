@@ -59,6 +59,13 @@ def test_a_home_folder_behind_a_flag_is_found(monkeypatch):
     assert seen == ["/home/me/x", "a~/x", "~"]
 
 
+def test_a_folder_of_a_user_whom_nobody_knows(capsys):
+    assert run("--hparams=~nosuch/x") == 2
+    error = capsys.readouterr().err
+    assert "Expected --hparams in a folder that is there. Received: '~nosuch/x', and ~no" in error
+    assert run("--hparams=~root/x") == run("--hparams=~nosuch") == 0
+
+
 def test_help_lists_flags_with_defaults(capsys):
     assert run("--help") == 0
     text = capsys.readouterr().out

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from t2t_repro import cli, progress, registry
-from t2t_repro.bin.data_flags import check_of, define_check_flags
+from t2t_repro.bin.data_flags import (
+    check_of,
+    define_check_flags,
+    define_raw_file_flags,
+    define_vocabulary_flags,
+    raw_file_options,
+    vocabulary_options,
+)
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 
@@ -61,8 +68,8 @@ def define_flags(f: flags.FlagValues) -> None:
         flag_values=f,
     )
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
-    cli.define_raw_file_flags(f)
-    cli.define_vocabulary_flags(f)
+    define_raw_file_flags(f)
+    define_vocabulary_flags(f)
     exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
     exact += "and write as many files."
     flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
@@ -77,7 +84,7 @@ def main(args: flags.FlagValues) -> None:
     cli.check_given({name: args[name].value for name in ("problem", "data_dir")}, _HINTS)
     names = chosen_problems(args.problem, args.exclude_problems)
     machine = machine_of(args)
-    vocabulary = cli.vocabulary_options(args)
+    vocabulary = vocabulary_options(args)
     if args.t2t_exact and any(vocabulary.values()):
         raise UserError(
             "Expected --t2t_exact or a vocabulary (--vocab_size, --vocab). Received: both. "
@@ -96,7 +103,7 @@ def main(args: flags.FlagValues) -> None:
             overwrite=args.overwrite,
             num_shards=args.num_shards or (t2t_num_shards(problem) if args.t2t_exact else 0),
             max_cases=args.max_cases,
-            options=cli.raw_file_options(args),
+            options=raw_file_options(args),
             check=check_of(args, problem),
             checks_again=bool(args.check_data),
             **({"vocab_size": t2t_vocab_size(problem)} if args.t2t_exact else vocabulary),

@@ -13,6 +13,7 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import kept_flags, quickstart
+from t2t_repro.bin.data_flags import raw_file_options, vocabulary_options
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
 
@@ -131,10 +132,10 @@ def _set_of_the_text(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[s
         return {}
     folders = [os.path.expanduser(values[name]) for name in ("data_dir", "tmp_dir")]
     raw = folders[1] if values["generate_data"] else None
-    text = text_size.of_training(problem, folders[0], raw, cli.raw_file_options(args))
+    text = text_size.of_training(problem, folders[0], raw, raw_file_options(args))
     if text is None:
         return {}
-    files = cli.vocabulary_options(args)["vocabularies"] if raw else {}
+    files = vocabulary_options(args)["vocabularies"] if raw else {}
     if files:
         problem.ask_vocabularies(files)
     chosen = preset.proposed(problem, folders[0], text, files).beside(args.hparams)

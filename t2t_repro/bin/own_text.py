@@ -16,6 +16,11 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli
+from t2t_repro.bin.data_flags import (
+    VOCABULARY_FLAGS,
+    define_vocabulary_flags,
+    vocabulary_options,
+)
 from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.own_text.request import OwnTextRequest
@@ -27,7 +32,7 @@ def define_flags(f: flags.FlagValues) -> None:
     for name, other in SHORT.items():
         flags.DEFINE_string(name, None, f"As --{other}.", flag_values=f)
     cli.define_request_flags(f, RawText)
-    cli.define_vocabulary_flags(f)
+    define_vocabulary_flags(f)
     cli.define_request_flags(f, OwnTextRequest)
 
 
@@ -53,8 +58,8 @@ def request_of(args: flags.FlagValues) -> OwnTextRequest:
             raise UserError(f"Expected --{name} or --{other}. Received: both. Leave one out.")
         values[other] = given if given is not None else values[other]
     own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
-    files = cli.vocabulary_options(args)["vocabularies"].values()
-    vocabulary = ((name, args[name].value) for name in cli.VOCABULARY_FLAGS)
+    files = vocabulary_options(args)["vocabularies"].values()
+    vocabulary = ((name, args[name].value) for name in VOCABULARY_FLAGS)
     given = tuple((name, str(value)) for name, value in vocabulary if value)
     raw = RawText(**values)
     return OwnTextRequest(raw=raw, vocabulary=given, vocabulary_files=tuple(files), **own)

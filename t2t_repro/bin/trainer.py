@@ -29,8 +29,15 @@ from absl import flags
 
 from t2t_repro import __version__, cli, fields, registry, signals
 from t2t_repro.bin import asked_hparams, defaults, kept_flags, quickstart, unread_flags
-from t2t_repro.bin.data_flags import check_needs, define_check_flags, job_of
+from t2t_repro.bin.data_flags import (
+    check_needs,
+    define_check_flags,
+    define_raw_file_flags,
+    define_vocabulary_flags,
+    job_of,
+)
 from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_room
 from t2t_repro.problem import Problem
 from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -59,8 +66,8 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
     cli.define_run_flags(f, tmp_dir="The folder of raw files, as t2t-datagen's.")
     cli.define_model_flag(f)
-    cli.define_raw_file_flags(f)
-    cli.define_vocabulary_flags(f)
+    define_raw_file_flags(f)
+    define_vocabulary_flags(f)
     define_check_flags(f)
     cli.define_request_flags(f, Plan)
     cli.define_request_flags(f, Foresight)
@@ -152,6 +159,8 @@ def main(args: flags.FlagValues) -> None:
         if request.finish:
             check_finish(request)
         request.check()
+        if not args.plan:
+            check_room(request.run.path)
         check_memory(request)
         from t2t_repro.certificate.certify import certify_run
         from t2t_repro.training import experiment
