@@ -209,6 +209,26 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
         file.write(text)
 
 
+def append_line(path: str | os.PathLike, line: str) -> None:
+    """Appends a line, behind one that a kill or a full disk has cut short a new one.
+
+    Args:
+        path: a file of lines in UTF-8, or a stream.
+        line: the line, without its end.
+    """
+    with open(path, "ab") as file:
+        file.write(b"\n" * _is_torn(path) + line.encode() + b"\n")
+
+
+def _is_torn(path: str | os.PathLike) -> bool:
+    """Returns whether a file ends within a line."""
+    if is_stream(path) or not os.path.getsize(path):
+        return False
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
+
+
 def sha256(path: str | os.PathLike) -> str:
     """Returns the SHA-256 of a file's bytes, in hexadecimal digits."""
     with open(path, "rb") as file:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from t2t_repro import run_vocabularies, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, append_line, write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
@@ -260,12 +260,13 @@ class RunDirectory:
     def copy_description(self, out: "RunDirectory") -> None:
         """Copies what a decoder needs besides checkpoints: configuration and vocabularies.
 
-        Nothing else: the folder may hold the text and the data, too.
+        Nothing else: the folder may hold the text and the data, too. run.json comes last, since
+        where that is all the rest is.
         """
         out.path.mkdir(parents=True, exist_ok=True)
         vocabularies = self.config().vocabularies if self.exists() else None
         names = {*_DESCRIPTION, *(vocabularies or ())}
-        for path in self.path.iterdir():
+        for path in sorted(self.path.iterdir(), key=lambda path: path.name == "run.json"):
             # Of a run that does not say its vocabularies: as T2T and the problems here call them.
             vocabulary = path.name.startswith("vocab.") and INCOMPLETE not in path.name
             if path.is_file() and (vocabulary or path.name in names):
@@ -287,11 +288,7 @@ class RunDirectory:
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
-        with open(self.metrics_path, "a+b") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(end - 1, 0))
-            torn = end and file.read() != b"\n"  # a kill cut the last line short
-            file.write(b"\n" * bool(torn) + json.dumps(values).encode() + b"\n")
+        append_line(self.metrics_path, json.dumps(values))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the rows of metrics.jsonl; one that a kill cut short is left out.

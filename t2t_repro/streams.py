@@ -1,4 +1,4 @@
-"""A program's stdout and stderr: whatever is printed is printed, or lost, and the work goes on."""
+"""A program's streams: what is printed is printed, or lost, and the work goes on."""
 
 import io
 import os
@@ -6,11 +6,15 @@ import sys
 
 
 def prepare() -> None:
-    """Lets whatever is printed be printed, in the letters that a stream has, or not at all."""
+    """Lets whatever is printed be printed, in the letters that a stream has, or not at all.
+
+    A stdin that is closed is empty.
+    """
     # A file opened later would get the number of a stream that is closed, and what is printed.
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(spare)
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)
     for name in ("stdout", "stderr"):

@@ -258,6 +258,21 @@ def test_a_description_is_copied_without_history(tmp_path):
     assert out.config() == run.config()
 
 
+def test_a_description_that_a_full_disk_cuts_short_is_no_run(tmp_path, monkeypatch):
+    run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
+    run.begin(CONFIG, ["x"], [])
+    in_some_order = [run.path / name for name in ("run.json", "hparams.json")]
+    monkeypatch.setattr(pathlib.Path, "iterdir", lambda path: iter(in_some_order))
+
+    def full(path, mode):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(run_directory, "writing", full)
+    with pytest.raises(OSError, match="hparams.json"):
+        run.copy_description(out)
+    assert not out.exists()
+
+
 def test_a_file_that_goes_while_a_description_is_copied_is_left_out(tmp_path, monkeypatch):
     run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
     run.begin(CONFIG, ["x"], [])

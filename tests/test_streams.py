@@ -1,6 +1,7 @@
 """A program whose output nobody reads does its work."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -55,6 +56,17 @@ def test_a_line_arrives_when_python_writes_it(stream, unbuffered, tmp_path):
     assert process.wait(timeout=60) == 0
     if stream == "stderr" or unbuffered:
         assert early == b"line 0\n"
+
+
+def test_a_stdin_that_is_closed_is_empty():
+    program = "import sys; from t2t_repro import streams; streams.prepare(); "
+    program += "print(repr(sys.stdin.read()))"
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} <&-"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("''\n", "")
 
 
 def test_a_reader_of_what_is_made_may_leave():

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import append_line
 from t2t_repro.outputs import check_outputs
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class RequestLog:
             return
         check_outputs({"--request_log": path}, models or {})
         try:
-            self._append("")
+            open(path, "ab").close()
         except OSError as error:
             raise UserError(
                 f"Expected --request_log, a file that can be written. Received: {path} "
@@ -52,11 +53,6 @@ class RequestLog:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "path": path, "status": status, "seconds": round(seconds, 4), **about}
         try:
-            self._append(json.dumps(line, ensure_ascii=False) + "\n")
+            append_line(self._path, json.dumps(line, ensure_ascii=False))
         except OSError as error:
             _log.error("The request log %s cannot be written: %s.", self._path, error.strerror)
-
-    def _append(self, text: str) -> None:
-        assert self._path is not None
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(text)

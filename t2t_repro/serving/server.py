@@ -21,6 +21,7 @@ from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import Limits
 
 OpenEngine = Callable[..., Any]  # quicker.OpenEngine, which is told of the searches
+_WAITING = 2048  # connections that the kernel keeps until they are answered, as uvicorn's
 _LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
 
 
@@ -99,7 +100,7 @@ def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that is bound to the address; who connects waits for an answer.
+    """Returns a socket that listens on the address; who connects waits for an answer.
 
     Raises:
         UserError: if the address is not this machine's, or its port is taken.
@@ -109,14 +110,16 @@ def _listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         sock = socket.socket(family, kind, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
+        why = error.strerror if isinstance(error, OSError) else "no name of a host"
         raise UserError(
-            f"Expected --host, an address of this machine. Received: {host!r} ({error.strerror}). "
+            f"Expected --host, an address of this machine. Received: {host!r} ({why}). "
             "Give 127.0.0.1, or another that it has."
         ) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
+        sock.listen(_WAITING)  # two may bind it until one listens
     except OSError as error:
         sock.close()
         raise UserError(
@@ -172,7 +175,6 @@ def _answer(
     # uvicorn hears signals while it serves, and when it is done raises them again for us.
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda signum, frame: sys.exit(0))
-    sock.listen(config.backlog)
     address, port = sock.getsockname()[:2]
     warn_of_reach(address)
     host = f"[{address}]" if ":" in address else address

@@ -16,8 +16,9 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import server
+from t2t_repro.errors import UserError
 from t2t_repro.serving import exported, models
-from t2t_repro.serving.server import warn_of_reach
+from t2t_repro.serving.server import _listen, warn_of_reach
 from tests.certificates import certified
 from tests.servers import servers
 
@@ -145,6 +146,7 @@ def test_what_is_ctranslate2_already(tmp_path, capsys):
         ("--max_queue=63", "Expected --max_queue of at least --max_sentences=64.* Received: 63"),
         ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
         ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),
+        ("--host=a..b", r"--host, an address of this machine. Received: 'a..b' \(no name of a"),
         ("--log_texts", "Expected --request_log with --log_texts. Received: none. Name a file"),
         ("--request_log=/nowhere/log", "Expected --request_log, a file that can be written. Rec"),
         ("--port=65536", "--port to be a whole number from 0 to 65535. R"),
@@ -163,6 +165,13 @@ def test_a_port_that_is_taken(folder, capsys):
         port = taken.getsockname()[1]
         error = fails(capsys, f"--model={folder}", f"--port={port}")
     assert f"Received: 127.0.0.1, port {port} (Address already in use). Give another" in error
+
+
+def test_a_second_server_learns_at_once_that_another_listens():
+    with _listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(UserError, match=f"port {port} .Address already in use.. Give another"):
+            _listen("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "sentencex"])

@@ -1,6 +1,7 @@
 """What the request log says of an answer."""
 
 import json
+import os
 
 import pytest
 from starlette.testclient import TestClient
@@ -48,6 +49,25 @@ def test_a_log_that_cannot_be_written_any_more(model, tmp_path, caplog):
     with TestClient(app.create(served(model), LIMITS, log)) as client:
         assert client.post("/translate", json={"inputs": "a"}).status_code == 200
     assert "log cannot be written: Is a directory." in caplog.text
+
+
+def test_a_line_that_a_full_disk_cut_short_takes_no_other_along(tmp_path):
+    path = tmp_path / "log"
+    path.write_text('{"path": "/tran')
+    log = RequestLog(path)
+    log.write("/healthz", 200, 0.5, {"n": 1})
+    log.write("/healthz", 503, 0.5, {"n": 2})
+    torn, *lines = path.read_text().splitlines()
+    assert torn == '{"path": "/tran' and [json.loads(line)["n"] for line in lines] == [1, 2]
+
+
+def test_a_log_that_goes_to_a_pipe(tmp_path):
+    read, write = os.pipe()
+    log = RequestLog(f"/dev/fd/{write}")
+    log.write("/healthz", 200, 0.5, {})
+    os.close(write)
+    with open(read) as file:
+        assert json.loads(file.read())["status"] == 200
 
 
 def test_a_log_that_would_destroy_a_model(tmp_path):
