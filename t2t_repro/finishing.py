@@ -23,6 +23,7 @@ from t2t_repro.decoding import chosen
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_room
 from t2t_repro.progress import took
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import CERTIFICATE, CHOSEN, RunDirectory
@@ -94,6 +95,10 @@ def check(run: TrainedRun, out: RunDirectory) -> None:
             "Expected --output_dir to be a new folder, or one of t2t-finish. Received: "
             f"{out.path}, which has checkpoints and no {CHOSEN}. Name another."
         )
+    from t2t_repro.training import averaging
+
+    averaging.check_free(run.directory, out)
+    check_room(out.path)
 
 
 def finish(
@@ -122,7 +127,6 @@ def finish(
     check(run, out)
     from t2t_repro.training import averaging
 
-    averaging.check_free(run.directory, out)
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked([out.path], say):
         averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
@@ -145,16 +149,20 @@ def _finish(
     shutil.rmtree(work, ignore_errors=True)  # that of a call that was killed
     candidates = _candidates(run, request.n)
     asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
-    asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
+    every = sorted({path for _, paths in candidates for path in paths})
+    with _read_from(every):
+        asked["checkpoints"] = _digest(every)
     if run.problem.decode_hparams:
         asked["decode_hparams"] = run.problem.decode_hparams
     sample = DevSample(run.problem, run.data_dir, count=request.sentences)
     asked["sentences"] = sample.digest
     before = _read(out, say)
-    there = _digest(checkpoints.list_checkpoints(out.path))
-    if before and before.asked == asked and before.weights_digest == there:
-        say(f"{out.path} is finished already: {before.weights.name}, {before.search}.")
-        return before
+    if before and before.asked == asked:
+        with contextlib.suppress(FileNotFoundError):  # what is broken is made anew
+            if before.weights_digest == _digest(checkpoints.list_checkpoints(out.path)):
+                said = f"{before.weights.name}, {before.search}"
+                say(f"{out.path} is finished already: {said}.")
+                return before
 
     say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
     model = run.new_model()

@@ -311,6 +311,25 @@ def test_a_checkpoint_that_a_trainer_removes_or_a_disk_damages(
         finishing.finish(run, RunDirectory(tmp_path / "out"), FEW)
 
 
+def test_a_checkpoint_that_goes_before_it_is_averaged(made, tried, tmp_path, monkeypatch):
+    shutil.copytree(made.path, tmp_path / "run")
+    run = dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
+    found = finishing._candidates(run, 3)
+    monkeypatch.setattr(finishing, "_candidates", lambda run, n: found)
+    shutil.rmtree(run.directory.checkpoints_dir / "ckpt-30")
+    with pytest.raises(UserError, match="Received: ckpt-30 removed meanwhile, as by a trainer"):
+        finishing.finish(run, RunDirectory(tmp_path / "out"), FEW)
+
+
+def test_a_result_without_its_weights_is_made_anew(made, tried, tmp_path):
+    out, said = RunDirectory(tmp_path / "out"), []
+    finishing.finish(made, out, FEW)
+    (path,) = checkpoints.list_checkpoints(out.path)
+    (path / WEIGHTS).unlink()
+    finishing.finish(made, out, FEW, say=said.append)
+    assert said[-1].startswith("Chose ") and checkpoints.verify(path).averaged == (20, 30)
+
+
 def test_averages_of_t2t_avg_all_stay(made, tmp_path):
     request = AverageRequest(model_dir=str(made.path), output_dir=str(tmp_path / "avg"), n=2)
     written = average_all(request)

@@ -36,7 +36,8 @@ from t2t_repro.problem import OutputType
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
-from t2t_repro.text import raw
+from t2t_repro.text import raw, shortlist
+from t2t_repro.training import checkpoints
 from t2t_repro.views import scores as view
 from t2t_repro.waiting import appearing
 
@@ -152,13 +153,6 @@ def translate_all(
     of_file.check(settings, problem)
     scored = dataclasses.replace(of_file, decode_reference=request.reference)
     DecodeJob(scored, settings, run).check_reference()
-    from t2t_repro.decoding.decode import ModelEngine  # here, because it and others are slow
-    from t2t_repro.decoding.files import translate_file
-    from t2t_repro.interop import ctranslate2, engines
-    from t2t_repro.text import shortlist
-    from t2t_repro.training import checkpoints, devices, model_state
-
-    module = engines.module_of(request.engine)
     translations = functools.partial(best_translations, settings=settings)
 
     def name_of(step: int) -> str:
@@ -187,6 +181,8 @@ def translate_all(
         "model_dir": os.path.realpath(run.path),
     }
     if request.engine == "ctranslate2":  # auto writes what the model itself writes
+        from t2t_repro.interop import ctranslate2
+
         ctranslate2.library()
         run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
@@ -194,6 +190,12 @@ def translate_all(
     begun = [name_of(step) + ending for step in steps() for ending in ("", INCOMPLETE)]
     made = [folder / name for name in begun if os.path.lexists(folder / name)]
     _check_folder(folder, made, made_with, vars(DecodeHParams()))
+    from t2t_repro.decoding.decode import ModelEngine  # here, because these are slow to load
+    from t2t_repro.decoding.files import translate_file
+    from t2t_repro.interop import engines
+    from t2t_repro.training import devices, model_state
+
+    module = engines.module_of(request.engine)
     # Before the threads of the searches are set. CTranslate2 takes the weights of one copy.
     where = devices.ONE if request.engine == "ctranslate2" else devices.here()
     searches = DecodeJob(of_file, settings, run).searches()

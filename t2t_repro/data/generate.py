@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,7 @@ def generate_data(
         summary = _read_summary(job)
         raw_text.check(job, entry, summary)
         todo = _todo(job, entry, report)
+        _check_room(job, todo)
         everything = len(todo) == len(job.files())
         begins = not (entry.group or entry.finished)
         anew = vocabularies.check(
@@ -150,6 +152,21 @@ def _other_sets(job: Job) -> list[str]:
 
 def _existing(*folders: str) -> list[str]:
     return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _check_room(job: Job, todo: list[Files]) -> None:
+    """Refuses to replace files where there is no room for those that take their place.
+
+    A split is on the disk twice while it is shuffled; that it is as large as before is a guess.
+    """
+    sizes = [sum(map(os.path.getsize, filter(os.path.exists, files.paths))) for files in todo]
+    needed, free = max(sizes, default=0), shutil.disk_usage(job.data_dir).free
+    if free < needed:
+        raise UserError(
+            f"Expected room in {job.data_dir!r} for files like those that are to be replaced, "
+            f"{needed / 1e6:,.1f} MB. Received: {free / 1e6:,.1f} MB free. Free some space, or "
+            "give another --data_dir. Nothing was removed."
+        )
 
 
 def _total(job: Job, files: Files) -> int | None:

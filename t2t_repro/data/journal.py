@@ -80,7 +80,8 @@ def journal_path(job: Job) -> pathlib.Path:
 
 def discard(job: Job) -> int:
     """Removes the journal and every unfinished file; returns the number of files."""
-    journal_path(job).unlink(missing_ok=True)
+    if journal_path(job).exists():  # else nothing is asked of a folder that is read-only
+        journal_path(job).unlink()
     pattern = f"{job.problem.dataset_filename()}-*{INCOMPLETE}"
     remains = list(pathlib.Path(job.data_dir).glob(pattern))
     for path in remains:

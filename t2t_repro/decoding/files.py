@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -57,8 +57,8 @@ def translate_file(
         The number of lines of the file.
 
     Raises:
-        UserError: if the file is empty, a line cannot be encoded, `prefixes` has more or fewer
-            lines, or another process writes here.
+        UserError: if the file is empty or changes meanwhile, a line cannot be encoded, `prefixes`
+            has more or fewer lines, or another process writes here.
         Interrupted: at a signal, where something has been done that the next call goes on with.
     """
     most = translator.settings.num_samples
@@ -87,7 +87,8 @@ def translate_file(
             report(f"Going on behind line {files.lines:,} of {total:,}")
             if reader:
                 reader.restore(files.state)
-        lines = islice(raw.lines(source), files.lines, stop)
+        seen = hashlib.sha256()
+        lines = islice(_hashed(islice(raw.lines(source), stop), seen), files.lines, None)
         begun = None if prefixes is None else islice(raw.lines(prefixes), files.lines, stop)
         try:
             with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
@@ -105,15 +106,26 @@ def translate_file(
             where = f" behind line {files.lines:,} of {total:,}"
             signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
             raise Interrupted(signum, where) from stopped
+        if seen.hexdigest() != digest:
+            files.remove()  # nobody knows which lines are of which text
+            raise UserError(
+                f"Expected {os.fspath(source)} to stay as it is while it is translated. Received: "
+                "another. Give the same command again."
+            )
     return total
 
 
 def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:
-    digest, count = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    count = sum(1 for _ in _hashed(lines, digest))
+    return count, digest.hexdigest()
+
+
+def _hashed(lines: Iterable[str], digest: Any) -> Iterator[str]:
+    """Yields lines; `digest` gets what was yielded."""
     for line in lines:
         digest.update(line.encode() + b"\n")
-        count += 1
-    return count, digest.hexdigest()
+        yield line
 
 
 def _decoding(translator: Translator) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
-from t2t_repro.outputs import check_no_folder, check_outputs
+from t2t_repro.outputs import check_no_folder, check_outputs, check_room
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 
@@ -54,11 +54,14 @@ class DecodeJob:
         return job
 
     def _check_names(self) -> None:
-        """Refuses folders, and names by which whoever reads a file would take it for packed."""
+        """Refuses folders, where nothing can be written, and what would be taken for packed."""
         for name, path in self._outputs().items():
-            if path:
-                check_no_folder(name, path)
-            if path and path.endswith(".gz"):
+            if not path:
+                continue
+            check_no_folder(name, path)
+            if not is_stream(path):
+                check_room(os.path.dirname(os.path.realpath(path)))
+            if path.endswith(".gz"):
                 raise UserError(
                     f"Expected {name} to be a file of plain text. Received: {path}. Leave .gz out, "
                     "and pack the file by gzip when it is there."

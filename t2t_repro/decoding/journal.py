@@ -81,6 +81,9 @@ class Streams:
             file.write(text)
             file.flush()
 
+    def remove(self) -> None:
+        """What a stream was given cannot be taken back."""
+
 
 class GrowingFiles:
     """What `growing` yields: `lines` are done; `state` is what was given with the last of them."""

@@ -11,7 +11,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
 from t2t_repro.interop.form import FORMS, ExportRequest, Form, check_settings
-from t2t_repro.outputs import check_outputs
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
@@ -45,6 +45,8 @@ def export(
             "--max_bleu_drop or a shortlist. Received: it alone. Leave it out."
         )
     run.check_checkpoint(request.checkpoint_path)
+    if request.export_dir:
+        check_folder(pathlib.Path(request.export_dir).expanduser())
     from t2t_repro.certificate.certify import certify_export
     from t2t_repro.interop import quality
 
@@ -55,8 +57,7 @@ def export(
     name += "" if request.quantize == "float32" else f"-{request.quantize}"
     name += "-shortlist" * bool(settings.shortlist)
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
-    check_outputs({"--export_dir": path}, {})
-    check_new_folder(path)
+    check_folder(path)
     examples = _examples(run, request, settings, say) if measured else []
     model = run.model(source, say=on_stderr)
 
@@ -72,6 +73,18 @@ def export(
     form.write(run, model, path, request, accept)
     say(f"Wrote {path} from {source}. {form.use.format(path=path)}")
     return path
+
+
+def check_folder(path: pathlib.Path) -> None:
+    """Refuses, before the work, a folder into which nothing can be exported.
+
+    Raises:
+        UserError: if it is not empty, or a run's own.
+        OSError: if it cannot be written.
+    """
+    check_outputs({"--export_dir": path}, {})
+    check_new_folder(path)
+    check_room(path)
 
 
 def _examples(

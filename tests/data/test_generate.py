@@ -1,5 +1,8 @@
+import errno
 import json
 import os
+import pathlib
+import types
 
 import pytest
 
@@ -89,6 +92,31 @@ def test_what_is_there_is_kept_unless_overwritten(tmp_path):
     said, after = run(tmp_path, changed, overwrite=True)
     assert after[FILES[0]] == ["train 7"]
     assert said[0].startswith(f"Making the vocabulary {VOCABULARY} anew")
+
+
+def test_files_without_room_for_others_are_not_replaced(tmp_path, monkeypatch):
+    run(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    train = sum(len(before[name]) for name in FILES[1:])
+    for free in (train - 1, train):
+        disk = types.SimpleNamespace(free=free)
+        monkeypatch.setattr(generate.shutil, "disk_usage", lambda folder, disk=disk: disk)
+        if free == train:
+            run(tmp_path, overwrite=True)
+        else:
+            with pytest.raises(UserError, match="Expected room in .* Received: .* Nothing was rem"):
+                run(tmp_path, overwrite=True)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_nothing_is_asked_of_a_folder_in_which_all_is_there(tmp_path, monkeypatch):
+    _, before = run(tmp_path)
+
+    def read_only(path, missing_ok=False):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "unlink", read_only)
+    assert run(tmp_path)[1] == before
 
 
 def test_a_half_finished_run_is_made_again(tmp_path):

@@ -110,6 +110,25 @@ def test_remains_of_something_else_do_not_count(
     assert f"made with another {named}. Beginning anew." in said[0]
 
 
+@pytest.mark.parametrize("line", [0, 10])
+def test_a_source_that_changes_meanwhile_leaves_no_translation(
+    translator, windows, source, tmp_path, monkeypatch, line
+):
+    read, calls = files.raw.lines, []
+
+    def lines(path):
+        calls.append(path)
+        found = list(read(path))
+        if len(calls) > 1:  # at first they are counted
+            found[line] = "w5"
+        return iter(found)
+
+    monkeypatch.setattr(files.raw, "lines", lines)
+    with pytest.raises(UserError, match="in.txt to stay as it is while .* Received: another. Give"):
+        decoded(translator("batch_size=2"), source, tmp_path / "parts")
+    assert list((tmp_path / "parts").iterdir()) == []
+
+
 @pytest.mark.slow
 def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
     translator, windows, source, tmp_path

@@ -110,6 +110,30 @@ CASES = {
         *("exporter", "--output_dir=TRAINED/run --checkpoint_path=NONE"),
         "Expected a checkpoint in .*none",
     ),
+    "an export into a folder that holds files": (
+        *("exporter", "--output_dir=TRAINED/run --export_dir=TRAINED"),
+        "Expected a new or empty folder. Received: .*which holds files",
+    ),
+    "an export below a file": (
+        *("exporter", "--output_dir=TRAINED/run --export_dir=TRAINED/run/run.json/x"),
+        "Not a directory: '.*run.json/x'",
+    ),
+    "translations below a file": (
+        "decoder",
+        "--output_dir=TRAINED/run --decode_from_file=TRAINED/run/run.json "
+        "--decode_to_file=TRAINED/data/datagen.algorithmic_reverse_binary40_test.json/x",
+        "File exists: '.*datagen.*json'",
+    ),
+    "a run below a file": (
+        *("trainer", NEW.replace("NONE", "TRAINED/run/run.json/x")),
+        "Not a directory: '.*run.json/x'",
+    ),
+    "translations of all checkpoints below a file": (
+        "translate_all",
+        "--model_dir=TRAINED/run --source=TRAINED/run/run.json "
+        "--translations_dir=TRAINED/run/run.json",
+        "run.json",
+    ),
     "an unknown decode hparam of all checkpoints": (
         "translate_all",
         "--model_dir=TRAINED/run --source=TRAINED/run/run.json --decode_hparams=beamsize=4",
