@@ -51,7 +51,11 @@ class _Watch:
         if first and not self.deferred and not self.held:
             if _is_importing(frame):  # what is raised there may be swallowed
                 start.leave(signum)
-            raise Interrupted(self.received, then=self.then)
+            raise self.interrupted()
+
+    def interrupted(self) -> Interrupted:
+        """Returns the end that the first signal asks for."""
+        return Interrupted(self.received, then=self.then)
 
 
 _watch: _Watch | None = None
@@ -150,7 +154,7 @@ def held() -> Iterator[None]:
     finally:
         watch.held = False
     if watch.received and not watch.deferred:
-        raise Interrupted(watch.received)
+        raise watch.interrupted()
 
 
 @contextlib.contextmanager
@@ -162,12 +166,12 @@ def _mode(*, deferred: bool) -> Iterator[None]:
     before, watch.deferred = watch.deferred, deferred
     try:
         if watch.received and not deferred:
-            raise Interrupted(watch.received)
+            raise watch.interrupted()
         yield
     finally:
         watch.deferred = before
     if watch.received and not before:  # it came too late for anyone who asked
-        raise Interrupted(watch.received)
+        raise watch.interrupted()
 
 
 def _leave_at_the_second(reading: int) -> None:

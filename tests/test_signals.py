@@ -136,6 +136,15 @@ def test_what_to_do_is_said_by_the_innermost():
         assert str(stopped.value) == f"stopped by SIGTERM. {inner}".rstrip()
 
 
+@pytest.mark.parametrize("block", [signals.held, signals.deferred])
+def test_what_to_do_is_said_behind_what_waited_too(block):
+    with pytest.raises(Interrupted) as stopped, signals.watching("Again."):
+        with block():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+    assert str(stopped.value) == "stopped by SIGTERM. Again."
+
+
 def test_a_second_signal_does_not_disturb_the_end():
     code = (
         "import os, signal, sys, time\n"

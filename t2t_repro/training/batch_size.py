@@ -230,8 +230,11 @@ def report(step_seconds: float) -> dict[str, Any]:
 
 
 def flags_of_a_trial(argv: Sequence[str]) -> list[str]:
-    """Returns the flags of t2t-trainer without those of the search."""
-    names = ("find_batch_size", "memory_limit_mb", "schedule", "generate_data")
+    """Returns the flags of t2t-trainer without those of the search.
+
+    --generate_data stays, without which others of the data are refused: the files are there.
+    """
+    names = ("find_batch_size", "memory_limit_mb", "schedule")
     kept, skip = [], False
     for arg in argv:
         name, equals, _ = arg.lstrip("-").partition("=")

@@ -19,6 +19,7 @@ import keras
 import numpy as np
 
 from t2t_repro import memory, signals
+from t2t_repro.cores import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
 from t2t_repro.training import program_cache
@@ -324,7 +325,7 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
     elif cluster.size > 1:
         most, what = 1, "CPU of a worker, as there is no GPU"
     else:
-        most, what = max(2, os.cpu_count() or 1), "CPU cores, as there is no GPU"
+        most, what = max(2, available_cores()), "CPU cores, as there is no GPU"
     if not 1 <= worker_gpu <= most:
         raise _too_many(worker_gpu, most, what)
     return worker_gpu

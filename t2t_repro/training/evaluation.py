@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -27,6 +28,7 @@ class Evaluator:
         self._names = tuple(names)
         metrics.Accumulator(self._names)  # a wrong name fails now, not after an hour of training
         self._statistics = _Statistics(model)
+        self._compiled: dict[tuple[tuple[str, ...], str], Any] = {}  # by features and device
 
     def evaluate(self, dataset) -> dict[str, float]:
         """Returns {metric: value} over a finite dataset.
@@ -65,7 +67,10 @@ class Evaluator:
     def _statistics_of(self, batch: dict, device: str = HERE) -> dict:
         """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
         if keras.backend.backend() == "tensorflow":
-            statistics = self._statistics.for_all_shapes(tuple(batch), device)(batch)
+            kind = tuple(batch), device
+            if kind not in self._compiled:
+                self._compiled[kind] = self._statistics.for_all_shapes(*kind)
+            statistics = self._compiled[kind](batch)
             return {name: np.asarray(array) for name, array in statistics.items()}
         # Each shape is compiled: padding to powers of two leaves few of them.
         grown = {name: _grown(ids) for name, ids in batch.items()}
@@ -91,7 +96,6 @@ class _Statistics(keras.Model):
         self.model = model
         self.jit_compile = machine.compiles()  # batches of evaluation have too many shapes
 
-    @functools.cache  # noqa: B019, a model's few feature names
     def for_all_shapes(self, features: tuple[str, ...], device: str):
         """Returns the prediction compiled by TensorFlow once for a device, for any shape.
 

@@ -10,7 +10,6 @@ from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.training import updates
 from t2t_repro.training.machine import Machine
 
-FILE = PLAN
 PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 _ABOUT = 0.1
 _BATCHES_OF = 1024  # a batch_size that is proposed is a multiple of so many tokens
@@ -214,8 +213,8 @@ class Forecast:
 
 def write(run: RunDirectory, forecast: Forecast) -> None:
     """Writes plan.json into a run, unless it has one: a resumed run keeps its first."""
-    if not (run.path / FILE).exists():
-        write_text_atomic(run.path / FILE, forecast.to_json())
+    if not (run.path / PLAN).exists():
+        write_text_atomic(run.path / PLAN, forecast.to_json())
 
 
 def span(hours: float) -> str:

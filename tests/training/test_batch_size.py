@@ -138,7 +138,9 @@ def test_the_largest_batches():
 def test_a_trial_gets_the_flags_of_the_run():
     argv = [
         "--problem=x", "--find_batch_size", "--memory_limit_mb", "900", "--hparams=a=1",
-        "--memory_limit_mb=7", "--nogenerate_data", "--schedule=train", "--output_dir", "run",
+        "--memory_limit_mb=7", "--generate_data", "--vocab_size=300", "--schedule=train",
+        "--output_dir", "run",
     ]  # fmt: skip
     kept = batch_size.flags_of_a_trial(argv)
-    assert kept == ["--problem=x", "--hparams=a=1", "--output_dir", "run"]
+    made = ["--generate_data", "--vocab_size=300"]
+    assert kept == ["--problem=x", "--hparams=a=1", *made, "--output_dir", "run"]
