@@ -73,7 +73,7 @@ def check_file(flag: str, path: str | os.PathLike) -> None:
     if os.path.isfile(path):
         return
     if not os.path.exists(path):
-        raise FileNotFoundError(2, "No such file", os.fspath(path))
+        raise FileNotFoundError(errno.ENOENT, "No such file", os.fspath(path))
     if os.path.isdir(path):
         raise UserError(
             f"Expected {flag} to be a file. Received: {os.fspath(path)}, a folder. Name one of its "

@@ -96,6 +96,17 @@ def parent_of(run: TrainedRun) -> pathlib.Path:
     return path
 
 
+def check(child: TrainedRun, parent: TrainedRun) -> None:
+    """Refuses, before anything heavy is loaded, what cannot be compared.
+
+    Raises:
+        UserError: if one of them writes no text, or has no checkpoint.
+    """
+    for run in (child, parent):
+        check_text(run.problem, "t2t-gains")
+        run.check_checkpoint()
+
+
 def compare(
     child: TrainedRun,
     parent: TrainedRun,
@@ -116,11 +127,9 @@ def compare(
         searches: as `decode.ModelEngine` takes it.
 
     Raises:
-        UserError: if one of them writes no text, or has no checkpoint or dev split.
+        UserError: as `check`, or if one of them has no dev split.
     """
-    for run in (child, parent):
-        check_text(run.problem, "t2t-gains")
-        run.check_checkpoint()
+    check(child, parent)
     settings = child.decode_settings(request.decode_hparams, say=say)
     from t2t_repro.decoding.dev_bleu import DevSample
 

@@ -16,7 +16,7 @@ _DATA = re.compile(r"vocab\..+|.+-\d{5}-of-\d{5}")
 _Paths = Mapping[str, str | os.PathLike | None]
 
 
-def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
+def check_outputs(outputs: _Paths, inputs: _Paths, *, folders: bool = False) -> None:
     """Refuses, before the work, outputs that would destroy something.
 
     Files are compared by what they are, whatever links and names lead to them. An output counts
@@ -24,7 +24,9 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
 
     Args:
         outputs: {what names it, such as "--json_file": a file that is to be written, or None}.
+            A folder where a file is to be written is refused.
         inputs: {what names it: a file that is read, or a folder of them, or None}.
+        folders: whether what is to be written is folders.
 
     Raises:
         UserError: if an output is an input, or in a folder of them, or another output, or a file
@@ -34,6 +36,11 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
     for name, path in outputs.items():
         if path is None or (is_stream(path) and not os.path.isfile(path)):
             continue
+        if not folders and os.path.isdir(path):
+            raise UserError(
+                f"Expected {name} to be a file. Received: the folder {os.fspath(path)}. Name a "
+                "file in it."
+            )
         run = owner(path)
         if run is not None:
             raise UserError(
@@ -51,19 +58,6 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
                 if _same(mine, there):
                     raise UserError(_message(name, mine, os.fspath(path), other, there))
         taken[name] = list(names)
-
-
-def check_no_folder(name: str, path: str | os.PathLike) -> None:
-    """Refuses, before the work, a folder where a file is to be written.
-
-    Raises:
-        UserError: naming it.
-    """
-    if os.path.isdir(path):
-        raise UserError(
-            f"Expected {name} to be a file. Received: the folder {os.fspath(path)}. Name a file in "
-            "it."
-        )
 
 
 def check_room(folder: str | os.PathLike, size: int = 1) -> None:

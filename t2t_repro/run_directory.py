@@ -363,8 +363,12 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         WARM_START,
         _LOCK,
     )
-    if run.exists() and (path.name in needed or path.name.startswith("vocab")):
-        return run.path
+    if run.exists():
+        vocabularies: Iterable[str] = ()
+        with contextlib.suppress(UserError, OSError):  # a run that cannot be read is one, too
+            vocabularies = run.config().vocabularies or ()
+        if path.name in (*needed, *vocabularies) or path.name.startswith("vocab"):
+            return run.path
     for folder in path.parents:
         if folder.name == "checkpoints" and RunDirectory(folder.parent).exists():
             return folder.parent

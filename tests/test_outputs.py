@@ -3,8 +3,10 @@ import re
 
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs, check_room
+from t2t_repro.run_directory import RunConfig, RunDirectory
 
 
 @pytest.fixture
@@ -71,6 +73,28 @@ def test_the_files_of_a_run(here, output):
             check_outputs({"--out": path}, {})
     with pytest.raises(UserError, match="the run .*/alone/ckpt-8 needs. Name another."):
         check_outputs({"--out": "alone/ckpt-8/state.json"}, {})
+
+
+def test_a_vocabulary_of_a_run_by_whatever_name(here):
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test"),
+        problem="p",
+        data_dir="d",
+        version="0",
+    )
+    (here / "mine").write_text("a\n")
+    RunDirectory("whole").begin(config, [], ["mine"])
+    with pytest.raises(UserError, match="Expected --out to be a file of your own.*whole needs"):
+        check_outputs({"--out": "whole/mine"}, {})
+    check_outputs({"--out": "whole/shortlist.txt"}, {})
+
+
+@pytest.mark.parametrize("output", ["folder", "other", "run"])
+def test_a_folder_where_a_file_is_to_be(here, output):
+    with pytest.raises(UserError, match=f"--out to be a file. Received: the folder {output}. Name"):
+        check_outputs({"--out": output}, {})
+    check_outputs({"--out": output}, {}, folders=True)
 
 
 def test_a_folder_that_takes_no_file_is_named(here):

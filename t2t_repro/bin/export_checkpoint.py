@@ -32,9 +32,10 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
     cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
+    run = trained_run(args.output_dir)
+    run.check_checkpoint(args.checkpoint_path)
     from t2t_repro.interop import t2t_runs
 
-    run = trained_run(args.output_dir)
     t2t_runs.export_checkpoint(run, args.t2t_dir, checkpoint=args.checkpoint_path)
 
 

@@ -38,6 +38,7 @@ def main(args: flags.FlagValues) -> None:
     parent = trained_run(
         args.parent or (checkpoint and checkpoint.parents[1]), args.parent_data_dir
     )
+    gains.check(child, parent)
     if args.json_file:
         check_outputs({"--json_file": args.json_file}, {})
     settings = child.decode_settings(request.decode_hparams)

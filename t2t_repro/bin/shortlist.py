@@ -19,7 +19,7 @@ from absl import flags
 from t2t_repro import cli, progress
 from t2t_repro.decoding.request import check_output
 from t2t_repro.files import behind_links, is_stream, write_text_atomic
-from t2t_repro.outputs import check_no_folder, check_outputs, check_room
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import SHORTLIST
@@ -66,6 +66,7 @@ def main(args: flags.FlagValues) -> None:
     searches = 1
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
+        run.check_checkpoint()
         settings = run.decode_settings(request.decode_hparams)
         settings.check_searches(request.decode_hparams)
         check_output(settings, run.problem)
@@ -93,7 +94,6 @@ def main(args: flags.FlagValues) -> None:
 def check_place(path: pathlib.Path) -> None:
     """Refuses, before the work, a file that could not be written, or would destroy something."""
     check_outputs({"--shortlist_file": path}, {})
-    check_no_folder("--shortlist_file", path)
     if not is_stream(path):
         check_room(behind_links(path).parent)
 

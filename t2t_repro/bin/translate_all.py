@@ -36,8 +36,7 @@ from t2t_repro.problem import OutputType
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
-from t2t_repro.text import raw, shortlist
-from t2t_repro.training import checkpoints
+from t2t_repro.text import raw
 from t2t_repro.views import scores as view
 from t2t_repro.waiting import appearing
 
@@ -153,6 +152,9 @@ def translate_all(
     of_file.check(settings, problem)
     scored = dataclasses.replace(of_file, decode_reference=request.reference)
     DecodeJob(scored, settings, run).check_reference()
+    from t2t_repro.text import shortlist
+    from t2t_repro.training import checkpoints
+
     translations = functools.partial(best_translations, settings=settings)
 
     def name_of(step: int) -> str:

@@ -117,6 +117,7 @@ class Request:
             hparams=self.hparams,
         )
         run.check_transformer("pictures of its layers")
+        run.check_checkpoint(self.checkpoint_path)
         return run
 
 

@@ -91,28 +91,32 @@ def choose(
     sources = Index(pair[0] for _, pair in candidates)
     targets = Index(pair[1] for _, pair in candidates)
     repeats: list[list[int]] = [[] for _ in candidates]
-    same: list[list[int]] = [[] for _ in candidates]  # the very pair, however often
+    same: dict[Pair, list[int]] = {pair: [] for _, pair in candidates}  # however often
     number = -1
     for number, (source, target) in enumerate(corpus):
+        if (source, target) in same:
+            same[source, target].append(number)
         for place in {*sources.near(source), *targets.same(target)}:
-            candidate, pair = candidates[place]
-            if candidate == number:
-                continue
-            if pair == (source, target):
-                same[place].append(number)
-            elif len(repeats[place]) <= MANY:
+            other = candidates[place][1] != (source, target)
+            if other and len(repeats[place]) <= MANY:
                 repeats[place].append(number)
     most = most_drawn(number + 1)
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()
     many = {place for place, near in enumerate(repeats) if len(near) > MANY}
     places = [place for place in range(len(candidates)) if place not in many]
-    for place in sorted(places, key=lambda place: len(repeats[place]) + len(same[place])):
+
+    def count(place: int) -> int:
+        return len(repeats[place]) + len(same[candidates[place][1]])
+
+    for place in sorted(places, key=count):
         number, pair = candidates[place]
         if len(chosen) == dev + test:
             break
-        near = {*repeats[place], *same[place]}
-        if number not in left_out and chosen.keys().isdisjoint(near):
+        if number in left_out:
+            continue
+        near = {*repeats[place], *same[pair]} - {number}
+        if chosen.keys().isdisjoint(near):
             more = near - left_out
             if len(chosen) + 1 + len(left_out) + len(more) > most:
                 break

@@ -15,8 +15,8 @@ import keras
 from t2t_repro import __version__, progress
 from t2t_repro.decoding.journal import growing
 from t2t_repro.decoding.output_files import sides
+from t2t_repro.decoding.settings import FILLER
 from t2t_repro.decoding.translate import (
-    FILLER,
     WINDOW,
     Hypothesis,
     Report,

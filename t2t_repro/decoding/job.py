@@ -12,7 +12,7 @@ from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import is_stream, write_text_atomic
-from t2t_repro.outputs import check_no_folder, check_outputs, check_room
+from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 
@@ -48,17 +48,16 @@ class DecodeJob:
         request.check(settings, run.problem)
         job = cls(request, settings, run)
         inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
-        job._check_names()
         check_outputs(job._outputs(), inputs)
+        job._check_names()
         job.check_reference()
         return job
 
     def _check_names(self) -> None:
-        """Refuses folders, where nothing can be written, and what would be taken for packed."""
+        """Refuses where nothing can be written, and what a reader would take for packed."""
         for name, path in self._outputs().items():
             if not path:
                 continue
-            check_no_folder(name, path)
             if not is_stream(path):
                 check_room(os.path.dirname(os.path.realpath(path)))
             if path.endswith(".gz"):

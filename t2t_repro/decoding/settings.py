@@ -17,6 +17,8 @@ OF_OUTPUT = (
     *("return_token_scores", "return_alignments", "shards", "shard_id"),
 )
 LONGEST_INPUT = 1024  # tokens; see max_input_size
+LARGEST_ALPHA = 10.0  # of an export: beyond, a long sentence's length penalty leaves float32
+FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 T2T_BATCH_SIZE = 32
 
 # tensor2tensor's options that do nothing here: their defaults, and why or what to do instead.

@@ -28,7 +28,6 @@ from t2t_repro.text.encoders import EOS_ID
 WINDOW = 8192  # sentences that are sorted together
 BATCH_SENTENCES, BATCH_TOKENS, BATCH_HYPOTHESES = 128, 4096, 4096
 _T2T_SETTINGS = ("ns=", "dl=", "it=", "in=")  # lines that its interactive mode reads as settings
-FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 
 Report = Callable[[str], None]
 

@@ -251,6 +251,7 @@ class _CTranslate2:
 
     def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
         ctranslate2.check_quantization(request.quantize)
+        library()
 
     def write(
         self,

@@ -82,7 +82,7 @@ def check_folder(path: pathlib.Path) -> None:
         UserError: if it is not empty, or a run's own.
         OSError: if it cannot be written.
     """
-    check_outputs({"--export_dir": path}, {})
+    check_outputs({"--export_dir": path}, {}, folders=True)
     check_new_folder(path)
     check_room(path)
 

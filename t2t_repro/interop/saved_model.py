@@ -72,11 +72,7 @@ def export(
     check_settings(settings)
     check_storage(storage)
     check_new_folder(path)
-    if keras.backend.backend() != "tensorflow":
-        raise UserError(
-            "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
-            f"KERAS_BACKEND={keras.backend.backend()}. Leave it out."
-        )
+    check_backend()
     served = Served(model, encoders, settings, storage)
     signatures = served.signatures(t2t_serving)
     kept = tf.Module(name="translator")
@@ -126,6 +122,15 @@ def load_model(path: str | os.PathLike, problem: Problem) -> keras.Model:
     return model
 
 
+def check_backend() -> None:
+    """Refuses another backend of Keras than TensorFlow, which alone writes SavedModels."""
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
+            f"KERAS_BACKEND={keras.backend.backend()}. Leave it out."
+        )
+
+
 def check_storage(storage: str) -> None:
     """Refuses a type that is not in STORAGES."""
     if storage not in STORAGES:
@@ -143,6 +148,7 @@ class _SavedModel:
 
     def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
         check_storage(request.quantize)
+        check_backend()
 
     def write(
         self,

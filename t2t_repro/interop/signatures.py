@@ -16,13 +16,12 @@ import tensorflow as tf
 
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
-from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.settings import LARGEST_ALPHA, LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import graph_shortlist
 from t2t_repro.text import graph, shortlist
 from t2t_repro.text.encoders import EOS_ID
 
-LARGEST_ALPHA = 10.0  # beyond, the length penalty of a long sentence leaves float32
 STORAGES = ("float32", "float16")
 
 

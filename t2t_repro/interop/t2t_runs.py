@@ -248,6 +248,7 @@ def export_checkpoint(
         arrays |= t2t_optimizer.export(model)
     target.mkdir(parents=True, exist_ok=True)
     with locked([target], say):
+        _check_target(target, run)  # another process may have filled it meanwhile
         # First, so that after a kill the folder is known for an export that may be written again.
         write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
         prefix = t2t_checkpoint.write(target, state.step, arrays)

@@ -56,6 +56,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     """
     path = pathlib.Path(request.output_dir).expanduser()
     folder = Folder(path if path.parts else path.absolute())  # "." names nothing in a command
+    Record.check_folder(folder.path)  # before all of the text is read
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
     corpora = request.raw.corpora()

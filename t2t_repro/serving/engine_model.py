@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro.decoding.engine import Engine
-from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
-from t2t_repro.decoding.translate import FILLER, Translator, one_line
+from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.serving.exported import Attention, Hypothesis, Question
 
 

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro import quiet, schema
+from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT
 from t2t_repro.errors import UserError
 
-LONGEST_INPUT = 1024  # tokens that an export reads unless its decode hparams say otherwise
-LARGEST_ALPHA = 10.0  # what an export accepts
-_NO_BEAM = -1e5  # a beam of which there is none scores below
 _BYTES_PER_TOKEN = 4  # of an export that does not count its tokens
 
 
@@ -172,7 +170,7 @@ def _hypotheses(texts: Any, scores: Any) -> list[Hypothesis]:
     return [
         Hypothesis(text.decode(errors="replace"), score if math.isfinite(score) else None)
         for number, (text, score) in enumerate(beams)
-        if number == 0 or score > _NO_BEAM
+        if number == 0 or score > FILLER
     ]
 
 

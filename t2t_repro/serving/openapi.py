@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_repro import __version__
-from t2t_repro.serving.exported import LARGEST_ALPHA
+from t2t_repro.decoding.settings import LARGEST_ALPHA
 from t2t_repro.serving.guards import Guard
 from t2t_repro.serving.models import ServedModel
 from t2t_repro.serving.requests import Limits

@@ -5,8 +5,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from t2t_repro.decoding.settings import LARGEST_ALPHA
 from t2t_repro.errors import UserError, suggest
-from t2t_repro.serving.exported import LARGEST_ALPHA
 from t2t_repro.serving.models import Model, ServedModel
 from t2t_repro.serving.sentences import Text, lines_of
 

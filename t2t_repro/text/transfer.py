@@ -19,7 +19,7 @@ def pieces_of(encoder: TextEncoder) -> list[str]:
 def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:
     """Returns, for each id of `mine`, the ids of `parent` whose pieces make its piece.
 
-    One id: the parent has the piece. None: nothing of it is known, or the two are of different
+    One id: the parent has the piece. No id: nothing of it is known, or the two are of different
     kinds, whose pieces mean different things.
     """
     reserved = [[i] for i in range(NUM_RESERVED_TOKENS)]

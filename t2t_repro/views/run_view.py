@@ -207,7 +207,8 @@ def _values(row: dict[str, Any]) -> dict[str, float]:
 def _curves(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     curves: dict[str, dict[int, float]] = {}
     for row in rows:
-        if row.get("kind") == "train" and isinstance(row.get("loss"), float | int):
+        numbers = isinstance(row.get("loss"), float | int) and "step" in row
+        if row.get("kind") == "train" and numbers:
             curves.setdefault("train loss", {})[row["step"]] = row["loss"]
     for row in _evaluations(rows):
         for name, value in _values(row).items():

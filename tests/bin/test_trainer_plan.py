@@ -15,7 +15,7 @@ import pytest
 from t2t_repro import cli, registry
 from t2t_repro.bin import trainer
 from t2t_repro.data.needs import DataNeeds
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.training import estimate, forecast, machine
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.trial import Trial
@@ -215,7 +215,7 @@ def test_the_plan_in_the_run_is_its_first(on, tmp_path):
     directory = RunDirectory(tmp_path / "run")
     directory.path.mkdir()
     forecast.write(directory, plan)
-    values = json.loads((directory.path / forecast.FILE).read_text())
+    values = json.loads((directory.path / PLAN).read_text())
     assert values["problem"] == "translate_ende_wmt14" and values["steps"] == 250_000
     assert values["hours"] == pytest.approx(27.78, abs=0.01)
     assert values["machine"]["devices"][0] == {"name": "P100", "memory": 16 * GB}
@@ -223,7 +223,7 @@ def test_the_plan_in_the_run_is_its_first(on, tmp_path):
     assert values["batch"]["accumulation_of_the_paper"] == 2  # of 13,271 tokens on 8 devices
     assert values["data"]["downloads"][0]["size"] == 657_632_379
     forecast.write(directory, estimate.measured(plan, request, Trial(0.8, GB)))
-    assert json.loads((directory.path / forecast.FILE).read_text()) == values
+    assert json.loads((directory.path / PLAN).read_text()) == values
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from t2t_repro.decoding import translate
 from t2t_repro.decoding.decode import decode
 from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.settings import FILLER
 from t2t_repro.decoding.translate import Hypothesis, Translator
 from t2t_repro.errors import UserError
 
@@ -187,7 +188,7 @@ def test_learned_positions_bound_the_input(trained, translator):
 def test_scores_and_ends_of_hypotheses(translator):
     beams = translator("return_beams=True,alpha=0.7")
     hypotheses = next(iter(beams.translate_lines(["w36 w31 w25"])))
-    real = [h for h in hypotheses if h.score > translate.FILLER]
+    real = [h for h in hypotheses if h.score > FILLER]
     assert len(real) >= 2
     for h in real:
         assert h.finished and 1 not in h.ids

@@ -134,6 +134,18 @@ CASES = {
         "--translations_dir=TRAINED/run/run.json",
         "run.json",
     ),
+    "no checkpoint for tensor2tensor": (
+        *("export_checkpoint", "--output_dir=TRAINED/run --t2t_dir=NONE --checkpoint_path=NONE"),
+        "Expected a checkpoint in .*none",
+    ),
+    "no checkpoint of which to draw pictures": (
+        *("visualize", "--output_dir=TRAINED/run --source=1 --checkpoint_path=NONE"),
+        "Expected a checkpoint in .*none",
+    ),
+    "gains of what is no text": (
+        *("gains", "--output_dir=TRAINED/run --parent=TRAINED/run"),
+        "t2t-gains scores text, which algorithmic_reverse_binary40_test",
+    ),
     "an unknown decode hparam of all checkpoints": (
         "translate_all",
         "--model_dir=TRAINED/run --source=TRAINED/run/run.json --decode_hparams=beamsize=4",

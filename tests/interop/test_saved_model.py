@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from t2t_repro.certificate.record import Golden
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import FILLER, Translator, one_line
+from t2t_repro.decoding.settings import FILLER, DecodeHParams
+from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.interop import saved_model, signatures
 from t2t_repro.interop.form import ExportRequest

@@ -86,7 +86,7 @@ def activation_scales(model: keras.Model, batch: Mapping[str, Any]) -> dict[str,
 
 
 def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float], Any]:
-    """Walks through the model as `Transformer.call`; returns the scales and the logits."""
+    """Walks as `Transformer.call`; returns the scales, and the decoder's output (B, T, D)."""
     inputs, targets = (ops.convert_to_tensor(batch[side]) for side in ("inputs", "targets"))
     real = inputs != 0
     mask = of_padding(real)
@@ -111,7 +111,7 @@ def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float
     x = model.targets_position(model.targets_embedding(shifted))
     cross = {"memory": memory, "attention_mask": mask}
     sublayers = {"self_attention": causal, "encdec_attention": cross, "ffn": {}}
-    return scales, model.softmax.logits(through("decoder", x, targets, sublayers))
+    return scales, through("decoder", x, targets, sublayers)
 
 
 def by_layer(places: Mapping[str, float]) -> dict[str, float]:

@@ -79,7 +79,7 @@ def of(run: RunDirectory) -> RunRecord:
     return RunRecord(
         perplexity=None if loss is None else math.exp(min(loss, 100.0)),
         dev_bleu=bleu,
-        parameters=int(plan["parameters"]) if plan else None,
+        parameters=int(_number(run.path / PLAN, plan, "parameters")) if plan else None,
         cost=_cost(run, plan) if plan else None,
     )
 
@@ -119,8 +119,9 @@ def _cost(run: RunDirectory, plan: dict[str, Any]) -> Cost | None:
     if not file.is_file():
         return None
     data, name = _read(file), run.path / PLAN
-    tokens_a_step = _number(file, data, "targets_tokens") / _number(file, data, "batches")
-    rows = [row for row in run.read_metrics() if row.get("kind") == "train"]
+    batches = _number(file, data, "batches")
+    tokens_a_step = _number(file, data, "targets_tokens") / batches if batches else 0.0
+    rows = [row for row in run.read_metrics() if row.get("kind") == "train" and "step" in row]
     last, seconds, counted = 0, 0.0, 0
     for row in sorted(rows, key=lambda row: row["step"]):
         steps, rate = row["step"] - last, float(row.get("tokens_per_second") or 0)
@@ -129,11 +130,11 @@ def _cost(run: RunDirectory, plan: dict[str, Any]) -> Cost | None:
             seconds, counted = seconds + steps * tokens_a_step / rate, counted + steps
     if not counted:
         return None
-    machine: dict[str, Any] = plan["machine"]
+    replicas = int(_number(name, plan, "machine", "replicas"))
     return Cost(
         hours=seconds * last / counted / 3600,
-        devices=int(machine["replicas"]) if machine["kind"] == "GPU" else 1,
-        rate=_number(name, machine, "rate") / 1e12,
+        devices=replicas if plan["machine"].get("kind") == "GPU" else 1,
+        rate=_number(name, plan, "machine", "rate") / 1e12,
         flop=_number(name, plan, "flop") * last,
     )
 
