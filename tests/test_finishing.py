@@ -255,7 +255,10 @@ def test_what_was_chosen_is_how_it_decodes_unless_it_is_told_otherwise(finished)
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"beam_size": 0}, "Expected decode hparam beam_size to be at least 1. Received: 0"),
+        (
+            {"beam_size": 0},
+            "Expected decode hparam beam_size to be at least 1. Received: beam_size=0",
+        ),
         ({"alpha": "1"}, r"Expected search.alpha in .*decoding.json to be .*Received: '1'"),
     ],
 )

@@ -47,25 +47,11 @@ _INERT: dict[str, tuple[str, str]] = {
 
 
 def _at_least(least: float) -> fields.Rule:
-    def check(name: str, value: float) -> None:
-        if not value >= least:
-            raise UserError(
-                f"Expected decode hparam {name} to be at least {least}. Received: "
-                f"{fields.shown(value)}."
-            )
-
-    return check
+    return fields.rule(lambda x: x >= least, f"decode hparam {{name}} to be at least {least}")
 
 
 def _at_most(most: float) -> fields.Rule:
-    def check(name: str, value: float) -> None:
-        if not value <= most:
-            raise UserError(
-                f"Expected decode hparam {name} to be at most {most}. Received: "
-                f"{fields.shown(value)}."
-            )
-
-    return check
+    return fields.rule(lambda x: x <= most, f"decode hparam {{name}} to be at most {most}")
 
 
 _Ratio = Annotated[float, _at_least(0.0), _at_most(1000)]

@@ -15,7 +15,7 @@ from t2t_repro import progress, signals
 from t2t_repro.cores import available_cores
 from t2t_repro.training.devices import Devices
 
-BatchShape = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
+FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
 Say = Callable[[str], None]
 _EVERY = 20.0  # seconds from one report to the next, while nothing else goes on
 _LOOK = 0.2  # seconds from one look for a signal to the next
@@ -31,13 +31,13 @@ class Ahead:
     """
 
     def __init__(
-        self, shapes: Sequence[BatchShape] = (), at_once: int = 1, say: Say = progress.on_stderr
+        self, shapes: Sequence[FeatureShapes] = (), at_once: int = 1, say: Say = progress.on_stderr
     ):
         self._shapes, self._at_once, self._say = shapes, at_once, say
         self._programs: dict[tuple, Future[Callable]] = {}
         self._pool = ThreadPoolExecutor(at_once)
         self._tracing = threading.Lock()  # Keras layers are not made to be traced side by side
-        self._lower: Callable[[BatchShape], Any]  # that of `begin`
+        self._lower: Callable[[FeatureShapes], Any]  # that of `begin`
         self._began = time.monotonic()
         self._is_told_of = False
 
@@ -51,7 +51,7 @@ class Ahead:
             self._say(f"Waiting for what XLA is compiling ({running}).")
         self._pool.shutdown()
 
-    def begin(self, lower: Callable[[BatchShape], Any]) -> None:
+    def begin(self, lower: Callable[[FeatureShapes], Any]) -> None:
         """Begins to compile what `lower` returns for each shape, a jax.stages.Lowered."""
         self._lower, self._began = lower, time.monotonic()
         for shape in self._shapes:
@@ -80,13 +80,13 @@ class Ahead:
         self._tell_of_the_end()
         return future.result()
 
-    def _made_here(self, shape: BatchShape) -> Future[Callable]:
+    def _made_here(self, shape: FeatureShapes) -> Future[Callable]:
         future: Future[Callable] = Future()
         future.set_result(self._compiled(shape))
         self._programs[_key(shape)] = future
         return future
 
-    def _compiled(self, shape: BatchShape) -> Callable:
+    def _compiled(self, shape: FeatureShapes) -> Callable:
         with self._tracing:
             lowered = self._lower(shape)
         return lowered.compile()
@@ -132,5 +132,5 @@ def of(dataset: Any, devices: Devices, steps: int, say: Say) -> Ahead:
     return Ahead(needed, min(len(needed), max(1, available_cores() // 2)), say)
 
 
-def _key(shape: BatchShape) -> tuple:
+def _key(shape: FeatureShapes) -> tuple:
     return tuple(sorted((name, tuple(size)) for name, size in shape.items()))

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.training.ahead import Ahead, BatchShape
+from t2t_repro.training.ahead import Ahead, FeatureShapes
 from t2t_repro.training.devices import ONE, Devices
 
 Observe = Callable[[np.ndarray], None]
@@ -199,7 +199,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: Ahead | None) -> Co
         # The arrays themselves will be gone when a thread comes to trace.
         state_of, observing = jax.tree.map(described, state_now()), jax.ShapeDtypeStruct((), bool)
 
-        def lower(shape: BatchShape):
+        def lower(shape: FeatureShapes):
             batch = {
                 name: jax.ShapeDtypeStruct(size, "int32", sharding=layout(size))
                 for name, size in shape.items()
