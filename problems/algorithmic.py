@@ -24,6 +24,15 @@ class SymbolEncoder(TextEncoder):
     def vocab_size(self) -> int:
         return self._num_symbols + self.num_reserved_ids
 
+    def encode(self, text: str) -> list[int]:
+        ids = super().encode(text)
+        if max(ids, default=0) >= self.vocab_size:
+            raise UserError(
+                f"Expected symbols from 0 to {self._num_symbols - 1}. Received: "
+                f"{max(ids) - self.num_reserved_ids} in {text!r}."
+            )
+        return ids
+
 
 class AlgorithmicProblem(Problem):
     """Samples of `generator`, with every symbol raised by 2 and a 1 at the end."""

@@ -14,6 +14,7 @@ from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, Voc
 from t2t_repro.registry import register_problem
 from t2t_repro.text import extension, own_vocabulary, raw
 from t2t_repro.text.encoders import TokenTextEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.vocabulary import count_tokens
 
 
@@ -69,6 +70,8 @@ class Text2textTmpdir(Text2TextProblem):
                 f"subwords, which it extends. Received: {' and '.join(set(files.values()))}. Leave "
                 "--vocab_size out."
             )
+        if self._asked_vocab_size:  # before all of the text is counted
+            extension.check_size(SubwordTextEncoder(files["inputs"]), self._asked_vocab_size)
 
     def vocab_files(self, folder: str | os.PathLike) -> list[str]:
         there = self._asked_names or own_vocabulary.find(folder, self.name)
@@ -176,6 +179,13 @@ class Text2textTmpdirTokens(Text2textTmpdir):
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
                 f"Received: nothing on line {tokens.index('') + 1}."
+            )
+        several = [n for n, token in enumerate(tokens, start=1) if len(token.split()) > 1]
+        if several:
+            raise UserError(
+                f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
+                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Leave out what stands "
+                "behind the token, such as how often it occurs: awk '{print $1}' FILE > NEW."
             )
         first: dict[str, int] = {}
         for number, token in enumerate(tokens, start=1):

@@ -72,13 +72,17 @@ class _TreesProblem(Text2TextProblem):
                 )
             return
         splits = treebank.split(treebank.files(folder), shares)
+        found = {
+            split: [tree for path in paths for tree in treebank.read(path)]
+            for split, paths in zip(Split.ALL, splits, strict=True)
+        }
         for split, paths in zip(Split.ALL, splits, strict=True):
-            trees = [tree for path in paths for tree in treebank.read(path)]
-            if not trees:
+            if not found[split]:
                 raise UserError(
                     f"Expected trees for the {split} split. Received: none in {len(paths)} files "
                     f"from {paths[0]} on. Give another --treebank_split or --treebank_dir."
                 )
+        for split, trees in found.items():
             path = pathlib.Path(tmp_dir, self.TREES_FILES[split])
             treebank.write(path, trees)
             if split != Split.TRAIN:  # what to decode, and then to score against the trees

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
+from t2t_repro.text import raw
 
 Item = TypeVar("Item")
 _COLUMNS = ("split", "line", "reasons", "source", "target")
@@ -45,11 +46,10 @@ def read(path: str | os.PathLike, split: str) -> set[int]:
     """Returns the lines of a split, from 1; none where there is no file.
 
     Raises:
-        UserError: on a line that `write` would not have written.
+        UserError: on a line that `write` would not have written, or that is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return set(_lines(file, split, path))
+        return set(_lines(raw.lines(path), split, path))
     except FileNotFoundError:
         return set()
 

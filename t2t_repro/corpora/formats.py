@@ -5,6 +5,7 @@ cannot read. A line break within a sentence becomes a space.
 """
 
 import csv
+import itertools
 import json
 import os
 import pathlib
@@ -43,6 +44,10 @@ class Sides(NamedTuple):
     columns: tuple[str, str] | None = None
 
 
+def _kind_by_name(path: str | os.PathLike) -> str | None:
+    return KINDS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
+
+
 def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
     """Returns the format of a file, or of two side by side, which is "lines".
 
@@ -54,14 +59,15 @@ def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
             raise UserError(
                 f"Expected text, plain or .gz. Received: {os.fspath(path)}. Unpack it first."
             )
-    kind = KINDS.get(pathlib.Path(os.fspath(source).removesuffix(".gz")).suffix.lower())
+    kind = _kind_by_name(source)
     if target is not None:
-        if kind:
-            raise UserError(
-                f"Expected one file for both sides, or two of one sentence a line. Received: "
-                f"{os.fspath(source)}, which holds both, and {os.fspath(target)}. Leave the second "
-                "out, or rename the first to .txt."
-            )
+        for path, other in ((source, target), (target, source)):
+            if _kind_by_name(path):
+                raise UserError(
+                    f"Expected one file for both sides, or two of one sentence a line. Received: "
+                    f"{os.fspath(path)}, which holds both, and {os.fspath(other)}. Leave the "
+                    "latter out, or rename the former to .txt."
+                )
         return "lines"
     if kind is None and b"\t" in next(iter(raw.raw_lines(source)), b""):
         return "tsv"
@@ -113,7 +119,7 @@ def _lines(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Pai
 
 
 def _tsv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
-    rows = ((number, line.split("\t")) for number, line in enumerate(raw.lines(path), start=1))
+    rows = ((number, line.split("\t")) for number, line in enumerate(_table_lines(path), start=1))
     return _table_pairs(path, rows, sides, headless=True)
 
 
@@ -122,9 +128,10 @@ def _csv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
 
 
 def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
-    unquoted = _QUOTED.sub("", next(raw.lines(path), ""))
+    unquoted = _QUOTED.sub("", next(_table_lines(path), ""))
     delimiter = max(",;\t", key=unquoted.count)
-    table = csv.reader((line + "\n" for line in raw.lines(path)), delimiter=delimiter, strict=True)
+    lines = (line + "\n" for line in _table_lines(path))
+    table = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         number = table.line_num + 1
         try:
@@ -140,6 +147,16 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
         if row is None:
             return
         yield number, row
+
+
+def _table_lines(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the lines of a table; one alone may not hold others that end in a way of their own."""
+    read = raw.lines(path)
+    first = list(itertools.islice(read, 2))
+    if len(first) == 1:
+        raw.check_is_one(first[0], path)
+    yield from first
+    yield from read
 
 
 def _table_pairs(

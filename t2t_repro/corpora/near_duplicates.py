@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 # Letters of scripts without spaces are words by themselves: Thai to Lao, Burmese, Khmer, kana, Han.
-_SINGLE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+SINGLE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _NUMBERS = re.compile(r"\b0+(?: +0+)*\b")
 
 
@@ -19,7 +19,7 @@ class _Letters(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         kind = unicodedata.category(character)[0]
-        if _SINGLE.match(character):
+        if SINGLE.match(character):
             character = f" {character} "
         elif character.isdigit():
             character = "0"
@@ -72,7 +72,17 @@ class Index:
             self._sizes.append(len(of_text))
             for run in of_text:
                 self._by_run.setdefault(run, []).append(number)
-        self._runs = frozenset(self._by_run)
+        self._runs = set(self._by_run)
+
+    def drop(self, number: int, text: str) -> None:
+        """Looks no more for a sentence; `text` is it."""
+        found = words(text)
+        self._by_words[found].remove(number)
+        for run in set(runs(found)):
+            self._by_run[run].remove(number)
+            if not self._by_run[run]:
+                del self._by_run[run]
+                self._runs.discard(run)
 
     def same(self, text: str) -> list[int]:
         """Returns the sentences of the same words."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import fnmatch
-import gzip
 import os
 import pathlib
 import shutil
@@ -112,9 +111,13 @@ def maybe_download(directory: str | os.PathLike, filename: str, uri: str) -> str
 
 
 def gunzip_file(gz_path: str | os.PathLike, new_path: str | os.PathLike) -> None:
-    """Unpacks a .gz file, unless that is done already."""
+    """Unpacks a gzip file, unless that is done already.
+
+    Raises:
+        UserError: if it is broken; nothing is written then.
+    """
     if not os.path.exists(new_path):
-        with gzip.open(gz_path, "rb") as source, writing(new_path, "wb") as target:
+        with raw.unpacked(gz_path) as source, writing(new_path, "wb") as target:
             shutil.copyfileobj(source, target)
 
 

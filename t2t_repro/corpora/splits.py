@@ -97,9 +97,13 @@ def choose(
         if (source, target) in same:
             same[source, target].append(number)
         for place in {*sources.near(source), *targets.same(target)}:
-            other = candidates[place][1] != (source, target)
-            if other and len(repeats[place]) <= MANY:
-                repeats[place].append(number)
+            pair = candidates[place][1]
+            if pair == (source, target):
+                continue
+            repeats[place].append(number)
+            if len(repeats[place]) > MANY:  # it is not drawn; what is much repeated costs time
+                for index, text in zip((sources, targets), pair, strict=True):
+                    index.drop(place, text)
     most = most_drawn(number + 1)
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()

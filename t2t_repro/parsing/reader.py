@@ -68,7 +68,7 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
         lexicon: a file whose lines hold a word and the parts of speech that it may have.
 
     Raises:
-        UserError: if the vocabulary cuts tags into pieces.
+        UserError: if the vocabulary cuts tags into pieces, or the lexicon is none.
     """
     if not isinstance(encoder, TokenTextEncoder):
         raise UserError(
@@ -77,6 +77,12 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
     entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
+    short = [number for number, entry in enumerate(entries, start=1) if len(entry) < 2]
+    if short:
+        raise UserError(
+            f"Expected a word and its parts of speech at line {short[0]} of {lexicon}. Received: "
+            f"{' '.join(entries[short[0] - 1])!r}. Make the data again by t2t-datagen --overwrite."
+        )
     return TreeConstraint(
         tokens,
         [UNKNOWN] if UNKNOWN in tokens else [],

@@ -118,6 +118,11 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
         where: begins the message of an error, such as "wsj.trees, line 7".
     """
     tree = parse(tree_string, where)
+    if tree.word is not None:
+        raise UserError(
+            f"{where}: expected brackets around all words. Received: {tree_string.strip()!r}, a "
+            f"word alone. Put it under one: (TOP {tree_string.strip()})."
+        )
     words, tags = [], []
     for node, opens in tree.walk():
         if node.word is not None:

@@ -35,9 +35,12 @@ class TextEncoder:
 
     def encode(self, text: str) -> list[int]:
         try:
-            return [int(word) + self._num_reserved_ids for word in text.split()]
+            numbers = [int(word) for word in text.split()]
         except ValueError:
             raise UserError(f"Expected whole numbers between blanks. Received: {text!r}.") from None
+        if min(numbers, default=0) < 0:
+            raise UserError(f"Expected numbers from 0 on. Received: {min(numbers)} in {text!r}.")
+        return [number + self._num_reserved_ids for number in numbers]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         return " ".join(self.decode_list(self._strip(ids, strip_extraneous)))

@@ -35,12 +35,8 @@ def extended(
     Raises:
         UserError: if it has as many already.
     """
+    check_size(old, size)
     pieces = list(old.all_subtoken_strings)
-    if size <= len(pieces):
-        raise UserError(
-            f"Expected --vocab_size above the {len(pieces):,} subwords of --vocab_from, which it "
-            f"extends. Received: {size}. Leave it out to take that vocabulary as it is."
-        )
     occurring: Counter[str] = Counter()
     for token, count in counts.items():
         for character in set(token) - old.alphabet - {"\n"}:
@@ -65,6 +61,19 @@ def extended(
     }
     best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
     return SubwordTextEncoder.from_subtokens([*pieces, *characters, *best][:size])
+
+
+def check_size(old: SubwordTextEncoder, size: int) -> None:
+    """Refuses a size that leaves no room for new subwords.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    if size <= old.vocab_size:
+        raise UserError(
+            f"Expected --vocab_size above the {old.vocab_size:,} subwords of --vocab_from, which "
+            f"it extends. Received: {size}. Leave it out to take that vocabulary as it is."
+        )
 
 
 def build(

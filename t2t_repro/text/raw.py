@@ -58,12 +58,19 @@ def opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         UserError: on a gzip file that is broken, also while it is read.
     """
     path = pathlib.Path(path)
+    with unpacked(path) if path.suffix == ".gz" else open(path, "rb") as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def unpacked(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+    """Opens a gzip file of whatever name, to read its bytes; as `opened`."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
+        with gzip.open(path, "rb") as stream:
             yield stream  # type: ignore[misc]
     except _BROKEN_GZIP as error:
         raise UserError(
-            f"Expected {path} to be a whole gzip file. Received: {error}. Get it again."
+            f"Expected {os.fspath(path)} to be a whole gzip file. Received: {error}. Get it again."
         ) from error
 
 
@@ -147,7 +154,7 @@ def check_lines(path: str | os.PathLike, most: int | None = None) -> None:
             raise UserError(f"Expected sentences in {os.fspath(path)}. Received: an empty file.")
         rest = sum(1 for _ in itertools.islice(read, None if most is None else most - 1))
         if not rest and most != 1:
-            _check_is_one(first, path)
+            check_is_one(first, path)
 
 
 def one_line(text: str, path: str | os.PathLike, number: int) -> str:
@@ -192,10 +199,15 @@ def stripped_lines(
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
     if count == 1:
-        _check_is_one(text, path)
+        check_is_one(text, path)
 
 
-def _check_is_one(line: str, path: str | os.PathLike) -> None:
+def check_is_one(line: str, path: str | os.PathLike) -> None:
+    """Refuses a file's only line that holds others.
+
+    Raises:
+        UserError: if they end in \\r alone.
+    """
     if "\r" in line.strip():
         name = os.fspath(path)
         raise UserError(

@@ -107,6 +107,9 @@ def test_gold_parts_of_speech_for_trees(files, capsys):
     out = capsys.readouterr().out
     assert row_of(out, "error sentences") == ["1", "1"]  # other words than the gold tree's
     assert row_of(out, "bracketing F1") == ["100.00", "100.00"]
+    (files / "predicted").write_text("(()\n(TOP (NP (VB c)))\n")  # which EVALB skips
+    run(*arguments, "--gold_parts_of_speech")
+    assert row_of(capsys.readouterr().out, "skipped sentences") == ["1", "1"]
     (files / "predicted").write_text("(TOP (S (NN a)\n\n")
     assert "predicted, line 1: expected as many ) as (" in refused(
         capsys, *arguments, "--gold_parts_of_speech"

@@ -83,12 +83,12 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
 @pytest.mark.parametrize(
     "name, text, sides, message",
     [
-        ("a.tsv", "a\tb\nc\td\te\tf\n", (), "2 columns at line 2 of .*a.tsv.* Received: 4: 'c | d"),
+        ("a.tsv", "a\tb\nc\td\te\tf\n", (), "2 columns at line 2 of .*a.tsv.*: 4: 'c \\| d"),
         ("a.tsv", "a\tb\n\nalone\n", (), "2 columns at line 3 .* Received: 1: 'alone'"),
         ("a.tsv", "a\tb\tc\n", (), "two columns, or a first line with source and target"),
         ("a.tsv", "a\tb\n", (None, ("1", "3")), "columns 1 and 3 in .* Received: 2 columns"),
         ("a.tsv", "a\tb\n", (None, ("0", "1")), "Expected columns 0 and 1"),
-        ("a.csv", "Hello,Hallo\n", (), "a first line with source and target in .*'Hello | Hallo'"),
+        ("a.csv", "Hello,Hallo\n", (), "a first line with source and target .*'Hello \\| Hallo'"),
         ("a.csv", "german,english\n", (None, ("englisch", "german")), "Did you mean 'english'"),
         ("a.csv", 'source,target\n"a" b,c\n', (), "from line 2 on, .* Mend its quotes"),
         ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "field limit .131072.*Or split the"),
@@ -105,6 +105,8 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.tsv", "a\tb\nc\0\td\n", (), "a.tsv. Received: a NUL character at line 2"),
         ("a.tsv", TSV.encode("utf-16"), (), "Received: UTF-16. Convert it: iconv -f UTF-16 -t"),
         ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv. Received: byte 0xef at line 2, column 3"),
+        ("a.tsv", "en\tde\rHello\tHallo\r", (None, ("1", "2")), "one line, in which others end in"),
+        ("a.csv", "source,target\rHello,Hallo\r", (), "one line, in which others end in"),
         ("a.tsv.bz2", "a", (), "text, plain or .gz. Received: .*a.tsv.bz2. Unpack it first"),
         ("a.txt", "one side\n", (), "Expected the other side of .*a.txt, or a file that holds"),
     ],
@@ -115,8 +117,10 @@ def test_what_cannot_be_read_is_named(tmp_path, name, text, sides, message):
 
 
 def test_a_file_with_both_sides_needs_no_other(tmp_path):
-    with pytest.raises(UserError, match="a.tsv, which holds both, and .*b.txt. Leave the second"):
-        read(write(tmp_path / "a.tsv", TSV), target=write(tmp_path / "b.txt", "a\n"))
+    both, one = write(tmp_path / "a.tsv", TSV), write(tmp_path / "b.txt", "a\n")
+    for source, target in ((both, one), (one, both)):
+        with pytest.raises(UserError, match="Received: .*a.tsv, which holds both, and .*b.txt. Le"):
+            read(source, target=target)
 
 
 def test_an_empty_file_and_a_broken_gzip_are_named(tmp_path):

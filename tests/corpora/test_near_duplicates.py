@@ -41,5 +41,16 @@ def test_same_words_are_all_of_them():
     assert index.same("a b") == index.same("") == []
 
 
+def test_what_is_dropped_is_not_found_again_and_the_others_are():
+    texts = ["a b c d", "A b c d!", "b c d e", "x"]
+    index = Index(texts)
+    assert index.near("a b c d") == [0, 1, 2] and index.near("x") == [3]
+    index.drop(0, texts[0])
+    assert index.near("a b c d") == [1, 2] and index.same("a b c d") == [1]
+    index.drop(1, texts[1])
+    index.drop(3, texts[3])
+    assert index.near("a b c d") == [2] and index.near("a b c") == index.same("x") == []
+
+
 def test_letters_in_two_parts_are_those_in_one():
     assert words("Cafe\u0301 ＡＢ") == words("Café ab") == ("café", "ab")

@@ -77,6 +77,23 @@ def test_a_pair_that_is_there_many_times_may_be_drawn_and_is_left_out_of_trainin
     assert {pair for n, pair in enumerate(pairs) if n not in away}.isdisjoint(held)
 
 
+def test_what_is_much_repeated_is_looked_for_no_more(monkeypatch):
+    """A text of one template would take a hundred times as long."""
+    rng, dropped, drop = random.Random(4), [], Index.drop
+
+    def and_tell(index, number, text):
+        dropped.append(text)
+        drop(index, number, text)
+
+    monkeypatch.setattr(Index, "drop", and_tell)
+    pairs = [(f"the weather in {w} will be mostly sunny", sentence(rng)) for w in WORDS[:30]]
+    pairs += [(sentence(rng), sentence(rng)) for _ in range(150)]
+    drawn = draw(pairs, 60, 0)
+    assert drawn.dev and not any("weather" in source for source, _ in drawn.dev.values())
+    assert dropped and len(set(dropped)) == len(dropped)
+    assert all("weather" in source for source in dropped[::2])
+
+
 def test_a_corpus_of_one_sentence_gives_little():
     drawn = draw([("the same thing", "dasselbe")] * 50, 3, 2)
     assert not drawn.dev and not drawn.test and not drawn.left_out

@@ -27,6 +27,13 @@ def test_a_constraint_of_a_vocabulary_and_a_lexicon(tmp_path):
     assert len(set(tree_constraint(encoder).facts(["a , b"])[0])) == 1
 
 
+@pytest.mark.parametrize("line, received", [("word", "'word'"), ("", "''")])
+def test_a_lexicon_that_is_none(tmp_path, line, received):
+    (tmp_path / "lexicon").write_text(f"a NN\n{line}\nb VB\n")
+    with pytest.raises(UserError, match=f"parts of speech at line 2 of .* Received: {received}. M"):
+        tree_constraint(TokenTextEncoder(None, vocab_list=["NN"]), tmp_path / "lexicon")
+
+
 def test_tags_in_pieces_have_no_constraint():
     with pytest.raises(UserError, match="well_formed with a problem whose tags are whole tokens"):
         tree_constraint(ByteTextEncoder())

@@ -56,6 +56,10 @@ def test_depth_is_not_limited_by_the_stack():
         ("word", "f, line 7: expected a word to stand inside a bracket"),
         ("(NN a) (NN b)", "f, line 7: expected one tree, with nothing behind it"),
         ("  ", "f, line 7: expected a bracketed tree. Received: '  '"),
+        (
+            "(NN dog)",
+            r"f, line 7: expected brackets around .* Put it under one: .TOP .NN dog..",
+        ),
         ("(TOP (NP) (NN a))", r"f, line 7: expected a word or brackets in every .* \(NP\)"),
     ],
 )

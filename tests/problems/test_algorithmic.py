@@ -106,6 +106,8 @@ def test_symbols_are_written_as_numbers():
     assert encoder.decode([2, 13, 21]) == "0 11 19"
     assert encoder.encode("0 11 19") == [2, 13, 21]
     assert encoder.vocab_size == 22
+    with pytest.raises(UserError, match="symbols from 0 to 19. Received: 20 in '3 20'"):
+        encoder.encode("3 20")
 
 
 def test_sizes_and_spaces():

@@ -219,6 +219,10 @@ def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):
             make(raw, data, "mine.subwords", vocab_size=other)
     make(raw, data, "mine.subwords", vocab_size=28, overwrite=True)
     assert len((data / OWN).read_bytes().splitlines()) == 28
+    counted = pathlib.Path(raw, "inputs.train.txt")
+    counted.write_bytes(b"\xff\n")  # nothing is read before the size is looked at
+    with pytest.raises(UserError, match=f"above the {len(base)} subwords of --vocab_from.* Rec"):
+        make(raw, tmp_path / "few", "mine.subwords", vocab_size=len(base))
     for files in (("one.model",), ("mine.subwords", "two.model")):
         with pytest.raises(UserError, match="one vocabulary of subwords, which it extends. Recei"):
             make(raw, data, *files, vocab_size=90)

@@ -129,6 +129,13 @@ def test_an_empty_token_is_an_error(raw_dir):
         problem.prepare_vocabulary(str(raw_dir), str(raw_dir))
 
 
+def test_tokens_with_counts_beside_them_are_an_error(raw_dir):
+    (raw_dir / "vocab.txt").write_text("red\nthe 123\n", encoding="utf-8")
+    problem = registry.get_problem("text2text_tmpdir_tokens")
+    with pytest.raises(UserError, match="one token on each .* 'the 123' on line 2. Leave out what"):
+        problem.prepare_vocabulary(str(raw_dir), str(raw_dir))
+
+
 def test_a_token_that_is_there_twice_is_an_error(raw_dir):
     (raw_dir / "vocab.txt").write_text("red\ngreen\nred\n", encoding="utf-8")
     problem = registry.get_problem("text2text_tmpdir_tokens")

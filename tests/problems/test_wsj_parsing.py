@@ -175,6 +175,7 @@ def test_a_split_without_a_tree_is_an_error(treebank, tmp_path):
     options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}
     with pytest.raises(UserError, match="trees for the test split. Received: none in 1 files from"):
         registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path), options)
+    assert not list(tmp_path.glob("*.trees"))  # another split may be tried
 
 
 def test_flags_without_effect_are_refused(tmp_path):

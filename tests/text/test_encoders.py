@@ -27,6 +27,8 @@ def test_numbers():
 def test_numbers_that_are_none():
     with pytest.raises(UserError, match="whole numbers.*Received: '1 two'"):
         TextEncoder().encode("1 two")
+    with pytest.raises(UserError, match="numbers from 0 on. Received: -2 in '3 -1 -2'"):
+        TextEncoder().encode("3 -1 -2")
 
 
 def test_numbers_have_no_bound():

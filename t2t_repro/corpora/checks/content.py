@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 
 from t2t_repro.corpora.checks.block import Block
+from t2t_repro.corpora.near_duplicates import SINGLE
 
 _NUMBER = re.compile(r"\d+(?:[.,\u00a0\u202f' ]\d{3})*(?:[.,]\d+)?")
 _DATE = re.compile(r"\b(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})\b(?![.,]\d)")
@@ -13,7 +14,8 @@ _CLOCK = re.compile(r"\b(\d{1,2})(?:: ?| ?h ?)(\d{2})(?!\d)")
 _AFTERNOON = re.compile(r"\b(1?\d)((?:\.\d{2})?) ?p\.? ?m\b", re.IGNORECASE)
 _ROUND = re.compile(r"(?<=\d)[.,]00(?!\d)")
 _LETTERS = re.compile(r"[^\W\d_]")
-_QUESTIONS = ("?", "\uff1f", "\u061f", "\u037e", ";")  # Greek asks with the last two
+_ASKING = ("?", "\uff1f", "\u061f")
+_QUESTIONS = (*_ASKING, "\u037e", ";")  # Greek asks with these two
 _BEHIND = " \"'\u201c\u201d\u2019\u00bb\u00ab)"
 SHORT = 3  # words: a name, a number with its unit; such pairs may well be equal
 
@@ -27,11 +29,13 @@ def copied(block: Block) -> np.ndarray:
 
 
 def copied_sentence(block: Block) -> np.ndarray:
-    """Returns bool (N,): as `copied`, and longer than SHORT words, or without spaces as long."""
+    """Returns bool (N,): as `copied`, and longer than SHORT words; in scripts without spaces as
+    long."""
     found = copied(block)
     for i in np.flatnonzero(found):
         text = block.sources.texts[i]
-        found[i] = len(text.split()) > SHORT or not text.isascii() and len(text) > 8 * SHORT
+        as_long = len(text) > 8 * SHORT and SINGLE.search(text) is not None
+        found[i] = len(text.split()) > SHORT or as_long
     return found
 
 
@@ -55,7 +59,7 @@ def question_differs(block: Block) -> np.ndarray:
     found = np.zeros(len(block), bool)
     for side, other in (block.sides, block.sides[::-1]):
         for i, text in enumerate(side.texts):
-            if "?" in text and text.rstrip(_BEHIND).endswith("?"):
+            if any(map(text.__contains__, _ASKING)) and text.rstrip(_BEHIND).endswith(_ASKING):
                 found[i] |= not any(mark in other.texts[i] for mark in _QUESTIONS)
     return found
 

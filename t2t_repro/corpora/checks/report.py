@@ -152,4 +152,9 @@ def finding(
 def visible(text: str) -> str:
     """Returns a line to show: cut, and what cannot be seen as its code."""
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown)
+    return "".join(c if c.isprintable() else _code(c) for c in shown)
+
+
+def _code(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

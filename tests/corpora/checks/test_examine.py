@@ -66,6 +66,22 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize(
+    "name, pair, is_found",
+    [
+        ("copy", ("Österreichische Volkspartei Wien",) * 2, False),  # three words: a name
+        ("copy", ("Österreichische Volkspartei in Wien",) * 2, True),
+        ("copy", ("我们今天早上在学校的图书馆里一起学习中文和英文语法",) * 2, True),
+        ("question", ("你好吗？", "How are you."), True),
+        ("question", ("كيف حالك؟", "How are you."), True),
+        ("question", ("كيف حالك؟", "How are you?"), False),
+        ("question", ("How are you?", "Τι κάνεις;"), False),
+    ],
+)
+def test_copies_and_questions_of_other_scripts(name, pair, is_found):
+    assert found(check([*PAIRS, pair]), name) == [len(PAIRS)] * is_found
+
+
 def test_dev_and_test_are_to_be_independent():
     test = clean(40, seed=5)
     test[7] = (DEV[3][0], test[7][1])  # with another target
