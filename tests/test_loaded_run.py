@@ -61,10 +61,13 @@ def test_a_model_in_chunks_aligns_as_the_whole_one(run, tmp_path):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda run: t2t_repro.load(run / "nothing"), "Expected .*Received"),
-        (lambda run: t2t_repro.load(run, run / "nothing"), "Received"),
+        (lambda run: t2t_repro.load(run / "nothing"), "run directory .*nothing without run.json"),
+        (
+            lambda run: t2t_repro.load(run, run / "nothing"),
+            "checkpoint in .*nothing. Received: no",
+        ),
         (lambda run: t2t_repro.load(run).translate("A dog."), "list of sentences. Received: 'A d"),
-        (lambda run: t2t_repro.load(run).translate([], beam_size=0), "beam_size"),
+        (lambda run: t2t_repro.load(run).translate([], beam_size=0), "beam_size to be at least 1"),
         (
             lambda run: t2t_repro.load(run).translate([], decode_hparams="beem=1"),
             "Unknown decode hparam",

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -108,7 +109,7 @@ def test_unreadable_files(tmp_path, name, text):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["x"], [])
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=r"Expected .*(run|hparams)\.json.* Mend the file"):
+    with pytest.raises(UserError, match=rf"Expected .*{re.escape(name)}.* Mend the file"):
         run.config()
 
 
@@ -183,7 +184,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["x"], [])
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=r"Expected .*(run|hparams)\.json.* Mend the file"):
+    with pytest.raises(UserError, match=rf"Expected .*{re.escape(name)}.* Mend the file"):
         run.config()
 
 

@@ -74,19 +74,26 @@ def test_all_that_is_missing_is_named_at_once(capsys):
 
 def test_what_is_wrong_is_said_before_data_are_asked_for(flags, capsys):
     given = [flag for flag in flags if not flag.startswith("--data_dir")]
-    for flag in ("--depths=0", "--hparams_set=transformer_bas", "--sequences=none/dan,x/da"):
-        with pytest.raises(SystemExit):
+    for flag, message in (
+        ("--depths=0", "--depths to be different numbers, each at least 1"),
+        ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
+        ("--sequences=none/dan,x/da", "Received: 'x'"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
             run(*given, "--data_dir=/nothing", flag)
-        assert "Make them" not in capsys.readouterr().err
-    for wrong in ("transformer_base_v1[", "transformer_base_v1,transformer_bas"):
-        with pytest.raises(SystemExit):
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+    for wrong, message in (
+        ("transformer_base_v1[", "transformer_base_v1["),
+        ("transformer_base_v1,transformer_bas", "Did you mean 'transformer_base'"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
             run(
                 f"--problem={PROBLEM}",
                 "--data_dir=/nothing",
                 "--output_dir=o",
                 f"--hparams_sets={wrong}",
             )
-        assert "Make them" not in capsys.readouterr().err
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,9 @@ def test_the_users_line_on_two_cores_stops_with_what_to_do_instead(on, refused):
 def test_what_is_proposed_works_here(on, refused, monkeypatch):
     begun = on(TWO_CORES, Trial(0.5, GB))
     said = refused("--hparams_set=transformer_big")
-    for line in [line for line in said.err.splitlines() if line.startswith("  t2t-trainer -")]:
+    proposed = [line for line in said.err.splitlines() if line.startswith("  t2t-trainer -")]
+    assert len(proposed) == 2
+    for line in proposed:
         begun.clear()
         run(*line.split()[1:])
         job, (request, _, plan) = begun

@@ -57,6 +57,7 @@ def test_a_batch_translates_as_its_sentences_one_by_one(translator, settings):
         count, begun = len(line.split()), len(prefix.split())
         most = max(int(2.5 * count), begun) + (not found.finished)
         assert min(np.ceil(1.4 * count), most) <= len(found.ids) <= most
+        assert bool(found.token_scores) == ("token_scores" in settings)
         if found.token_scores:
             assert len(found.token_scores) == len(found.ids) + found.finished
             total = sum(found.token_scores[begun:])

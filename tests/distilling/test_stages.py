@@ -283,13 +283,15 @@ def test_what_it_was_begun_with_must_stay(programs, folder):
     run(request)
     with pytest.raises(UserError, match="Received: --n_best was '1', now '2'. Put them back"):
         run(dataclasses.replace(request, n_best=2))
+    before = (folder / "more").read_text()
     (folder / "more").write_text("ab\n")
     with pytest.raises(UserError, match="Received: .*more has changed. Put them back"):
         run(request)
+    (folder / "more").write_text(before)
     arrays = {checkpoints.WEIGHTS: {"kernel": np.ones(7, "float32")}}
     where = folder / "teach" / "checkpoints"
     checkpoints.write(where, arrays, checkpoints.State(step=13))
-    with pytest.raises(UserError, match="more has changed|ckpt-13/weights.npz is new"):
+    with pytest.raises(UserError, match=r"ckpt-13/weights\.npz is new"):
         run(request)
 
 
@@ -309,9 +311,9 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
     [
         ({"n_best": 5}, "--n_best of at most beam_size=4. Received: 5. Add --decode_hparams=beam"),
         ({"decode_hparams": "return_beams=True"}, "Received: return_beams. Leave it out"),
-        ({"hparams": "num_decoder_layer=1"}, "num_decoder_layers"),
-        ({"hparams_set": "transformer_smal"}, "hparams set"),
-        ({"teacher": "none"}, "Expected a run directory"),
+        ({"hparams": "num_decoder_layer=1"}, "'num_decoder_layer'.* mean 'num_decoder_layers'"),
+        ({"hparams_set": "transformer_smal"}, "hparams set. Received: 'transformer_smal'"),
+        ({"teacher": "none"}, "Expected a run directory .*Received: .*none without run.json"),
         ({"ensemble": "none"}, "Expected a run directory .*Received: .*none without run.json"),
         ({"ensemble": "forth"}, "Expected runs with the same vocabulary in --ensemble. Received"),
         ({"ensemble": "back"}, "Expected runs of text2text_tmpdir in --ensemble. Received"),
@@ -320,7 +322,7 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
             "Expected what --engine=ctranslate2 can do. Received: min_length_ratio with",
         ),
         ({"decode_hparams": "well_formed=True"}, "well_formed has no effect on text2text_tmpdir"),
-        ({"reverse_teacher": "none"}, "Expected a run directory"),
+        ({"reverse_teacher": "none"}, "a run directory .*Received: .*none without run.json"),
         ({"reverse_teacher": "forth"}, "to translate the other way. Received: .*forth, of text2te"),
         (
             {"reverse_teacher": "back", "decode_hparams": "shortlist=x"},

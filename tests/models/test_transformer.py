@@ -105,6 +105,7 @@ def test_mixed_precision_keeps_logits_in_float32_and_near(dtype):
     logits = model(BATCH)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     np.testing.assert_allclose(logits, exact(BATCH), atol=0.1)
+    assert np.abs(np.asarray(logits) - np.asarray(exact(BATCH))).max() > 1e-5
 
 
 def test_fit_learns_one_batch():

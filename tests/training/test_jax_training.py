@@ -80,7 +80,9 @@ run(
     "--decode_to_file=ROOT/out-two", "--decode_hparams=beam_size=1",
 )
 """
-HPARAMS = "num_hidden_layers=1,use_fixed_batch_size=true"
+# A rate by which three steps move the weights by far more than what is compared may differ by.
+RATE = "learning_rate_schedule=constant,learning_rate_constant=0.01"
+HPARAMS = f"num_hidden_layers=1,use_fixed_batch_size=true,{RATE}"
 NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
 
 
@@ -199,5 +201,8 @@ def test_two_devices_evaluate_and_decode_as_one(folder):
 def test_two_devices_train_as_one(folder):
     one, two = (losses(folder, run) for run in ("one", "two"))
     assert len(one) == 3 and two == pytest.approx(one, rel=1e-5)
+    before = weights(folder, "one", 2)
+    moved = [np.abs(w - before[name]).max() for name, w in weights(folder, "one", 3).items()]
+    assert max(moved) > 1e-3
     for name, value in weights(folder, "one", 3).items():
         np.testing.assert_allclose(weights(folder, "two", 3)[name], value, atol=1e-5)

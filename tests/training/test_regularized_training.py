@@ -39,6 +39,7 @@ def test_it_goes_on_bit_by_bit(tmp_path):
     assert again(BATCH) == straight
     for weight, expected in zip(other.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
+    assert len(moving_average.averages(model)) == len(model.trainable_variables)
     pairs = zip(*(moving_average.averages(m).values() for m in (model, other)), strict=True)
     for average, expected in pairs:
         np.testing.assert_array_equal(average, expected)
