@@ -197,7 +197,7 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     config = of.config()
     empty.begin(config, ["test"], [])
     message = refused(capsys, f"--output_dir={empty.path}", "--source=1")
-    assert f"Expected a checkpoint in {empty.checkpoints_dir}. Received: no such folder" in message
+    assert f"Expected a checkpoint in {empty.path}. Received: a folder without a whole" in message
     without = dataclasses.replace(config.hparams, pos="none")
     none = RunDirectory(tmp_path / "none")
     none.begin(dataclasses.replace(config, hparams=without), ["test"], [])

@@ -60,7 +60,7 @@ def test_more_gpus_than_there_are_are_refused(four_gpus):
 
 
 def test_more_parts_than_a_cpu_has_cores_are_refused(monkeypatch):
-    monkeypatch.setattr(devices.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(devices, "available_cores", lambda: 3)
     expected = "between 1 and 3, .*: 3 CPU cores, as there is no GPU. Received: 4"
     with pytest.raises(UserError, match=expected):
         devices.choose(4, {})

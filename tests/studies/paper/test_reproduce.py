@@ -334,6 +334,6 @@ def test_what_a_run_cost(tmp_path):
     assert cost.hours == pytest.approx(seconds / 3600)
     assert (record.parameters, cost.devices, cost.rate, cost.flop) == (77, 8, 2.0, 2e15)
     assert cost.flop_by_time == pytest.approx(seconds * 8 * 2e12)
-    (run.path / "plan.json").write_text('{"parameters": 77, "machine": {"kind": "CPU"}}')
-    with pytest.raises(UserError, match="Expected the number rate in .*plan.json"):
+    (run.path / "plan.json").write_text('{"parameters": 77, "machine": {"replicas": 1}}')
+    with pytest.raises(UserError, match="Expected the number machine.rate in .*plan.json"):
         run_records.of(run)
