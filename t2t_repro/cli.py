@@ -301,7 +301,8 @@ def _check_homes(args: flags.FlagValues, own: set[str]) -> None:
         if not isinstance(value, str) or not value.startswith("~"):
             continue
         user, slash, _ = value.partition("/")
-        if slash and os.path.expanduser(user) == user:
+        sentence = user[1:2].isdigit()  # "~5/10 of them" is no path
+        if slash and not sentence and os.path.expanduser(user) == user:
             raise UserError(
                 f"Expected --{name} in a folder that is there. Received: {value!r}, and {user} is "
                 "the home of no user who is known here. Write the whole path."

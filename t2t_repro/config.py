@@ -253,7 +253,7 @@ class HParams:
     learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False
     learning_rate_cosine_cycle_steps: Annotated[_Steps, _COSINE] = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
-    # where training ends, from which linear_decay and subword_dropout_final_steps count back
+    # where training ends; linear_decay, the cosine and subword_dropout_final_steps aim at it
     train_steps: Annotated[_Steps, least(1)] = 250000
     # --- the data ----------------------------------------------------------------------------
     batch_size: Annotated[_FewTokens, least(1)] = 4096  # tokens a replica, padding included
