@@ -1,14 +1,17 @@
-"""Records of a batch to its arrays: cut, and padded to the longest or to one of a few lengths."""
+"""Records of a batch to its arrays: cut, and padded to the longest, or to one of a few shapes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from t2t_repro.config import HParams
-from t2t_repro.data import example, packing
+from t2t_repro.data import example, few_shapes, packing
 from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT
+from t2t_repro.data.few_shapes import Shape
 from t2t_repro.problem import Problem
+
+NO_SHAPES: Mapping[Shape, float] = {}
 
 
 def cuts(hparams: HParams) -> dict[str, int]:
@@ -19,7 +22,9 @@ def cuts(hparams: HParams) -> dict[str, int]:
     }
 
 
-def parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
+def parser(
+    problem: Problem, hparams: HParams, tops: list[int], shapes: Mapping[Shape, float] = NO_SHAPES
+) -> Callable:
     """Returns a function of a batch of records, inside TensorFlow's graph.
 
     Args:
@@ -27,9 +32,11 @@ def parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
         hparams: say what is cut.
         tops: to which lengths both sides are padded: the least that is enough; []: to its longest,
             each side for itself.
+        shapes: to which of these batches are padded after that, by `few_shapes.graph_padder`.
     """
     import tensorflow as tf
 
+    pad = few_shapes.graph_padder(shapes)
     features, most = packing.features(problem), cuts(hparams)
 
     def parse(serialized):
@@ -43,17 +50,22 @@ def parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
             return sides
         longest = tf.reduce_max([tf.shape(ids)[1] for ids in sides.values()])
         width = tf.reduce_min(tf.boolean_mask(tops, tf.constant(tops) >= longest))
-        return {
-            name: tf.pad(ids, [[0, 0], [0, width - tf.shape(ids)[1]]])
-            for name, ids in sides.items()
-        }
+        return pad(
+            {
+                name: tf.pad(ids, [[0, 0], [0, width - tf.shape(ids)[1]]])
+                for name, ids in sides.items()
+            }
+        )
 
     return parse
 
 
-def numpy_parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callable:
+def numpy_parser(
+    problem: Problem, hparams: HParams, tops: list[int], shapes: Mapping[Shape, float] = NO_SHAPES
+) -> Callable:
     """Returns a function of a batch of records, without TensorFlow; arguments as `parser`'s."""
     features, most = packing.features(problem), cuts(hparams)
+    pad = few_shapes.padder(shapes)
 
     def parse(serialized) -> dict[str, np.ndarray]:
         stored = example.parse(serialized, packing.stored(problem))
@@ -65,6 +77,7 @@ def numpy_parser(problem: Problem, hparams: HParams, tops: list[int]) -> Callabl
         }
         longest = max(ids.shape[1] for ids in sides.values())
         width = min((top for top in tops if top >= longest), default=0)
-        return {n: np.pad(a, ((0, 0), (0, max(width - a.shape[1], 0)))) for n, a in sides.items()}
+        more = {n: max(width - ids.shape[1], 0) for n, ids in sides.items()}
+        return pad({n: np.pad(ids, ((0, 0), (0, more[n]))) for n, ids in sides.items()})
 
     return parse

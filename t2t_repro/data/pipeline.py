@@ -1,21 +1,22 @@
 """Files to batches by T2T's length filter, buckets and batch sizes, or to examples one by one."""
 
 import collections
-import concurrent.futures
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 
 from t2t_repro.config import HParams
-from t2t_repro.data import buckets, example, packing, padding, records
+from t2t_repro.data import buckets, example, few_shapes, packing, padding, records
 from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.data.both_directions import BothDirections
+from t2t_repro.data.few_shapes import Shape
+from t2t_repro.data.numpy_batches import NumpyBatches
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
 _AHEAD = 8  # batches that wait for who takes them
+_SAMPLE = 256  # batches that say how subword dropout lengthens sentences
 _PARSERS = 2  # batches that are parsed side by side; what reads the records is one thread
 _BLOCK = 1024  # records that are read at once where one after another is asked for
 
@@ -42,7 +44,7 @@ def make_dataset(
     replicas: int = 1,
     start: int = 0,
     most: int = 0,
-    fixed_shapes: bool = False,
+    most_shapes: int = 0,
 ) -> "tf.data.Dataset | NumpyBatches":
     """Returns batches {"inputs": int32 (B, S), "targets": int32 (B, T)}, padded with 0.
 
@@ -59,7 +61,8 @@ def make_dataset(
     With subword_dropout the words of training are cut anew in every epoch, and in the first
     bidirectional_steps half of its pairs are turned round.
 
-    Under the JAX backend they are made without TensorFlow, and have fixed shapes.
+    Under the JAX backend they are made without TensorFlow, and those of training are padded to the
+    longest that their bucket allows, since each shape of a batch is compiled.
 
     Args:
         split: one of `Split`.
@@ -69,8 +72,10 @@ def make_dataset(
         replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
         start: the number of batches to leave out, to go on where a run stopped.
         most: of one pass, take this many batches at most, spread over all lengths; 0: all.
-        fixed_shapes: whether those of training are padded to the longest that their bucket allows,
-            where each shape of a batch has to be compiled.
+        most_shapes: those of training are padded to the longest that their bucket allows, where
+            each shape is compiled. With subword_dropout, which lengthens sentences so that there
+            were many more than buckets, most are padded to so many shapes, with rows of zeros too,
+            by `few_shapes.few`; some rare ones have others. 0: without.
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
@@ -88,48 +93,51 @@ def make_dataset(
     sizes = scheme["batch_sizes"]
     read = record_index.Reader(source.index)
 
-    if training:
-        own = slice(shard_index, None, num_shards)
-        changes: list[Callable[[np.ndarray, int, slice], np.ndarray]] = []
-        if hparams.bidirectional_steps:
-            changes.append(BothDirections(problem, hparams, data_dir, seed))
-        if hparams.subword_dropout:
-            longest = int(source.length[source.kept].max())
-            changes.append(SubwordDropout(problem, hparams, data_dir, seed, longest))
-
-        def batches() -> Iterator[np.ndarray]:
-            shuffle = hparams.batch_shuffle_size
-            endless = buckets.endless(source.kept, places, sizes, seed, shuffle, start)
-            for number, rows in enumerate(endless, start):
-                batch = read(rows[own])
-                for change in changes:
-                    batch = change(batch, number, own)
-                yield batch
-
-        count = _INFINITE
-    else:
+    if not training:
         planned = buckets.one_pass(source.kept[shard_index::num_shards], places, sizes)
         planned = buckets.spread(planned, places, most)[start:]
+        if _in_graph():
+            parse = padding.parser(problem, hparams, [])
+            return _dataset(lambda: map(read, planned), parse, len(planned))
+        parse = padding.numpy_parser(problem, hparams, [])
+        return NumpyBatches(lambda: map(read, planned), parse, len(planned))
 
-        def batches() -> Iterator[np.ndarray]:
-            return map(read, planned)
+    own = slice(shard_index, None, num_shards)
+    longest = int(source.length[source.kept].max())
+    changes: list[Callable[[np.ndarray, int, slice], np.ndarray]] = []
+    if hparams.bidirectional_steps:
+        changes.append(BothDirections(problem, hparams, data_dir, seed))
+    if hparams.subword_dropout:
+        changes.append(SubwordDropout(problem, hparams, data_dir, seed, longest))
 
-        count = len(planned)
+    def batches(first: int = start) -> Iterator[np.ndarray]:
+        shuffle = hparams.batch_shuffle_size
+        endless = buckets.endless(source.kept, places, sizes, seed, shuffle, first)
+        for number, rows in enumerate(endless, first):
+            batch = read(rows[own])
+            for change in changes:
+                batch = change(batch, number, own)
+            yield batch
 
-    in_graph = keras.backend.backend() == "tensorflow"
-    tops: list[int] = []
-    if training and (fixed_shapes or not in_graph):
-        tops = [boundary - 1 for boundary in scheme["boundaries"]]
-        tops.append(int(source.length[source.kept].max(initial=0)))
-    if in_graph:
-        return _dataset(batches, padding.parser(problem, hparams, tops), count)
-    parse = padding.numpy_parser(problem, hparams, tops)
-    if not training:
-        return NumpyBatches(batches, parse, count)
-    rows = [len(range(size)[own]) for size in sizes]
-    shares = _shares(source, places, sizes, rows, tops)
-    # Subword dropout lengthens sentences, and so the batches that they are in.
-    return NumpyBatches(batches, parse, shares=() if hparams.subword_dropout else shares)
+    if _in_graph() and not most_shapes:
+        return _dataset(batches, padding.parser(problem, hparams, []), _INFINITE)
+    tops = [*(boundary - 1 for boundary in scheme["boundaries"]), longest]
+    shapes: Mapping[Shape, float] = {}
+    if not hparams.subword_dropout:
+        shapes = _shapes(source, places, sizes, [len(range(size)[own]) for size in sizes], tops)
+    elif most_shapes and few_shapes.suit(hparams.model):
+        some = itertools.islice(batches(0), _SAMPLE)
+        parsed = map(padding.numpy_parser(problem, hparams, tops), some)
+        found = collections.Counter(batch["targets"].shape for batch in parsed)
+        drawn = {shape: count / _SAMPLE for shape, count in found.items()}
+        shapes = few_shapes.few(drawn, most_shapes)
+    if _in_graph():
+        return _dataset(batches, padding.parser(problem, hparams, tops, shapes), _INFINITE)
+    parse = padding.numpy_parser(problem, hparams, tops, shapes)
+    features = packing.features(problem)
+    common_first = sorted(shapes.items(), key=lambda item: -item[1])
+    shares = [(share, dict.fromkeys(features, shape)) for shape, share in common_first]
+    return NumpyBatches(batches, parse, shares=shares)
 
 
 def read_split(
@@ -165,6 +173,10 @@ def read_split(
                 yield {name: sample[problem.stored_feature(name)] for name in records.FEATURES}
 
 
+def _in_graph() -> bool:
+    return keras.backend.backend() == "tensorflow"
+
+
 def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count: int):
     """Returns the tf.data.Dataset of so many batches of records."""
     import tensorflow as tf
@@ -190,68 +202,15 @@ def options() -> "tf.data.Options":
     return chosen
 
 
-def _shares(
+def _shapes(
     source: "_Source", places: np.ndarray, sizes: list[int], rows: list[int], tops: list[int]
-) -> list[tuple[float, dict[str, tuple[int, int]]]]:
-    """Returns `NumpyBatches.shares`, of examples of the lengths that the files have."""
+) -> dict[Shape, float]:
+    """Returns {shape: share} of batches of so many rows, of examples as the files have them."""
     batches = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
-    features = packing.features(source.problem)
     widths = np.minimum(tops, tops[-1]).tolist()  # the last is the longest of all
-    shapes = [dict.fromkeys(features, shape) for shape in zip(rows, widths, strict=True)]
-    common_first = np.argsort(-batches, kind="stable")
-    return [(float(batches[b] / batches.sum()), shapes[b]) for b in common_first if batches[b]]
-
-
-class NumpyBatches(keras.utils.PyDataset):
-    """Batches as NumPy arrays, for a process without TensorFlow. A thread makes them in advance.
-
-    `fit` and the like take it as it is, in its own order, whatever their `shuffle`.
-
-    Args:
-        batches: called for each pass; yields the records of each batch.
-        parse: makes a batch of records.
-        count: how many batches a pass has; None: it has no end.
-        shares: shapes of batches, the most frequent first, each with its share of all batches:
-            [(share, {feature: (rows, length)})]; (): they are not known.
-    """
-
-    def __init__(
-        self,
-        batches: Callable[[], Iterator[np.ndarray]],
-        parse: Callable,
-        count: int | None = None,
-        shares: Sequence[tuple[float, dict[str, tuple[int, int]]]] = (),
-    ):
-        super().__init__()
-        self.shares = shares
-        self._batches, self._parse, self._count = batches, parse, count
-        self._rest: Iterator[dict[str, np.ndarray]] | None = None
-
-    @property
-    def num_batches(self) -> int | None:
-        """How many a pass has; None: it has no end."""
-        return self._count
-
-    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-        """Returns the next batch, which is what Keras wants by any index."""
-        if self._rest is None:
-            self._rest = itertools.chain.from_iterable(itertools.repeat(self))
-        return next(self._rest)
-
-    def on_epoch_end(self) -> None:
-        """Begins a new pass, also where Keras took a part of one only."""
-        if self._count is not None:
-            self._rest = None
-
-    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        made = map(self._parse, self._batches())
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = collections.deque(pool.submit(next, made, None) for _ in range(_AHEAD))
-            while (batch := waiting.popleft().result()) is not None:
-                waiting.append(pool.submit(next, made, None))
-                yield batch
-
-    as_numpy_iterator = __iter__  # as a tf.data.Dataset has it
+    shares = (batches / batches.sum()).tolist()
+    shapes = zip(rows, widths, strict=True)
+    return {shape: share for shape, share in zip(shapes, shares, strict=True) if share}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from t2t_repro import progress
+from t2t_repro.data import few_shapes
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.models.build import model_for
@@ -190,15 +191,17 @@ class Experiment:
 
     def _check(self, with_evaluation: bool) -> None:
         """Raises a UserError for what would stop the run later, before its directory is made."""
-        self._training_data(0)
+        self._training_data(0, most_shapes=0)
         self._request.check_metrics(with_evaluation)
         if with_evaluation:
             evaluation_data(self._problem, self._request.eval_split, self._config)
 
-    def _training_data(self, start: int):
+    def _training_data(self, start: int, most_shapes: int = few_shapes.MOST):
         """Returns the endless batches of this worker without the first `start`."""
         from t2t_repro.data.pipeline import make_dataset
 
+        if not self._config.xla_compile and keras.backend.backend() == "tensorflow":
+            most_shapes = 0  # a step is compiled once, for all
         return make_dataset(
             self._problem,
             Split.TRAIN,
@@ -210,7 +213,7 @@ class Experiment:
             shard_index=self._devices.cluster.index,
             replicas=self._devices.local,
             start=start,
-            fixed_shapes=self._config.xla_compile,
+            most_shapes=most_shapes,
         )
 
     def _warm_start(self, model: keras.Model, log: TrainingLog) -> WarmStart | None:

@@ -135,7 +135,7 @@ def test_packed_to_256_a_corpus_has_little_padding_and_one_shape(tmp_path):
     found = pipeline.describe(problem, "train", hparams, tmp_path, training=True)
     assert 0.01 < found.padding <= 0.06
     dataset = pipeline.make_dataset(
-        problem, "train", hparams, tmp_path, training=True, fixed_shapes=True
+        problem, "train", hparams, tmp_path, training=True, most_shapes=99
     )
     batches = itertools.islice(dataset.as_numpy_iterator(), round(found.batches))
     assert {batch["targets"].shape for batch in batches} == {(10, 256)}

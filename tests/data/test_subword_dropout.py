@@ -1,5 +1,6 @@
 """Words that are cut anew: in every epoch otherwise, alike for whoever goes on or shares."""
 
+import collections
 import dataclasses
 
 import numpy as np
@@ -40,8 +41,12 @@ class NoSubwords(Words):
 
 @pytest.fixture
 def data_dir(tmp_path):
-    for shard, path in enumerate(Words().filepaths("train", tmp_path, 2)):
-        texts = [" ".join(WORDS[(n + k) % 6] for k in range(1 + n % 3)) for n in range(40)]
+    return write(tmp_path, 3)
+
+
+def write(folder, most_words):
+    for shard, path in enumerate(Words().filepaths("train", folder, 2)):
+        texts = [" ".join(WORDS[(n + k) % 6] for k in range(1 + n % most_words)) for n in range(40)]
         write_examples(
             path,
             [
@@ -49,7 +54,7 @@ def data_dir(tmp_path):
                 for n, text in enumerate(texts)
             ],
         )
-    return str(tmp_path)
+    return str(folder)
 
 
 def texts_of(found):
@@ -74,13 +79,42 @@ def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
     assert max(len(cut) for _, cuts in dropping.values() for cut in cuts) <= longest
 
 
-def test_the_shapes_of_its_batches_are_not_known_ahead(data_dir, monkeypatch):
-    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
-    plain, dropping = (
-        pipeline.make_dataset(Words(), "train", hparams, data_dir, training=True)
-        for hparams in (HPARAMS, DROPPING)
+@pytest.mark.parametrize("most, shapes", [(1, {(12, 16)}), (2, {(12, 8), (6, 16)})])
+def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes):
+    data_dir = write(tmp_path, 7)
+    plain, found = (
+        batches(Words(), data_dir, 200, DROPPING, seed=3, most_shapes=count) for count in (99, most)
     )
-    assert plain.shares and not dropping.shares
+    assert len({batch["inputs"].shape for batch in plain}) == 7
+    count = collections.Counter(batch["inputs"].shape for batch in found)
+    assert count.keys() == shapes
+    for one, other in zip(found, plain, strict=True):
+        for name in ("inputs", "targets"):
+            height, width = other[name].shape
+            np.testing.assert_array_equal(one[name][:height, :width], other[name])
+            assert one[name].sum() == other[name].sum()
+            assert one[name].shape == one["inputs"].shape
+    going_on = batches(Words(), data_dir, 50, DROPPING, seed=3, most_shapes=most, start=150)
+    assert same(found[150:], going_on)
+
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    assert same(found, batches(Words(), data_dir, 200, DROPPING, seed=3, most_shapes=most))
+    where = (Words(), "train", DROPPING, data_dir)
+    assert pipeline.make_dataset(*where, training=True).shares == []
+    dataset = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3)
+    for share, shape in dataset.shares:
+        assert shape["targets"] == shape["inputs"]
+        assert count[shape["inputs"]] / 200 == pytest.approx(share, abs=0.08)
+    assert len(dataset.shares) == most
+
+
+def test_what_is_something_to_a_model_is_not_padded_so(tmp_path):
+    data_dir = write(tmp_path, 7)
+    bytenet = dataclasses.replace(DROPPING, model="byte_net")
+    found = batches(Words(), data_dir, 90, bytenet, seed=3, most_shapes=1)
+    plain = batches(Words(), data_dir, 90, DROPPING, seed=3)
+    assert [len(batch["inputs"]) for batch in found] == [len(batch["inputs"]) for batch in plain]
+    assert len({batch["inputs"].shape for batch in found}) > 7
 
 
 def test_each_batch_has_draws_of_its_own():

@@ -1,0 +1,60 @@
+"""Columns and rows of zeros, by which few_shapes.py pads a batch, are nothing to the step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro.data import few_shapes
+from t2t_repro.models.tensorflow_step import gradients_of
+from tests.conftest import GOLDEN
+from tests.models.test_transformer import BATCH, tiny
+
+RATES = [f"{name}_dropout" for name in ("layer_prepostprocess", "attention", "relu", "symbol")]
+NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0}
+TRANSFORMERS = [
+    {},
+    {"r_drop_alpha": 2.0},
+    {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"},
+    *({"norm_type": name} for name in ("batch", "noam", "l2", "none")),
+]
+
+
+def gradients(model, batch):
+    model.compile(optimizer="sgd")
+    keras.utils.set_random_seed(3)
+    found = gradients_of(model, {name: tf.constant(ids) for name, ids in batch.items()})
+    loss, values, finite = found
+    return float(loss), [np.asarray(tf.convert_to_tensor(v)) for v in values], int(finite)
+
+
+def check(model, batch):
+    rows, length = (max(ids.shape[axis] for ids in batch.values()) for axis in (0, 1))
+    alike = {n: np.pad(ids, ((0, 0), (0, length - ids.shape[1]))) for n, ids in batch.items()}
+    padded = few_shapes.padder({(rows + 3, length + 2): 1.0})(alike)
+    assert padded["inputs"].shape == padded["targets"].shape == (rows + 3, length + 2)
+    loss, expected, _ = gradients(model, batch)
+    found, values, finite = gradients(model, padded)
+    assert finite == 1 and loss > 0.1
+    assert found == pytest.approx(loss, rel=1e-5)
+    assert max(np.abs(value).max() for value in expected) > 1e-2
+    for value, other in zip(values, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
+def test_to_a_transformer(changes):
+    model = tiny(**NO_DROPOUT, **changes)
+    assert few_shapes.suit(model.hparams.model)
+    check(model, BATCH)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((GOLDEN / "models").glob("*.npz")), ids=lambda p: p.stem)
+def test_to_the_models_of_tensor2tensor(path, golden_case):
+    case = golden_case(path.stem)
+    check(case.model(**dict.fromkeys(RATES, 0.0)), case.batch)
+
+
+def test_to_others_it_is_not():
+    assert not few_shapes.suit("byte_net") and not few_shapes.suit("lstm_seq2seq_attention")
