@@ -349,6 +349,12 @@ def test_a_folder_without_a_name_is_not_the_run_s_finished(made, capsys):
     assert not (made.path / "finished").exists()
 
 
+def test_a_run_must_be_named(capsys):
+    with pytest.raises(SystemExit):
+        cli.run("t2t-finish", "", finish.define_flags, finish.main, ["--output_dir=out"])
+    assert "Expected --model_dir, the run to finish. Received: none." in capsys.readouterr().err
+
+
 def test_a_run_is_not_finished_into_itself_or_another(made, tmp_path):
     with pytest.raises(UserError, match="another folder. Received: .*run twice"):
         finishing.finish(made, made.directory, FEW)

@@ -17,7 +17,7 @@ from t2t_repro.bin import compare
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.studies.compare import grid, runner
+from t2t_repro.studies.compare import grid, report, runner
 from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.grid import Grid
 
@@ -209,6 +209,18 @@ def test_a_cell_that_does_not_end_is_reported_and_the_others_go_on(flags, tmp_pa
     with pytest.raises(UserError, match="Expected data."):
         runner.run_cells(dataclasses.replace(request, output_dir=tmp_path / "another"))
     assert len(ran) == 5
+
+
+def test_the_report_is_written_without_a_cell_that_did_not_end(flags, capsys, cells, monkeypatch):
+    _, reasons = cells
+    request = request_of(flags)
+    reasons[request.grid.folder(request.grid.cells()[2])] = "exit code 7, its log is empty."
+    written = SimpleNamespace(summary=["Of three."], html="a.html", markdown="a.md", results="a")
+    monkeypatch.setattr(report, "write", lambda *_: written)
+    missing = "all 4 cells to end. Received: 1 that did not .* the first depth .* exit code 7, its"
+    with pytest.raises(UserError, match=missing):
+        runner.run(request)
+    assert "Of three.\nWritten to a.html, a.md and a." in capsys.readouterr().out
 
 
 def test_a_warning_of_a_cell_is_passed_on_once(flags, capsys, monkeypatch):

@@ -172,6 +172,7 @@ def test_a_made_file_that_was_changed_is_not_replaced(folder):
         ({"dev_size": 20, "test_size": 21}, "80 pairs, and 41 to draw"),
         ({"dev_source": "bad.tsv"}, "Expected 2 columns at line 2 of bad.tsv"),
         ({"dev_source": "head.tsv"}, "Expected pairs in head.tsv. Received: none"),
+        ({"train_weights": "0.0001"}, "Expected pairs for training. Received: none are left"),
         (
             {"train_source": "same.tsv"},
             "at most 10 near duplicates .* none of 100. Name",

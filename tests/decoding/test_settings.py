@@ -38,6 +38,16 @@ def test_what_was_chosen_goes_before_the_problems_own_and_the_users_before_both(
     assert settings == DecodeHParams(beam_size=1, alpha=0.7, extra_length=50)
 
 
+def test_a_problem_whose_own_are_wrong_is_named():
+    class Misspelled(Problem):
+        name = "misspelled"
+        decode_hparams = "beam_siz=8"
+
+    where = "beam_siz.* It is in decode_hparams of misspelled, at .*test_settings.py"
+    with pytest.raises(UserError, match=where):
+        DecodeHParams.of(Misspelled(), "alpha=0.7")
+
+
 def test_sampling():
     assert DecodeHParams().sampling is None
     settings = "sampling_method=random,beam_size=1,sampling_temp=0.5,sampling_keep_top_k=9"

@@ -17,6 +17,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.gains import Scored
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
+from tests.data.record_files import write_examples
 from tests.distilling.conftest import DEV, TRAIN, request_of, write_run
 from tests.programs import Programs
 
@@ -125,6 +126,20 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     with pytest.raises(UserError, match="run has made, 12, or more. Received: 11. Give another"):
         run(request_of(folder, monolingual=more, train_steps=11))
     assert (folder / "out" / "distill.json").read_text() == record
+
+
+def test_a_teacher_whose_data_are_of_another_problem(programs, folder, made, tmp_path):
+    data = tmp_path / "others"
+    shutil.copytree(made / "data", data)
+    (shard,) = data.glob("text2text_tmpdir-train-*")
+    write_examples(shard, [{"inputs": [3, 1], "labels": [1]}])
+    run_file = folder / "teach" / "run.json"
+    run_file.write_text(run_file.read_text().replace(str(made / "data"), str(data)))
+    with pytest.raises(
+        UserError, match="train-00000-of-00001 to hold examples of text2text_tmpdir"
+    ):
+        run(request_of(folder))
+    assert not programs.called
 
 
 def test_it_goes_on_behind_what_is_done(programs, folder):
