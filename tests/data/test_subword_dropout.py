@@ -106,6 +106,8 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
         assert shape["targets"] == shape["inputs"]
         assert count[shape["inputs"]] / 200 == pytest.approx(share, abs=0.08)
     assert len(dataset.shares) == most
+    later = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3, start=150)
+    assert later.shares == dataset.shares
 
 
 def test_what_is_something_to_a_model_is_not_padded_so(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.data import few_shapes, pipeline
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -53,6 +54,23 @@ def make(tmp_path, data_dir):
         )
 
     return make
+
+
+@pytest.mark.parametrize("xla_compile, most", [(False, [0, 0]), (True, [0, few_shapes.MOST])])
+def test_batches_have_a_few_shapes_where_each_is_compiled(make, monkeypatch, xla_compile, most):
+    asked, plainly = [], pipeline.make_dataset
+
+    def make_dataset(*args, most_shapes=0, **options):
+        if options["training"]:
+            asked.append(most_shapes)
+        return plainly(*args, most_shapes=most_shapes, **options)
+
+    monkeypatch.setattr(pipeline, "make_dataset", make_dataset)
+    request = make(steps=1, schedule="train")
+    config = dataclasses.replace(request.config, xla_compile=xla_compile)
+    # The first is looked at for what is wrong with it alone.
+    Experiment(dataclasses.replace(request, config=config)).run()
+    assert asked == most
 
 
 def weights_of(request, step):
