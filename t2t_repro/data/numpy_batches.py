@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_repro.data.few_shapes import Shape
 
-_AHEAD = 8  # batches that wait for who takes them
+AHEAD = 8  # batches that wait for who takes them
 
 
 class NumpyBatches(keras.utils.PyDataset):
@@ -57,7 +57,7 @@ class NumpyBatches(keras.utils.PyDataset):
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         made = map(self._parse, self._batches())
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = collections.deque(pool.submit(next, made, None) for _ in range(_AHEAD))
+            waiting = collections.deque(pool.submit(next, made, None) for _ in range(AHEAD))
             while (batch := waiting.popleft().result()) is not None:
                 waiting.append(pool.submit(next, made, None))
                 yield batch

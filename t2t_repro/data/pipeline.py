@@ -16,7 +16,7 @@ from t2t_repro.data import index as record_index
 from t2t_repro.data.batching import NO_LIMIT, hparams_to_batching_scheme
 from t2t_repro.data.both_directions import BothDirections
 from t2t_repro.data.few_shapes import Shape
-from t2t_repro.data.numpy_batches import NumpyBatches
+from t2t_repro.data.numpy_batches import AHEAD, NumpyBatches
 from t2t_repro.data.subword_dropout import SubwordDropout
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _INFINITE = -1  # tf.data.INFINITE_CARDINALITY
-_AHEAD = 8  # batches that wait for who takes them
 _SAMPLE = 256  # batches that say how subword dropout lengthens sentences
 _PARSERS = 2  # batches that are parsed side by side; what reads the records is one thread
 _BLOCK = 1024  # records that are read at once where one after another is asked for
@@ -185,7 +184,7 @@ def _dataset(batches: Callable[[], Iterator[np.ndarray]], parse: Callable, count
     dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
     dataset = dataset.map(parse, _PARSERS, deterministic=True)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
-    return dataset.with_options(options()).prefetch(_AHEAD)
+    return dataset.with_options(options()).prefetch(AHEAD)
 
 
 def options() -> "tf.data.Options":
