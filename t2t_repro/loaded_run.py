@@ -25,7 +25,8 @@ def load(
 
     Args:
         run: the run directory.
-        checkpoint: a checkpoint, or another run; None: the newest of `run`.
+        checkpoint: a checkpoint, or another run; None: the newest of `run`, of RUN/best the
+            best.
         data_dir: the folder of the vocabulary; None: that of the run. A problem of one's own is
             known once the package is imported that registers it.
 

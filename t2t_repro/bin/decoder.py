@@ -7,7 +7,9 @@
 
 RUN is the directory that t2t-trainer made; the model, the problem and the vocabulary come from it.
 --decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True" says how.
-docs/decoding.md has them all: limits of length, samples, n-best lists, token scores, alignments.
+docs/decoding.md has the most used: limits of length, samples, n-best lists, token scores,
+alignments; t2t_repro/decoding/settings.py has all.
+
 A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
 CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker, and

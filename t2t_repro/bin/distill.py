@@ -14,7 +14,8 @@ it, lets it decode greedily, and compares both by BLEU and speed (DIR/distill.js
                                training data, beside all that: a student as large as the teacher
 
 Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
-goes on; what is done is not done again. With other --train_steps it trains on.
+goes on; what is done is not done again. With more --train_steps it trains on, but for a student
+whose rate falls to 0 at the end, which needs another folder.
 docs/distillation.md has more.
 """
 

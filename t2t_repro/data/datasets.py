@@ -115,7 +115,8 @@ def text_dataset(
         seed: of the orders.
 
     Raises:
-        UserError: as `check_pairs`; or if no pair is left, or the hparams ask for more than this.
+        UserError: as `check_pairs`; or if no pair is left, the hparams ask for more than this, or
+            the seed is below 0.
     """
     check_pairs(inputs, targets)
     hparams = _hparams(hparams, training)

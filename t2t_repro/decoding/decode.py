@@ -56,7 +56,8 @@ def decode(
         penalty; greedy search does not divide.
 
     Raises:
-        UserError: as `check_model`; or if inputs are no batch of ids of the model's vocabulary.
+        UserError: as `check_model`; if inputs are no batch of ids of the model's vocabulary; or
+            unless 1 <= top_beams <= beam_size and alpha is finite.
     """
     check_model(model)
     inputs = checked_inputs(inputs)

@@ -54,13 +54,15 @@ def facts(shapes: Shapes) -> dict[str, Any]:
     """Returns {hparam: value} for each hparam that the variables leave no choice about."""
     tables = _tables(shapes)
     kinds = {kind for _, kind in tables}
+    are_of_one_size = len({rows for rows, _ in tables}) == 1
     (_, hidden_size), shards = next((name[:2], n) for name, n in _shards(shapes).items())
     found: dict[str, Any] = {
         "hidden_size": hidden_size,
         "symbol_modality_num_shards": shards,
-        "shared_embedding_and_softmax_weights": kinds == {"shared"},
         "model": (model := _model(shapes)),
     }
+    if are_of_one_size:  # others share nothing, whatever the hparam says
+        found["shared_embedding_and_softmax_weights"] = kinds == {"shared"}
     if kinds != {"shared"}:
         found["shared_embedding"] = "shared" in kinds
     if model in OPPONENTS:

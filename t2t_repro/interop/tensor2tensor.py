@@ -20,6 +20,7 @@ from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
+from t2t_repro.models import sharing
 from t2t_repro.models.bytenet import ByteNet
 from t2t_repro.models.lstm import LSTMModel
 from t2t_repro.models.sequence_model import SequenceModel
@@ -231,7 +232,8 @@ def _tables(model: SequenceModel) -> Iterator[tuple[str, SymbolEmbedding]]:
     def modality(size: int) -> str:
         return f"symbol_modality_{size}_{hp.hidden_size}"
 
-    shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
+    one = sharing.of(hp, model.inputs_vocab_size, model.targets_vocab_size)
+    shared = hp.shared_embedding or one.both_sides  # by name; those of two modalities are two
     inputs, targets, softmax = model.inputs_embedding, model.targets_embedding, model.softmax
     yield f"{modality(inputs.vocab_size)}/{'shared' if shared else 'input_emb'}", inputs
     if targets is not inputs:

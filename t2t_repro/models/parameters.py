@@ -11,7 +11,7 @@ from t2t_repro import memory
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.hparam_rules import BYTENET, DOT_PRODUCTS, RECURRENT
-from t2t_repro.models import bytenet_cost
+from t2t_repro.models import bytenet_cost, sharing
 from t2t_repro.models.lstm_cost import LSTMCost
 from t2t_repro.names import snake_case
 from t2t_repro.problem import Problem
@@ -68,7 +68,7 @@ def check_memory(
 def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> None:
     """Refuses one table for two vocabularies, in which an id means two things.
 
-    Those of two sizes have two tables, whatever is to be shared, as in T2T.
+    Those of two sizes share nothing: see `sharing.of`.
 
     Raises:
         UserError: naming the hparams to change.
@@ -78,7 +78,8 @@ def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLik
     where = os.fspath(data_dir)
     if not shared or not problem.are_vocabularies_separate(where):
         return
-    if problem.inputs_vocab_size(where) == problem.targets_vocab_size(where):
+    sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
+    if sharing.of(hparams, *sizes).both_sides:
         raise UserError(
             f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
             f"would share. Received: two of the same size in {where!r}. Give "
@@ -148,11 +149,10 @@ def gradients(
     """
     targets = targets_vocab_size or vocab_size
     total = count(hparams, vocab_size, targets).total
-    if not hparams.shared_embedding_and_softmax_weights:
+    if not sharing.of(hparams, vocab_size, targets).softmax:
         return parts * total
-    table = _rows(targets, hparams) * hparams.hidden_size
-    lookups = 2 if vocab_size == targets else 1
-    return parts * (total - table) + (parts * lookups + 2) * table
+    table = sharing.rows(hparams, targets) * hparams.hidden_size
+    return parts * (total - table) + (2 * parts + 2) * table
 
 
 def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:
@@ -167,10 +167,9 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
     keys, values = _widths(hparams)
     encoder, decoder = hparams.encoder_layers, hparams.decoder_layers
     sizes = vocab_size, targets_vocab_size or vocab_size
-    source, target = (_rows(size, hparams) for size in sizes)
-    of_softmax = not hparams.shared_embedding_and_softmax_weights
-    of_targets = sizes[0] != sizes[1] or of_softmax and not hparams.shared_embedding
-    rows = source + (of_targets + of_softmax) * target  # see Parts.tables
+    source, target = (sharing.rows(hparams, size) for size in sizes)
+    one = sharing.of(hparams, *sizes)
+    rows = source + (not one.both_sides) * target + (not one.softmax) * target
     if hparams.model in RECURRENT:
         return _of_lstms(hparams, rows, target)
     if hparams.model == BYTENET:
@@ -200,11 +199,6 @@ def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = No
         norms=norms * _of(hparams, "norm_type", of_norm) + sublayers * gates,
         others=others,
     )
-
-
-def _rows(vocab_size: int, hparams: HParams) -> int:
-    """Returns how many rows a table for so many symbols has."""
-    return -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
 
 
 def _of_lstms(hparams: HParams, rows: int, target: int) -> Parameters:

@@ -20,6 +20,7 @@ from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
+from t2t_repro.models import sharing
 
 
 class Parts:
@@ -36,7 +37,7 @@ class Parts:
         self.initializer = kernel_initializer(hparams.initializer, hparams.initializer_gain)
 
     def tables(self, inputs_vocab_size: int, targets_vocab_size: int, softmax_depth: int = 0):
-        """Returns the tables of inputs, targets and softmax, shared as the hparams say.
+        """Returns the tables of inputs, targets and softmax, shared as `sharing` says.
 
         Args:
             inputs_vocab_size: ids of the inputs.
@@ -50,22 +51,17 @@ class Parts:
         scale = hp.hidden_size**0.5 if hp.multiply_embedding_mode == "sqrt_depth" else 1.0
 
         def table(vocab_size: int, name: str, depth: int = hp.hidden_size) -> SymbolEmbedding:
-            size = -(-vocab_size // hp.vocab_divisor) * hp.vocab_divisor
-            shards = hp.symbol_modality_num_shards
+            size, shards = sharing.rows(hp, vocab_size), hp.symbol_modality_num_shards
             return SymbolEmbedding(size, depth, shards, scale, dtype=self.dtype, name=name)
 
-        shared = hp.shared_embedding or hp.shared_embedding_and_softmax_weights
-        if not shared:
-            inputs = table(inputs_vocab_size, "input_emb")
-            targets = table(targets_vocab_size, "target_emb")
-        elif inputs_vocab_size == targets_vocab_size:
+        one = sharing.of(hp, inputs_vocab_size, targets_vocab_size)
+        if one.both_sides:
             inputs = targets = table(inputs_vocab_size, "shared")
         else:
-            # T2T shares within one modality, and vocabularies of two sizes are two modalities.
-            inputs = table(inputs_vocab_size, "shared_inputs")
-            targets = table(targets_vocab_size, "shared_targets")
+            inputs = table(inputs_vocab_size, "input_emb")
+            targets = table(targets_vocab_size, "target_emb")
         depth = softmax_depth or hp.hidden_size
-        if not hp.shared_embedding_and_softmax_weights:
+        if not one.softmax:
             return inputs, targets, table(targets_vocab_size, "softmax", depth)
         if depth != hp.hidden_size:
             raise UserError(

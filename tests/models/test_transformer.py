@@ -11,7 +11,6 @@ from keras import ops
 
 from t2t_repro import Transformer, registry
 from t2t_repro.config import HParams
-from t2t_repro.interop import tensor2tensor
 
 TINY = HParams(
     hidden_size=12,
@@ -63,17 +62,6 @@ def test_config_round_trip_through_json():
     again.build()
     again.set_weights(model.get_weights())
     np.testing.assert_array_equal(again(BATCH), model(BATCH))
-
-
-def test_vocabularies_of_two_sizes_are_two_tables():
-    hparams = dataclasses.replace(TINY, shared_embedding=True)
-    model = Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=19)
-    assert model(BATCH).shape == (2, 3, 19)
-    names = [name for name in tensor2tensor.export_variables(model) if "modality" in name]
-    assert names == [
-        "transformer/symbol_modality_17_12/shared/weights_0",
-        "transformer/symbol_modality_19_12/shared/weights_0",
-    ]
 
 
 def test_vocab_divisor_pads_the_tables():
