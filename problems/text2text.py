@@ -194,6 +194,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
                     f"Expected each token once in vocab.txt in {os.fspath(tmp_dir)!r}. Received: "
                     f"{token!r} on lines {first[token]} and {number}. Delete one of them."
                 )
-        first.pop(self.oov_token, None)  # added, as tensor2tensor does, and may be listed too
+        # Added, and may be listed too: tensor2tensor then has it twice, and others one id higher.
+        first.pop(self.oov_token, None)
         encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *first])
         encoder.store_to_file(path)

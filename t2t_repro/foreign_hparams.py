@@ -5,6 +5,7 @@ A foreign hparam is accepted while it holds the value that T2T's Transformer set
 change what T2T computes, or would seem to: refused.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,7 +47,7 @@ _FOREIGN: dict[str, dict[str, Any]] = {
         "moe_loss_coef": (1e-3, 1e-2),
         "moe_overhead_train": 1.0,
         "moe_overhead_eval": 2.0,
-        "ffn_layer": "dense_relu_dense",
+        "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),  # T2T's old name of the same
         "parameter_attention_key_channels": 0,
         "parameter_attention_value_channels": 0,
     },
@@ -163,6 +164,25 @@ FOREIGN: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
+_NO_CLIPPING = ("clip_grad_norm", "optimizer_adafactor_clipping_threshold")
+_LIMITS = ("max_input_seq_length", "max_target_seq_length")
+
+
+def in_our_words(field: dataclasses.Field, value: Any) -> Any:
+    """Returns the value of one of our hparams, of which T2T, which checks none, has other forms.
+
+    They are 1 and 0 for True and False, None for a clipping that is off, and negative limits of
+    lengths for none.
+    """
+    if isinstance(field.default, bool) and type(value) is int and value in (0, 1):
+        return bool(value)
+    if field.name in _NO_CLIPPING and value is None:
+        return 0.0
+    if field.name in _LIMITS and type(value) is int and value < 0:
+        return 0
+    return value
+
+
 def default(name: str) -> Any:
     """Returns T2T's default of a foreign hparam; None where T2T's Transformer lacks it too."""
     values, _ = FOREIGN.get(name, ((), ""))
@@ -223,5 +243,5 @@ def check_override(name: str, text: str, own: Iterable[str]) -> None:
 
 
 def _same_number(a: Any, b: Any) -> bool:
-    numbers = (int, float)
+    numbers = (bool, int, float)
     return type(a) in numbers and type(b) in numbers and a == b

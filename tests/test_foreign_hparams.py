@@ -62,10 +62,14 @@ def test_an_override_of_what_a_set_adds_says_that_nothing_reads_it(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("ffn_layer", "local_moe", "expected ffn_layer='dense_relu_dense', its default. Received"),
+        (
+            "ffn_layer",
+            "local_moe",
+            "expected ffn_layer='dense_relu_dense' or ffn_layer='conv_hidden_relu', its d",
+        ),
         ("moe_num_experts", 8, "expected moe_num_experts=16 or moe_num_experts=64, its default"),
         ("z_size", 4, "expected no z_size, its default"),
-        ("use_pad_remover", 1, "expected use_pad_remover=True"),
+        ("use_pad_remover", 0, "expected use_pad_remover=True"),
         ("target_modality", "symbol:ctc", "expected target_modality='default', its default"),
         ("use_tpu", True, "Leave it out: there is no TPU support"),
         ("hiden_size", 4, "Received: hiden_size=4, a name that neither.*'hidden_size'"),

@@ -262,7 +262,7 @@ def _watched(paths: Sequence[pathlib.Path], pairs: Iterable[Pair]) -> Iterator[P
 
 def _tsv_pairs(paths: Iterable[pathlib.Path], source: int, target: int) -> Iterator[Pair]:
     for path in paths:
-        for line in raw.stripped_lines(path):
+        for line in raw.lines(path):  # whose first column may be empty
             columns = line.split("\t")
             if max(source, target) < len(columns):
                 yield columns[source].strip(), columns[target].strip()

@@ -169,7 +169,7 @@ class DecodeJob:
         if not source:
             split = self.run.path / "decode" / f"{config.problem}.{self.request.split}"
             source = named or f"{split}{settings.shard_suffix}"
-        return output_name(source, config.hparams_set, config.problem, settings)
+        return output_name(source, config, settings)
 
     def translations(self, path: str | os.PathLike) -> Iterator[str]:
         """Yields the best translation of each sentence in a file that this job has written."""

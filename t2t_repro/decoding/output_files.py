@@ -6,13 +6,15 @@ from itertools import islice
 
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.files import is_stream
+from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
 
 
-def output_name(base: str, hparams_set: str, problem: str, settings: DecodeHParams) -> str:
-    """Returns the name that tensor2tensor gives to the translations of `base`."""
+def output_name(base: str, config: RunConfig, settings: DecodeHParams) -> str:
+    """Returns the name that tensor2tensor gives to a run's translations of `base`."""
     ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
-    return base if ending in base else f"{base}.transformer.{hparams_set}.{problem}.{ending}"
+    of_run = f"{config.hparams.model}.{config.hparams_set}.{config.problem}"
+    return base if ending in base else f"{base}.{of_run}.{ending}"
 
 
 def sides(target: str | os.PathLike) -> dict[str, str]:

@@ -109,7 +109,8 @@ class MutableHParams:
             except UserError as error:
                 wrong.append(str(error))
         try:
-            result = HParams(**self._own)
+            own = self._own.items()
+            result = HParams(**{n: foreign_hparams.in_our_words(FIELDS[n], v) for n, v in own})
         except UserError as error:
             wrong.append(str(error))
         if wrong:

@@ -44,7 +44,11 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         raise UserError(
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
-    own = {name: v for name, v in values.items() if name in FIELDS}
+    own = {
+        name: foreign_hparams.in_our_words(FIELDS[name], v)
+        for name, v in values.items()
+        if name in FIELDS
+    }
     known = own.keys() | set(ignored)
     foreign = {
         name: v

@@ -270,9 +270,18 @@ def hparam_set(name: str) -> Callable[[], MutableHParams] | None:
 
 
 def text_problem(name: str) -> type | None:
-    """Returns the problem class `name` of our catalogue, or None."""
+    """Returns the class `name` of our catalogue, as far as it is one of texts as T2T has it."""
     snake = registry.snake_case(name)
-    return type(registry.get_problem(snake)) if snake in registry.list_problems() else None
+    return _as_in_t2t(snake) if snake in registry.list_problems() else None
+
+
+@functools.cache
+def _as_in_t2t(name: str) -> type:
+    """Returns a problem of texts with the methods of T2T's, its vocabulary's size and its files."""
+    cls: type = type(registry.get_problem(name))
+    if not issubclass(cls, problem.Text2TextProblem) or issubclass(cls, Text2TextProblem):
+        return cls
+    return type(cls.__name__, (Text2TextProblem, cls), {"pairs_a_file": None})
 
 
 class _Register:

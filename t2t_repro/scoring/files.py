@@ -35,7 +35,11 @@ def score_files(
         reference: the right ones, equally many.
         read: yields the translations of the file, one a line of `reference`.
     """
-    pairs = list(raw.parallel_lines(translation, reference, may_be_blank=True, read_inputs=read))
+    # Blanks stay: behind a last full stop they part it from a number for tensor2tensor's tokeniser.
+    lines = raw.parallel_lines(
+        translation, reference, may_be_blank=True, strip=False, read_inputs=read
+    )
+    pairs = list(lines)
     return bleu.score([pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs])
 
 

@@ -190,16 +190,24 @@ def stripped_lines(
         UserError: as `lines` does, or if the file has no line, or empty ones alone, or one that
             holds others which end in "\\r" alone.
     """
-    count, any_text, text = 0, False, ""
+    return (line.strip() for line in _checked(path, may_be_blank, read))
+
+
+def _checked(
+    path: str | os.PathLike,
+    may_be_blank: bool,
+    read: Callable[[str | os.PathLike], Iterable[str]] = lines,
+) -> Iterator[str]:
+    """Yields a file's lines as they are; see `stripped_lines`."""
+    count, any_text, line = 0, False, ""
     for line in read(path):
-        text = line.strip()
-        count, any_text = count + 1, any_text or bool(text)
-        yield text
+        count, any_text = count + 1, any_text or not (not line or line.isspace())
+        yield line
     if not any_text and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
     if count == 1:
-        check_is_one(text, path)
+        check_is_one(line, path)
 
 
 def check_is_one(line: str, path: str | os.PathLike) -> None:
@@ -221,6 +229,7 @@ def parallel_lines(
     targets_path: str | os.PathLike,
     *,
     may_be_blank: bool = False,
+    strip: bool = True,
     read_inputs: Callable[[str | os.PathLike], Iterable[str]] = lines,
 ) -> Iterator[dict[str, str]]:
     """Yields {"inputs": line, "targets": line} of two files of equally many lines.
@@ -230,20 +239,23 @@ def parallel_lines(
     Args:
         inputs_path, targets_path: the files.
         may_be_blank: see `stripped_lines`.
+        strip: leave out the blanks at both ends of a line.
         read_inputs: yields the samples of `inputs_path`.
 
     Raises:
         UserError: if the counts differ: both counts, and the first line without a partner; or as
             `stripped_lines` does.
     """
-    sources = stripped_lines(inputs_path, may_be_blank=may_be_blank, read=read_inputs)
-    targets = stripped_lines(targets_path, may_be_blank=may_be_blank)
+    sources = _checked(inputs_path, may_be_blank, read_inputs)
+    targets = _checked(targets_path, may_be_blank)
     count = 0
     while True:
         source, target = next(sources, None), next(targets, None)
         if source is None or target is None:
             break
         count += 1
+        if strip:
+            source, target = source.strip(), target.strip()
         yield {"inputs": source, "targets": target}
     if source is None and target is None:
         return

@@ -52,8 +52,9 @@ def rolling_average(
 ) -> Iterator[pathlib.Path]:
     """Yields the average of each `window` successive checkpoints as it is written to `out`.
 
-    A checkpoint is read when it comes, and once more when it leaves the window. Its file is open
-    meanwhile, since a trainer may remove the checkpoint; all weights would not fit into memory.
+    It has the time of the last of them (T2T's bin/t2t_avg_all.py). A checkpoint is read when it
+    comes, and once more when it leaves the window. Its file is open meanwhile, since a trainer may
+    remove the checkpoint; all weights would not fit into memory.
     """
     sums: dict[str, np.ndarray] = {}
     members: collections.deque[Member] = collections.deque()
@@ -73,7 +74,10 @@ def rolling_average(
             steps = [checkpoints.step_of(member) for member, _ in members]
             state = checkpoints.State(step=steps[-1], averaged=tuple(steps))
             arrays = {checkpoints.WEIGHTS: checkpoints.encode(means)}
-            yield checkpoints.write(pathlib.Path(out), arrays, state)
+            written = checkpoints.write(pathlib.Path(out), arrays, state)
+            saved = os.fstat(file.fileno()).st_mtime
+            os.utime(written, (saved, saved))  # t2t-bleu's curves are over this time, too
+            yield written
             for name, value in checkpoints.read_opened(members[0][1]).items():
                 sums[name] -= value
             members.popleft()[1].close()

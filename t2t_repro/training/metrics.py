@@ -24,17 +24,19 @@ def token_statistics(logits, labels) -> dict:
     """Reduces logits (B, T, V) and labels (B, T) to what the metrics need, each (B, T).
 
     Returns:
-        `cross_entropy` of each label, without label smoothing, float32; `in_top5`, 1.0 where fewer
-        than five entries are above the label's; `predictions`, the most likely id, int32. Positions
-        of padding hold values too: who sums them leaves them out.
+        `cross_entropy` of each label, without label smoothing, float32; `in_top5`, 1.0 where the
+        label is one of the five most likely ids (of equals, the lower ones); `predictions`, the
+        most likely id, int32. Positions of padding hold values too: who sums them leaves them out.
     """
     logits = ops.cast(logits, "float32")
     labels = ops.cast(labels, "int32")
     label_logit = ops.take_along_axis(logits, labels[..., None], axis=-1)  # (B, T, 1)
-    above = ops.sum(ops.cast(logits > label_logit, "int32"), axis=-1)
+    equal_before = (logits == label_logit) & (ops.arange(logits.shape[-1]) < labels[..., None])
+    # `not <=`, which is true of what is no number.
+    before = ops.logical_not(logits <= label_logit) | equal_before
     return {
         "cross_entropy": ops.logsumexp(logits, axis=-1) - label_logit[..., 0],
-        "in_top5": ops.cast(above < TOP, "float32"),
+        "in_top5": ops.cast(ops.sum(ops.cast(before, "int32"), axis=-1) < TOP, "float32"),
         "predictions": ops.cast(ops.argmax(logits, axis=-1), "int32"),
     }
 

@@ -89,10 +89,10 @@ def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser, capsys):
         "--decode_hparams=beam_size=4",
     )  # fmt: skip
     assert "reads the decode hparams batch_size" in error
-    name = output_name(
-        "words", "s", PARSING, DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
-    )
-    assert name == f"words.transformer.s.{PARSING}.beam21.alpha0.3.decodes"
+    config = RunDirectory(parser).config()
+    settings = DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
+    name = output_name("words", config, settings)
+    assert name == f"words.transformer.{config.hparams_set}.{PARSING}.beam21.alpha0.3.decodes"
 
 
 def test_what_has_no_effect_on_trees_is_refused(parser, capsys):

@@ -1,4 +1,5 @@
 import csv
+import datetime
 import json
 import os
 import shutil
@@ -78,6 +79,8 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
         table = list(csv.DictReader(file))
     assert [float(row["sacrebleu"]) for row in table] == [r["sacrebleu"]["score"] for r in rows]
     assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")
+    begun = datetime.datetime.fromisoformat(run.config().commands[0].split()[0])
+    assert (out / "settings.json").stat().st_mtime == begun.timestamp()  # step 0 of t2t-bleu
 
     for folder, more in (("plain", ""), ("beams", ",return_beams=True")):
         where = f"--translations_dir={tmp_path / folder}"

@@ -106,9 +106,9 @@ def test_kinds_of_files_are_cleaned_where_that_is_asked_for(tmp_path):
 
 def test_tsv_columns_of_files_in_an_archive(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
-        zipped.writestr("part1.tsv", "id\tzwei\ttwo\nshort\n")
+        zipped.writestr("part1.tsv", "id\tzwei\ttwo \nshort\n\tdrei\tthree\n")
     datasets = [["a.zip", ("tsv", 2, 1, "part*.tsv")]]
-    assert compiled(tmp_path, datasets) == ["two\n", "zwei\n"]
+    assert compiled(tmp_path, datasets) == ["two\nthree\n", "zwei\ndrei\n"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
 """The names of what a decoding writes, and what is read of it."""
 
+import pytest
+
+from t2t_repro.config import HParams
 from t2t_repro.decoding import output_files
 from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.run_directory import RunConfig
 
 
-def test_output_name():
-    name = output_files.output_name("in.txt", "transformer_base", "translate_x", DecodeHParams())
-    assert name == "in.txt.transformer.transformer_base.translate_x.beam4.alpha0.6.decodes"
-    assert output_files.output_name(name, "a", "b", DecodeHParams()) == name
+@pytest.mark.parametrize("model", ["transformer", "lstm_seq2seq_attention"])
+def test_output_name(model):
+    hparams = HParams(model=model, initializer="uniform_unit_scaling")
+    run = RunConfig(hparams_set="set_a", hparams=hparams, problem="p", data_dir="", version="")
+    name = output_files.output_name("in.txt", run, DecodeHParams())
+    assert name == f"in.txt.{model}.set_a.p.beam4.alpha0.6.decodes"
+    assert output_files.output_name(name, run, DecodeHParams()) == name
 
 
 def test_the_best_translations_of_a_file(tmp_path):

@@ -33,6 +33,17 @@ def test_assignments_become_a_frozen_set(hparams):
     assert (result.max_length, result.batch_size, result.learning_rate) == (64, 2048, 0.3)
 
 
+def test_values_in_tensor2tensors_words(hparams):
+    hparams.shared_embedding_and_softmax_weights = int(True)
+    hparams.use_target_space_embedding = 0
+    hparams.clip_grad_norm = hparams.optimizer_adafactor_clipping_threshold = None
+    hparams.ffn_layer = "conv_hidden_relu"
+    result = freeze(hparams)
+    assert result.shared_embedding_and_softmax_weights is True
+    assert result.use_target_space_embedding is False
+    assert result.clip_grad_norm == result.optimizer_adafactor_clipping_threshold == 0.0
+
+
 def test_reading_as_tensor2tensors(hparams):
     assert hparams.moe_num_experts == 16 and hparams.get("pos") == "timing"
     assert hparams.get("nothing", 5) == 5 and "pos" in hparams and "nothing" not in hparams

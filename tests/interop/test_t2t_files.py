@@ -51,6 +51,19 @@ def test_a_file_of_an_old_version(file):
     assert t2t_files.read_hparams(file({"hidden_size": 48, "moe_k": 2})) == {"hidden_size": 48}
 
 
+def test_values_as_tensor2tensors_sets_say_them_too(file):
+    said = {
+        "shared_embedding_and_softmax_weights": 1,
+        "unidirectional_encoder": 0,
+        "clip_grad_norm": None,
+        "max_input_seq_length": -1,
+        "num_heads": 1,
+    }
+    own = t2t_files.read_hparams(file(said))
+    assert list(own.values()) == [True, False, 0.0, 0, 1]
+    HParams(**own)  # which are of the right types
+
+
 @pytest.mark.parametrize(
     "name, value",
     [

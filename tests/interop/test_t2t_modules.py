@@ -109,6 +109,49 @@ class ShimSharesToo(ShimShared):
         assert problem.get_or_create_vocab(data, None, True).vocab_size == encoder.vocab_size
 
 
+def test_problems_of_files_in_tmp_dir_are_those_of_tensor2tensor(load, tmp_path):
+    """Derived from its catalogue's, they build what they say, and call what T2T's have."""
+    load(
+        """
+from tensor2tensor.data_generators import text_encoder, text_problems
+from tensor2tensor.utils import registry
+
+@registry.register_problem
+class ShimTmpdir(text_problems.Text2textTmpdir):
+  pass
+
+@registry.register_problem
+class ShimTmpdirOfMine(text_problems.Text2textTmpdir):
+  vocab_filenames = ["vocab.mine"]
+  def get_or_create_vocab(self, data_dir, tmp_dir, force_get=False):
+    assert self.has_inputs
+    return text_encoder.TokenTextEncoder(None, vocab_list=["a", "b", "c"])
+
+@registry.register_problem
+class ShimTmpdirEncoded(text_problems.Text2textTmpdir):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+    samples = self.generate_samples(data_dir, tmp_dir, dataset_split)
+    return text_problems.text2text_generate_encoded(samples, encoder)
+"""
+    )
+    for side in ("inputs", "targets"):
+        for split in ("train", "eval"):
+            (tmp_path / f"{side}.{split}.txt").write_text("a b c a cat\n" * 30)
+    plain, mine, encoded = (
+        registry.get_problem(f"shim_tmpdir{name}") for name in ("", "_of_mine", "_encoded")
+    )
+    assert plain.says_vocab_size and plain.approx_vocab_size == 2**15
+    assert plain.pairs_a_file is None  # so that there are T2T's 100 files
+    folder = str(tmp_path / "data")
+    mine.prepare_vocabulary(folder, str(tmp_path))
+    assert not (tmp_path / "data").exists()
+    assert mine.feature_encoders(folder)["inputs"].vocab_size == 5
+    (first, *_) = encoded.generate_encoded_samples(folder, str(tmp_path), "train")
+    encoder = encoded.feature_encoders(folder)["targets"]
+    assert encoder.decode(first["targets"][:-1]) == "a b c a cat"
+
+
 def test_names_of_older_versions_are_told(load):
     said = load(SHARED + "  targeted_vocab_size = 99\n")
     assert said == [

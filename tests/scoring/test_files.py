@@ -46,6 +46,17 @@ def test_what_is_a_file_of_a_step(tmp_path):
         files.files_by_step(tmp_path)
 
 
+def test_blanks_at_the_end_count_for_tensor2tensors_tokeniser_alone(tmp_path):
+    """With a blank behind, its "2018." is two tokens; its bleu_wrapper gives this BLEU."""
+    lines = ["Das Haus wurde im Jahr 2018.", "Er kam um 12.", "Drei kleine Hunde"]
+    (tmp_path / "out").write_text("\n".join(lines) + "\n")
+    (tmp_path / "reference").write_text(" \n".join(lines) + "\n")
+    scores = files.score_files(tmp_path / "out", tmp_path / "reference")
+    assert scores.t2t_cased.score == pytest.approx(60.121638, abs=1e-5)
+    for other in (scores.sacrebleu, scores.chrf2, scores.compound_split):
+        assert other.score == pytest.approx(100)
+
+
 def test_a_translation_of_nothing_scores_nothing(tmp_path):
     (tmp_path / "out").write_text("\n\n")
     (tmp_path / "reference").write_text("A dog .\nA cat .\n")

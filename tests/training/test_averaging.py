@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     for number in (10, 20, 30, 40):
         step(model, number)
         paths.append(model_state.save(tmp_path / "run", model, checkpoints.State(step=number)))
+        os.utime(paths[-1] / "weights.npz", (1e9 + number, 1e9 + number))
         history.append(np.asarray(model.softmax.kernel).astype("float64"))
     path = averaging.average(paths[-3:], tmp_path / "avg")
     arrays = checkpoints.read_arrays(path / "weights.npz")
@@ -26,6 +29,7 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     opened = averaging.opened(paths)
     written = list(averaging.rolling_average(opened, tmp_path / "rolling", 2))
     assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
+    assert [p.stat().st_mtime - 1e9 for p in written] == [20, 30, 40]  # the last one's
     middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
     np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
     model_state.load_weights(model, path)

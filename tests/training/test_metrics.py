@@ -54,6 +54,15 @@ def test_token_metrics_weigh_tokens_and_ngram_metrics_weigh_batches(golden):
         assert split.result()[name] == pytest.approx((alone[0][name] + alone[1][name]) / 2)
 
 
+def test_of_equal_logits_the_lower_ids_are_the_likelier():
+    """As tf.nn.top_k has it, by which T2T's padded_accuracy_topk goes; nan is never right."""
+    labels = np.array([[4, 5, 7, 1]], "int32")
+    logits = np.zeros((1, 4, 9), "float32")
+    logits[0, 2, :4] = 2  # four are above 7, and three of the zeros lie before it
+    logits[0, 3] = np.nan
+    np.testing.assert_array_equal(statistics(logits, labels)["in_top5"], [[1, 0, 0, 0]])
+
+
 def test_a_perfect_prediction():
     labels = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")
     perfect = metrics.Accumulator(list(metrics.METRICS))
