@@ -105,6 +105,12 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     bleu_sentences = args.bleu_sentences
     if bleu_sentences is None:
         bleu_sentences = _BLEU_SENTENCES if args.problem.startswith("translate_") else 0
+    if args.decode_hparams and not bleu_sentences:
+        raise UserError(
+            "Expected --bleu_sentences with --decode_hparams, which has no effect where nothing is "
+            f"decoded. Received: --decode_hparams={args.decode_hparams}, and 0 sentences. Give "
+            "both, or neither."
+        )
     depths: tuple[int | None, ...] = parse_numbers("depths", args.depths) or (None,)
     warmups: tuple[int | None, ...] = parse_numbers("warmup", args.warmup) or (None,)
     if args.hparams_sets:

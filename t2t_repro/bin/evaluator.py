@@ -3,14 +3,15 @@
   t2t-eval --output_dir=t2t_runs/quickstart
 
 takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
-split, prints a table and writes eval-SPLIT-STEP.json into the run. The metrics are teacher-forced:
-each prediction sees the reference before it. approx_bleu_score and rouge are of ids, padding
+split, prints a table and writes eval-SPLIT-STEP.json into the run (with --eval_steps, and of another
+run's checkpoint, under a name that says so). The metrics are teacher-forced: each prediction sees the reference before it. approx_bleu_score and rouge are of ids, padding
 included, batch by batch, as T2T's: where there are few ids or short sentences, an untrained model
 has some. For a BLEU to publish, decode and use t2t-bleu.
 """
 
 import dataclasses
 import json
+import pathlib
 from typing import Any
 
 from absl import flags
@@ -36,6 +37,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
+    cli.check_filled(args, ["checkpoint_path"])
     run = trained_run(**cli.run_flags(args))
     result = evaluate(
         run,
@@ -48,9 +50,17 @@ def main(args: flags.FlagValues) -> None:
         print(f"{name:24}{value:10.4f}")
     what = f"{result['split']} ({result['sample']}; teacher-forced)"
     print(f"{result['problem']}, {what}, {result['checkpoint']}")
-    path = run.path / f"eval-{result['split']}-{result['step']}.json"
+    path = run.path / f"eval-{result['split']}-{result['step']}{_apart(run, result, args)}.json"
     write_text_atomic(path, json.dumps(result, indent=1) + "\n")
     print(f"Written to {path}.")
+
+
+def _apart(run: TrainedRun, result: dict[str, Any], args: flags.FlagValues) -> str:
+    """Returns what parts a result's name from that of the run's own weights on the whole split."""
+    sample = f"-{args.eval_steps}-batches" if args.eval_steps else ""
+    folder = pathlib.Path(result["checkpoint"]).resolve().parents[1]
+    own = folder.is_relative_to(run.path.resolve())
+    return sample if own else f"{sample}-{folder.name}"
 
 
 def evaluate(

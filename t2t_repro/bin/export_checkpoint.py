@@ -32,6 +32,7 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
     cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
+    cli.check_filled(args, ["checkpoint_path"])
     run = trained_run(args.output_dir)
     run.check_checkpoint(args.checkpoint_path)
     from t2t_repro.interop import t2t_runs

@@ -122,6 +122,8 @@ def _standing(of: RunView) -> str:
         steps = of.checkpoints[-1].averaged
         doing = f"an average of {len(steps)} checkpoints: {', '.join(map(str, steps))}"
         return f"step {of.step}, {doing}"
+    elif of.checkpoints and of.checkpoints[-1].whole and not of.checkpoints[-1].trains_on:
+        return f"step {of.step:,}, weights alone"
     else:
         doing = "finished" if of.step >= of.train_steps else "stopped"
     share = f"step {of.step:,} of {of.train_steps:,} ({of.step / of.train_steps:.0%})"

@@ -25,7 +25,8 @@ class StopOnNonFinite(keras.callbacks.Callback):
         if max_nonfinite_steps < 0:
             raise UserError(f"Expected max_nonfinite_steps >= 0. Received: {max_nonfinite_steps}.")
         self._most = max_nonfinite_steps
-        self._step = self._left_out = self._batch = self._epoch = 0
+        self._left_out = self._batch = self._epoch = 0
+        self._step: int | None = None
 
     def on_train_begin(self, logs=None):
         if not isinstance(self.model, GuardedModel):
@@ -33,7 +34,11 @@ class StopOnNonFinite(keras.callbacks.Callback):
                 "Expected a t2t_repro.Transformer, whose step leaves such an update out. Received: "
                 f"a {type(self.model).__name__}. keras.callbacks.TerminateOnNaN ends its training."
             )
-        self._step, self._left_out = self._made(), 0
+        self._step, self._left_out = None, 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._step is None:  # not before, for ExactResume may set it behind this one
+            self._step = self._made()
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch, self._batch = epoch, 0
@@ -43,7 +48,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         if not logs:  # ExactResume passes over what has been trained on
             self._step = self._made()
             return
-        before, self._step = self._step, self._made()
+        before, self._step = self._step or 0, self._made()
         left_out = self._fault(logs, batches, self._step - before)
         self._left_out += left_out
         if left_out and self._left_out > self._most:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any
 
 import keras
@@ -87,9 +87,12 @@ def translate_file(
             report(f"Going on behind line {files.lines:,} of {total:,}")
             if reader:
                 reader.restore(files.state)
-        seen = hashlib.sha256()
+        seen, seen_begun = hashlib.sha256(), hashlib.sha256()
         lines = islice(_hashed(islice(raw.lines(source), stop), seen), files.lines, None)
-        begun = None if prefixes is None else islice(raw.lines(prefixes), files.lines, stop)
+        begun = None
+        if prefixes is not None:  # blank where it ends now, which the digest tells
+            read = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), repeat(""))
+            begun = islice(read, files.lines, total)
         try:
             with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
                 for window, results in translator.translate_windows(
@@ -106,11 +109,14 @@ def translate_file(
             where = f" behind line {files.lines:,} of {total:,}"
             signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
             raise Interrupted(signum, where) from stopped
-        if seen.hexdigest() != digest:
+        changed = [os.fspath(source)] * (seen.hexdigest() != digest)
+        if prefixes is not None and seen_begun.hexdigest() != job["prefixes"]:
+            changed.append(os.fspath(prefixes))
+        if changed:
             files.remove()  # nobody knows which lines are of which text
             raise UserError(
-                f"Expected {os.fspath(source)} to stay as it is while it is translated. Received: "
-                "another. Give the same command again."
+                f"Expected {' and '.join(changed)} to stay as it is while it is translated. "
+                "Received: another. Give the same command again."
             )
     return total
 

@@ -102,7 +102,7 @@ def _task(config: dict, jobs: dict[str, list[str]]) -> tuple[str, int]:
     if not isinstance(task, dict) or "type" not in task or "index" not in task:
         raise _wrong('a "task" with "type" and "index", which say who this worker is', task)
     kind, index = task["type"], task["index"]
-    if kind not in jobs:
+    if not isinstance(kind, str) or kind not in jobs:
         raise _wrong(f'a "type" that the cluster has ({" or ".join(jobs)})', kind)
     workers = len(jobs[kind])
     if type(index) is not int or not 0 <= index < workers:

@@ -73,16 +73,18 @@ class Evaluator:
             statistics = self._compiled[kind](batch)
             return {name: np.asarray(array) for name, array in statistics.items()}
         # Each shape is compiled: padding to powers of two leaves few of them.
-        grown = {name: _grown(ids) for name, ids in batch.items()}
+        axes = 1 if self._statistics.model.sees_padding else 2
+        grown = {name: _grown(ids, axes) for name, ids in batch.items()}
         spread = copies.spread(self._statistics.model, grown)
         statistics = self._statistics.predict_on_batch(spread)
         rows, length = batch["targets"].shape
         return {name: np.asarray(array)[:rows, :length] for name, array in statistics.items()}
 
 
-def _grown(ids: np.ndarray) -> np.ndarray:
-    """Returns ids (B, length) with zeros behind them, up to the next powers of two."""
-    return np.pad(ids, [(0, (1 << (size - 1).bit_length()) - size) for size in ids.shape])
+def _grown(ids: np.ndarray, axes: int) -> np.ndarray:
+    """Returns ids (B, length) with zeros behind them on the first axes, up to powers of two."""
+    sizes = (*((1 << (size - 1).bit_length()) for size in ids.shape[:axes]), *ids.shape[axes:])
+    return np.pad(ids, [(0, to - size) for to, size in zip(sizes, ids.shape, strict=True)])
 
 
 class _Statistics(keras.Model):

@@ -126,7 +126,9 @@ class Trainer:
                     started = time.monotonic()
                     batch = self._next(batches)
                     loss = self._loss_of(train_step, batch)
-                    if loss is not None:
+                    if loss is None:
+                        self._after_left_out()
+                    else:
                         stop = self._after_step(batch, loss, started)
             saver.wait()
         return self._state
@@ -208,14 +210,27 @@ class Trainer:
             return False
         self._save(evaluate=bool(due))
         if signum:
-            self._saver.wait()
-            self._devices.all_reduce([0])  # no worker leaves before the chief has saved
-            raise Interrupted(signum, self._where())
+            self._end_at(signum)
         reason = self._reason_to_stop() if self._finish_evaluation() else ""
         if self._plan.early_stopping is None or not self._devices.all_reduce([bool(reason)])[0]:
             return False
         self._log.say(f"Stopping early at step {step}: {reason}.")
         return True
+
+    def _after_left_out(self) -> None:
+        """Ends at a signal; the batch comes again, and is left out again."""
+        received = signals.received()
+        (signalled,) = self._devices.all_reduce([received > 0])
+        if signalled:
+            self._end_at(received or signal.SIGTERM)
+
+    def _end_at(self, signum: int) -> None:
+        """Saves the last step, unless it is saved, and raises Interrupted."""
+        if self._step > self._state.step:
+            self._save(evaluate=False)
+        self._saver.wait()
+        self._devices.all_reduce([0])  # no worker leaves before the chief has saved
+        raise Interrupted(signum, self._where() if self._step else "")
 
     def _is_due(self) -> bool:
         """Whether to save and evaluate after this step."""

@@ -18,6 +18,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.state import (
     LESS_IS_BETTER,
+    TRAINING,
     WEIGHTS,
     CorruptCheckpoint,
     read_ranking,
@@ -41,6 +42,7 @@ class Checkpoint:
         whole: whether all its files are there in full size; their bytes are not read.
         scores: {metric: value} of its evaluation, {} if there was none.
         averaged: the steps that were averaged; empty for one of training.
+        trains_on: whether the state of training is there too, without which it does not go on.
     """
 
     step: int
@@ -49,6 +51,7 @@ class Checkpoint:
     whole: bool
     scores: dict[str, float]
     averaged: tuple[int, ...]
+    trains_on: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +145,8 @@ def next_steps(of: RunView) -> list[str]:
         said.append(f"It trains now. Watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
         said.append("It is an average; training does not go on from it.")
+    elif whole and not whole[-1].trains_on:
+        said.append("It holds weights alone; training goes on in the run that they are from.")
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
         trained = (each for each in commands if each.startswith("t2t-trainer"))
@@ -236,7 +241,8 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> l
         whole = bool(files) and all(sizes.get(file) == size for file, size in files.items())
         megabytes = round(sum(sizes.values()) / 1e6, 1)
         mine = scores.get(step, {})
-        saved.append(Checkpoint(step, str(path), megabytes, whole, mine, averaged))
+        of = step, str(path), megabytes, whole, mine, averaged, TRAINING in files
+        saved.append(Checkpoint(*of))
     return sorted(saved, key=lambda each: each.step)
 
 

@@ -114,6 +114,7 @@ def test_what_is_wrong_is_said_before_data_are_asked_for(flags, capsys):
         ),
         ("--decode_hparams=batch_size=3", "Unknown decode hparam of t2t-compare. Rec"),
         ("--decode_hparams=beam_size=0", "beam_size to be at least 1"),
+        ("--decode_hparams=beam_size=3", "Expected --bleu_sentences with --decode_hparams, whic"),
         ("--worker_gpu=0", "worker_gpu"),
         ("--hparams=effective_batch_size=9", "Expected effective_batch_size=0: a step of the"),
         ("--data_dir=/nothing", "Expected the files of .* Make them: t2t-datagen --problem="),

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import pytest
 
@@ -51,7 +52,17 @@ def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
     )
     out = capsys.readouterr().out
     assert re.search(r"dev \(\d+ of \d+ examples, 1 of \d+ batches; teacher-forced\)", out)
-    assert json.loads((trained.path / "eval-dev-3.json").read_text())["step"] == 3
+    assert json.loads((trained.path / "eval-dev-3-1-batches.json").read_text())["step"] == 3
+    assert not (trained.path / "eval-dev-3.json").exists()  # which is of the whole split
+
+
+def test_a_checkpoint_of_another_run_has_a_result_of_its_own(trained, tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    shutil.copytree(trained.checkpoints_dir, other.checkpoints_dir)
+    (trained.path / "eval-dev-5.json").unlink(missing_ok=True)
+    run(f"--output_dir={trained.path}", f"--checkpoint_path={other.checkpoints_dir / 'ckpt-5'}")
+    assert (trained.path / "eval-dev-5-other.json").exists()
+    assert not (trained.path / "eval-dev-5.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -66,6 +77,7 @@ def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
         ),
         (["RUN", "--eval_use_test_set"], "one of the splits of .*: train, dev. Received: 'test'"),
         (["RUN", "--checkpoint_path=/nothing"], "Expected a checkpoint in /nothing"),
+        (["RUN", "--checkpoint_path="], "Expected --checkpoint_path with a value"),
         (["RUN", "--data_dir=/nothing"], "t2t-datagen"),
         (["--output_dir=/nothing"], "Expected a run directory"),
     ],

@@ -43,7 +43,7 @@ def run(tmp_path):
     return run
 
 
-def checkpoint(run, step, averaged=()):
+def checkpoint(run, step, averaged=(), trains_on=True):
     folder = run.checkpoints_dir / f"ckpt-{step}"
     folder.mkdir(parents=True)
     arrays = {
@@ -55,6 +55,8 @@ def checkpoint(run, step, averaged=()):
     with open(folder / "weights.npz", "wb") as file:
         np.savez(file, **{name: np.zeros(shape, "float32") for name, shape in arrays.items()})
     files = {"weights.npz": (folder / "weights.npz").stat().st_size}
+    if trains_on and not averaged:
+        files["training.npz"] = (folder / "training.npz").write_bytes(b"12345")
     state = {"format": 1, "files": files, "step": step, "averaged": list(averaged)}
     (folder / "state.json").write_text(json.dumps(state))
 
@@ -166,6 +168,15 @@ def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
     said = shown(capsys, f"--output_dir={new.path}")
     assert "step 15, an average of 2 checkpoints: 10, 15" in said
     assert "training does not go on from it" in said
+
+
+def test_the_best_of_a_run_is_not_one_that_stopped(run, capsys):
+    best = RunDirectory(run.path / "best")
+    best.begin(run.config(), ["t2t-trainer"], [])
+    checkpoint(best, 10, trains_on=False)
+    said = shown(capsys, f"--output_dir={best.path}")
+    assert "step 10, weights alone" in said and "training goes on in the run that they are" in said
+    assert "stopped" not in said and "Go on" not in said
 
 
 def test_a_set_of_somebody_elses(run, tmp_path, capsys):

@@ -149,6 +149,17 @@ def test_the_guard_ends_the_training():
     fit(build(), callbacks.StopOnNonFinite())
 
 
+def test_the_guard_counts_from_where_a_callback_behind_it_resumes():
+    model, guard = build(), callbacks.StopOnNonFinite()
+    guard.set_model(model)
+    guard.on_train_begin()
+    model.optimizer.iterations.assign(6)  # as ExactResume does in its on_train_begin
+    guard.on_epoch_begin(0)
+    guard.on_train_batch_begin(0)
+    with pytest.raises(UserError, match="Received: others at step 7, batch 1 of epoch 1;"):
+        guard.on_train_batch_end(0, {"loss": float("nan")})  # no update was made
+
+
 @pytest.mark.slow
 def test_the_guard_knows_batches_that_an_optimizer_gathers():
     def gathering():

@@ -160,6 +160,25 @@ def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
             assert said[0] == "Going on behind line 6 of 11" and found == whole
 
 
+@pytest.mark.parametrize("then", ["w4\n" * 9 + "w5\nw4\n", "w4\n" * 7])
+def test_beginnings_that_change_meanwhile_leave_no_translation(
+    translator, windows, source, tmp_path, monkeypatch, then
+):
+    begun = tmp_path / "begun"
+    begun.write_text("w4\n" * 11)
+    read = files.raw.lines
+
+    def lines(path):
+        yield from read(path)
+        if path == begun:
+            begun.write_text(then)  # once they are counted
+
+    monkeypatch.setattr(files.raw, "lines", lines)
+    with pytest.raises(UserError, match="begun to stay as it is while .* Received: another. Give"):
+        decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
+    assert list((tmp_path / "parts").iterdir()) == []
+
+
 def test_there_is_a_beginning_for_each_line(translator, source, tmp_path):
     (tmp_path / "begun").write_text("w4\n" * 10)
     with pytest.raises(UserError, match="beginning for each of the 11 lines .* Received: 10 lines"):

@@ -86,9 +86,10 @@ def test_a_task_says_who_it_is(task):
         parse({"worker": THREE}, task)
 
 
-def test_a_task_of_no_kind_in_the_cluster_is_refused():
-    with pytest.raises(UserError, match='"type" that the cluster has .worker.. Received: "chief"'):
-        parse({"worker": THREE}, worker(0, "chief"))
+@pytest.mark.parametrize("kind, shown", [("chief", '"chief"'), (["worker"], r'\["worker"\]')])
+def test_a_task_of_no_kind_in_the_cluster_is_refused(kind, shown):
+    with pytest.raises(UserError, match=f'"type" that the cluster has .worker.. Received: {shown}'):
+        parse({"worker": THREE}, worker(0, kind))
 
 
 @pytest.mark.parametrize("index, shown", [(3, "3"), (-1, "-1"), ("1", '"1"'), (True, "true")])

@@ -63,6 +63,30 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
         np.testing.assert_array_equal(value, weights(resumed)[name], name)
 
 
+def test_a_signal_is_heard_where_steps_are_left_out(run, make_model, make_batches, monkeypatch):
+    plan = Plan(train_steps=9, local_eval_frequency=5, max_nonfinite_steps=50)
+    step_function, made = distribution.step_function, []
+
+    def failing_from_the_third(*arguments):
+        step = step_function(*arguments)
+
+        def of(batch, observer):
+            made.append(batch)
+            if len(made) < 3:
+                return step(batch, observer)
+            if len(made) == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+            raise distribution.NotFinite(float("nan"))
+
+        return of
+
+    monkeypatch.setattr(distribution, "step_function", failing_from_the_third)
+    with pytest.raises(Interrupted) as stopped, signals.watching():
+        Trainer(make_model(), make_batches().skip, run, plan).train()
+    assert stopped.value.exit_code == 143 and len(made) in (5, 6)
+    assert checkpoints.step_of(checkpoints.latest(run.path)) == 2
+
+
 @pytest.mark.parametrize("at, saved", [(1, None), (3, 2)])
 def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
     tmp_path, run, make_model, make_batches, monkeypatch, train, weights, at, saved
