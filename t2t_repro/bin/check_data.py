@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from absl import flags
 
@@ -25,6 +25,7 @@ from t2t_repro import cli, progress, registry
 from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs, check_room
+from t2t_repro.problem import Split, Text2TextProblem
 from t2t_repro.requests import flag, flags_of
 
 
@@ -87,13 +88,19 @@ def main(args: flags.FlagValues) -> None:
         inputs = {path: path for corpus in corpora for path in corpus.paths()}
         check_outputs({f"the report's {path.name}": path for path in to}, inputs)
         check_room(request.output_dir)
-    keep: frozenset[str] = frozenset()
+    keep: Collection[str] = ()
+    alone: Collection[str] = (Split.TEST,)  # of the user's own text nothing is trained on it
     if request.problem:
-        corpus, keep = _corpus_of_problem(request.problem, args.tmp_dir)
+        corpus, keep, alone = _corpus_of_problem(request.problem, args.tmp_dir)
     else:
         last: dict[str, dict[str, int]] = {corpus.split: {} for corpus in corpora}
         corpus = {split: functools.partial(files.pairs, split, last[split]) for split in last}
-    report = examine(corpus, progress.track, keep=keep)
+    report = examine(corpus, progress.track, keep=keep, alone=alone)
+    if empty := [split for split, count in report.pairs.items() if not count]:
+        raise UserError(
+            f"Expected pairs of {' and '.join(empty)}. Received: none in what was named. Does it "
+            "hold more than a head?"
+        )
     if not request.problem:
         notes = [*report.notes, *_numbering(last)]
         report = dataclasses.replace(report, notes=notes)
@@ -125,7 +132,8 @@ def _corpus_of_problem(name: str, tmp_dir: str):
 
     job = Job(registry.get_problem(name), "", tmp_dir)
     job.problem.prepare_raw_files(job.tmp_dir, {})
-    return corpus_of(job), repeated_on_purpose(job)
+    alone = job.problem.text_alone(tmp_dir) if isinstance(job.problem, Text2TextProblem) else []
+    return corpus_of(job), repeated_on_purpose(job), alone
 
 
 console = cli.program(__name__, "t2t-check-data", __doc__, define_flags, main)

@@ -3,10 +3,11 @@
   t2t-eval --output_dir=t2t_runs/quickstart
 
 takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
-split, prints a table and writes eval-SPLIT-STEP.json into the run (with --eval_steps, and of another
-run's checkpoint, under a name that says so). The metrics are teacher-forced: each prediction sees the reference before it. approx_bleu_score and rouge are of ids, padding
-included, batch by batch, as T2T's: where there are few ids or short sentences, an untrained model
-has some. For a BLEU to publish, decode and use t2t-bleu.
+split, prints a table and writes eval-SPLIT-STEP.json into the run; with --eval_steps, and of
+another run's checkpoint, under a name that says so. The metrics are teacher-forced: each prediction
+sees the reference before it. approx_bleu_score and rouge are of ids, padding included, batch by
+batch, as T2T's: where there are few ids or short sentences, an untrained model has some. For a BLEU
+to publish, decode and use t2t-bleu.
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ import os
 import pathlib
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from t2t_repro import __version__, progress
 from t2t_repro.corpora import formats, raw_record, splits
@@ -29,7 +29,7 @@ from t2t_repro.corpora.raw_record import (
 )
 from t2t_repro.corpora.request import Corpus, RawText, tempered
 from t2t_repro.errors import UserError
-from t2t_repro.files import naming, writing
+from t2t_repro.files import behind_links, naming, writing
 
 Say = Callable[[str], None]
 
@@ -64,6 +64,7 @@ def prepare(
         names = {split: names[split] for split in names if split != "test"}
     before = raw_record.read(folder)
     own = raw_record.own_files(folder, before, names)
+    _check_apart(corpora, folder, own)
     raw_files = [RawFile.of(path) for corpus in corpora for path in corpus.paths()]
     given = {name: value for name, value in dataclasses.asdict(request).items() if value}
     asked = {"seed": seed} | {
@@ -82,10 +83,25 @@ def prepare(
             kept.check(name, made.sha256, folder)
         record = Record(__version__, asked, raw_files, shares, left_out, files)
         for name in own:
-            (folder / name).unlink()
+            behind_links(folder / name).unlink()
         record.write(folder)  # before the files get their names: what it lacks is the user's
     for line in _summary(record):
         say(line)
+
+
+def _check_apart(corpora: Sequence[Corpus], folder: pathlib.Path, own: Collection[str]) -> None:
+    """Refuses to read a file that would be replaced by what is made of it.
+
+    Raises:
+        UserError: naming it.
+    """
+    made = {os.path.realpath(folder / name) for name in own}
+    for path in (path for corpus in corpora for path in corpus.paths()):
+        if os.path.realpath(path) in made:
+            raise UserError(
+                f"Expected text that was not made in {folder}, where it would be replaced. "
+                f"Received: {path}. Name another --tmp_dir, or the files that it was made of."
+            )
 
 
 def _summary(record: Record) -> Iterator[str]:

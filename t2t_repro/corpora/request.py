@@ -212,20 +212,25 @@ class RawText:
         Raises:
             UserError: as `corpora`, and on text that cannot be read.
         """
-        sides = self.sides()
         corpora = [corpus for corpus in self.corpora() if corpus.split == split]
-        files = list(itertools.chain.from_iterable(corpus.files for corpus in corpora))
 
         def read() -> Iterator[Pair]:
             number = 0
-            for source, target in files:
-                for pair in formats.pairs(source, target, sides):
-                    number += 1
-                    yield pair
-                if last is not None:
-                    last[source] = number
+            for corpus in corpora:
+                for source, pairs in self.pairs_of(corpus):
+                    for pair in pairs:
+                        number += 1
+                        yield pair
+                    if last is not None:
+                        last[source] = number
 
         return read()
+
+    def pairs_of(self, corpus: Corpus) -> Iterator[tuple[str, Iterator[Pair]]]:
+        """Yields the pairs of each of a corpus's files, behind the file of the source."""
+        sides = self.sides()
+        for source, target in corpus.files:
+            yield source, formats.pairs(source, target, sides)
 
     def _of_split(self, split: str) -> Iterator[Corpus]:
         sources = getattr(self, f"{split}_source")

@@ -53,14 +53,12 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     if journal.journal_path(job).exists() and _is_made_for(to, made_for):
         return
     made, corpus = _examine(job, to, track, report)
-    alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
-    of_files = {split: read for split, read in corpus.items() if split not in alone}
-    count = sum(1 for split in of_files for _ in made.bad_pairs(split))
+    count = made.num_bad_pairs()
     if job.check == STOP and made.errors:
         raise errors_in(made, count, str(to.html))
     to.bad_pairs.unlink(missing_ok=True)
     if job.check == DROP:  # also where there are none: the file says that they were looked for
-        output.write_bad_pairs(to, made, of_files)
+        output.write_bad_pairs(to, made, corpus)
         report(f"Left out {count:,} pairs, which are in {to.bad_pairs}")
     output.write_report(to, made, _title(job), **made_for)
 
@@ -70,7 +68,8 @@ def _examine(
 ) -> tuple[Report, Corpus]:
     """Checks the text, says what was found and writes it, not yet what it was made for."""
     corpus = corpus_of(job)
-    made = examine(corpus, track, keep=repeated_on_purpose(job))
+    alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
+    made = examine(corpus, track, keep=repeated_on_purpose(job), alone=alone)
     for line in made.lines():
         report(line)
     if any(each.count for each in made.findings):
@@ -118,10 +117,11 @@ def errors_in(made: Report, bad_pairs: int, page: str) -> UserError:
         + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
         for each in made.errors
     )
+    faults = f"{bad_pairs:,} pairs with errors or what is surely a fault"
+    drop = f"--drop_bad_pairs to leave out {faults}, or " if bad_pairs else ""
     return UserError(
         f"Expected pairs without errors. Received: {said}. See {page}; correct the text, or give "
-        f"--drop_bad_pairs to leave out {bad_pairs:,} pairs with errors or what is surely a "
-        "fault, or --keep_bad_pairs to take all."
+        f"{drop}--keep_bad_pairs to take all."
     )
 
 

@@ -79,15 +79,16 @@ def generate_data(
         _check_room(job, todo)
         everything = len(todo) == len(job.files())
         begins = not (entry.group or entry.finished)
+        left = begins and begun and not entry.raw_files  # what was begun does not go on
         anew = vocabularies.check(
-            job, everything, begins, report, left=begins and begun and not summary["splits"]
+            job, everything, begins, report, left=left and not summary["splits"]
         )
         todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
+        known = None if anew else vocabularies.known(job)
         try:
             with user_code.blaming(), machine:
                 if anew:
                     vocabularies.remove(job)
-                known = vocabularies.known(job)
                 if todo:
                     problem.prepare_vocabulary(
                         job.data_dir,
@@ -96,6 +97,7 @@ def generate_data(
                         functools.partial(machine.count_tokens, job),
                     )
                     entry.settings = journal.settings(job)
+                    entry.save(job)  # of which text the vocabulary is
                     vocabularies.say(job, known, report)
                 for files in todo:
                     made_of = raw_text.entry(job, files)
@@ -109,6 +111,8 @@ def generate_data(
         except UserError as error:
             if not isinstance(error, WorkerLost):
                 journal.keep_finished(entry, job)
+                if begins and not entry.finished and vocabularies.known(job) != known:
+                    vocabularies.remove(job)  # nothing else says of which text it is
             raise
         except KeyboardInterrupt:
             if journal.journal_path(job).exists():

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from t2t_repro import progress, schema
 from t2t_repro.corpora import splits
-from t2t_repro.corpora.request import RawText
+from t2t_repro.corpora.request import RawText, tempered
 from t2t_repro.data import records
 from t2t_repro.data.vocabularies import summary_path
 from t2t_repro.problem import Problem, Split
@@ -65,14 +65,7 @@ def of_training(
         return _recorded(summary_path(problem, data_dir))
     given, _ = RawText.of(options)
     if given:
-        read = progress.track(given.pairs(Split.TRAIN), "Counting", unit="pairs")
-        pairs = size = 0
-        for source, target in read:
-            pairs += 1
-            size += len((source + target).encode("utf-8", "surrogatepass"))
-        dev = 0 if given.dev_source else given.dev_size or splits.default_dev_size(pairs)
-        left = max(0, pairs - dev - (given.test_size or 0))
-        return TextSize(left, size * left // max(pairs, 1))
+        return _given(given)
     samples = problem.num_samples(tmp_dir or "", Split.TRAIN)
     if samples is None:
         return None
@@ -84,6 +77,30 @@ def of_training(
         return TextSize.like_captions(samples)
     # Of distillation there are three files, for two sides.
     return TextSize(samples, 2 * sum(files) // len(files))
+
+
+def _given(given: RawText) -> TextSize:
+    """Returns what training has of files: without what is drawn, each corpus as often as asked."""
+    corpora = [corpus for corpus in given.corpora() if corpus.split == Split.TRAIN]
+    sizes = []
+    for corpus in corpora:
+        pairs = size = 0
+        for _, read in given.pairs_of(corpus):
+            for source, target in progress.track(read, f"Counting {corpus.name}", unit="pairs"):
+                pairs += 1
+                size += len((source + target).encode("utf-8", "surrogatepass"))
+        sizes.append((pairs, size))
+    weights = [corpus.weight for corpus in corpora]
+    if given.train_temperature:
+        weights = tempered([pairs for pairs, _ in sizes], given.train_temperature)
+    total = sum(pairs for pairs, _ in sizes)
+    dev = 0 if given.dev_source else given.dev_size or splits.default_dev_size(total)
+    share = max(0, total - dev - (given.test_size or 0)) / max(1, total)
+    pairs, size = (
+        sum(weight * each for weight, each in zip(weights, of, strict=True))
+        for of in zip(*sizes, strict=True)
+    )
+    return TextSize(round(share * pairs), round(share * size))
 
 
 def _recorded(summary: pathlib.Path) -> TextSize | None:

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import pathlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -246,4 +245,4 @@ def _text(encoder, ids: list[int]) -> str:
 
 def _one_line(text: str) -> str:
     """Returns text as a line of a file, whatever a model has written."""
-    return re.sub(r"\s*[\r\n]+\s*", " ", text.replace("\0", "")).strip()
+    return raw.joined(text.replace("\0", ""))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from t2t_repro import __version__, schema
 from t2t_repro.certificate import environment
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import INCOMPLETE, write_text_atomic
 
 _MEND = "Give another --output_dir, or delete the file to make all stages again."
 
@@ -117,7 +117,9 @@ class Begun:
         Raises:
             UserError: naming it.
         """
-        if cls.read(folder) is None and folder.is_dir() and any(folder.iterdir()):
+        begun = f"{cls.FILE}{INCOMPLETE}"  # by a process that was killed at once
+        there = folder.is_dir() and any(path.name != begun for path in folder.iterdir())
+        if there and cls.read(folder) is None:
             raise UserError(
                 f"Expected --output_dir to be a new or empty folder, or one of {cls.PROGRAM}. "
                 f"Received: {folder}, which holds files. Name another."

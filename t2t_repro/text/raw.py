@@ -17,7 +17,7 @@ from t2t_repro.errors import UserError
 
 LONGEST_LINE = 1 << 26  # bytes, its end included
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-_BREAKS = re.compile(r"\s*[\r\n]+\s*")
+_BREAKS = re.compile(r"[\r\n]+")
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARKS = (  # UTF-32's little one begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -168,9 +168,15 @@ def one_line(text: str, path: str | os.PathLike, number: int) -> str:
             f"Expected text in {os.fspath(path)}. Received: a NUL character at line {number}. "
             "Leave it out: tr -d '\\000' < FILE > NEW, if the file is text at all."
         )
-    if "\n" in text or "\r" in text:
-        text = _BREAKS.sub(" ", text)
-    return text.strip()
+    return joined(text)
+
+
+def joined(text: str) -> str:
+    """Returns the lines of a text as one, with one space in the place of breaks and their blanks.
+
+    Not by one pattern of blanks and breaks, whose search goes back at each blank.
+    """
+    return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
 
 
 def stripped_lines(

@@ -113,6 +113,27 @@ def datagen_of(text, *argv):
     cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, [*argv, "--num_shards=2"])
 
 
+def test_a_file_without_pairs_is_no_clean_corpus(tmp_path, capsys):
+    (tmp_path / "head.csv").write_text("source,target\n")
+    with pytest.raises(SystemExit) as stop:
+        run(f"--source={tmp_path}/head.csv")
+    assert stop.value.code == 2
+    assert "Expected pairs of train. Received: none in what was named." in capsys.readouterr().err
+
+
+def test_of_test_nothing_is_left_out(text, capsys):
+    for side, lines in (("inputs", ["one", "two"]), ("targets", ["eins", ""])):
+        (text / f"{side}.test.txt").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(SystemExit):
+        datagen_of(text)
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "as test line 2." in error and "or give --keep_bad_pairs to take all." in error
+    datagen_of(text, "--drop_bad_pairs")
+    assert "Left out 0 pairs" in capsys.readouterr().err
+    report = json.loads((text / "data" / "datagen.text2text_tmpdir.report.json").read_text())
+    assert report["bad_pairs"] == 0
+
+
 def test_datagen_stops_at_errors_unless_it_is_told_what_to_do(text, capsys):
     add(text, "", "nothing")
     with pytest.raises(SystemExit) as stop:

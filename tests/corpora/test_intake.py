@@ -165,6 +165,29 @@ def test_a_made_file_that_was_changed_is_not_replaced(folder):
     assert made(folder) == before
 
 
+def test_what_was_made_is_not_read_where_it_would_be_replaced(folder):
+    run(folder, train_source="big.tsv", dev_size=5)
+    os.symlink(folder / "raw" / "targets.train.txt", folder / "link")
+    before = made(folder)
+    flags = {"train_source": "raw/inputs.train.txt", "train_target": "link", "dev_size": 5}
+    with pytest.raises(UserError, match="Received: raw/inputs.train.txt. Name another --tmp_dir"):
+        run(folder, **flags)
+    (folder / "plain.txt").write_text("text\n" * 75)
+    with pytest.raises(UserError, match="was not made in raw.* Received: link. Name another"):
+        run(folder, **flags | {"train_source": "plain.txt"})
+    assert made(folder) == before
+
+
+def test_a_made_file_that_was_moved_behind_a_link_is_made_there(folder):
+    run(folder, train_source="big.tsv")
+    place, moved = folder / "raw" / "inputs.train.txt", folder / "elsewhere.txt"
+    os.rename(place, moved)
+    os.symlink(moved, place)
+    run(folder, train_source="big.tsv", dev_size=9)
+    assert place.is_symlink() and len(place.read_text().splitlines()) == 71
+    run(folder, train_source="big.tsv", dev_size=9)
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [

@@ -40,6 +40,26 @@ def test_files_of_the_user_less_what_is_drawn_of_them(problem, tmp_path, options
     assert found == TextSize(left, 8 * left)
 
 
+@pytest.mark.parametrize(
+    "options, pairs, size",
+    [
+        ({"train_weights": "0.5,2"}, 16, 4 * 8 + 12 * 10),  # of 8 + 6, less the two of dev
+        ({"train_temperature": 100.0}, 16, 8 * 8 + 8 * 10),
+    ],
+)
+def test_corpora_count_as_often_as_they_are_taken(problem, tmp_path, options, pairs, size):
+    write(tmp_path, "a", ["aé"] * 8)
+    write(tmp_path, "b", ["words"] * 8)
+    write(tmp_path, "c", ["abcde"] * 6)
+    write(tmp_path, "d", ["words"] * 6)
+    files = {"train_source": "a,c", "train_target": "b,d"}
+    given = {key: ",".join(f"{tmp_path}/{n}" for n in v.split(",")) for key, v in files.items()}
+    given |= {"dev_size": 2} | options
+    found = text_size.of_training(problem, str(tmp_path), str(tmp_path / "raw"), given)
+    assert found.pairs == pytest.approx(pairs * 12 / 14, abs=1)
+    assert found.size == pytest.approx(size * 12 / 14, abs=3)
+
+
 def test_the_problems_own_files_and_what_was_made_of_them(problem, tmp_path):
     for side, line in (("inputs", "abc"), ("targets", "ä and more")):
         write(tmp_path, f"{side}.train.txt", [f"{line}{n} " for n in range(7)])

@@ -256,3 +256,11 @@ def test_a_program_prints_and_ends_as_it_does_alone(capfd):
     assert processes.program("t2t_repro.bin.bleu", "t2t-bleu", ["--nothing"]) == 2
     assert "t2t-bleu: error: Unknown flag" in capfd.readouterr().err
     assert sys.argv[0] != "t2t-bleu"
+
+
+def test_what_a_kill_leaves_of_the_first_record_is_not_in_the_way(tmp_path):
+    (tmp_path / f"{Record.FILE}{files.INCOMPLETE}").write_text("")
+    Record.check_folder(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="new or empty folder.*which holds files. Name another"):
+        Record.check_folder(tmp_path)

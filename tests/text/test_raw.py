@@ -1,4 +1,5 @@
 import gzip
+import time
 
 import pytest
 
@@ -142,3 +143,10 @@ def test_a_line_that_no_memory_may_hold(tmp_path, monkeypatch, name):
     assert next(lines) == "123456789"
     with pytest.raises(UserError, match=f"at most 10 bytes in .*{name}. Received: a .*line 2. Is"):
         next(lines)
+
+
+def test_lines_are_joined_in_time_that_is_linear():
+    assert raw.joined(" a \r\n\n b\u2028 \n\t\nc ") == "a b c"
+    begun = time.process_time()
+    assert raw.joined("a" + " " * 200_000 + "b\nc") == "a" + " " * 200_000 + "b c"
+    assert time.process_time() - begun < 1  # by a search that goes back it takes minutes

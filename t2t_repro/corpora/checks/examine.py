@@ -29,6 +29,7 @@ def examine(
     track: Track = lambda items, doing, total, unit: items,
     *,
     keep: Collection[str] = (),
+    alone: Collection[str] = (),
 ) -> Report:
     """Returns what all checks find.
 
@@ -37,6 +38,7 @@ def examine(
             "train" first.
         track: as `progress.track`.
         keep: the names of checks for which no pair is to be left out.
+        alone: the splits of which none is.
 
     Raises:
         UserError: if the second pass has other pairs than the first.
@@ -81,6 +83,7 @@ def examine(
         notes,
         charts.histograms(),
         every,
+        alone,
     )
 
 
@@ -97,8 +100,8 @@ def _check_number(known: Models, split: str, count: int, *, whole: bool) -> None
     if count > before or whole and count < before:
         raise UserError(
             f"Expected the {before:,} pairs of {split} again that were read first. Received: "
-            f"{count:,}{'' if whole else ' or more'}. Samples that are drawn at random must be the "
-            "same each time: give them a seed, or leave the check out by --nocheck_data."
+            f"{count:,}{'' if whole else ' or more'}. Files must stay as they are while they are "
+            "read, and samples that are drawn at random be the same each time: give them a seed."
         )
 
 

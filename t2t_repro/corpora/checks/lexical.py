@@ -45,7 +45,7 @@ class Lexicon:
 
 def fit(block: Block) -> Lexicon:
     """Returns what the pairs of a sample tell."""
-    block = block.cut(_LEARNED)
+    block = _thinned(block.cut(_LEARNED))
     vocabularies = tuple(
         {
             word: number
@@ -67,6 +67,23 @@ def fit(block: Block) -> Lexicon:
     entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
     both = vocabularies[0], vocabularies[1]
     return Lexicon(both, begins, entries, times.astype(np.float32), len(block))
+
+
+def _thinned(block: Block) -> Block:
+    """Returns pairs from all over a block with at most MOST pairs of words: a few long lines,
+    which may be long on both sides, have more than all others."""
+    while len(block) > 1 and (
+        together := int(np.dot(*(_words_of_lines(side) for side in block.sides))) > MOST
+    ):
+        step = max(2, -(-together // MOST))
+        block = Block(block.split, block.first, *(Side(s.texts[::step]) for s in block.sides))
+    return block
+
+
+def _words_of_lines(side: Side) -> np.ndarray:
+    """Returns int64 (N,): how many words each line has."""
+    ends = [place for place, token in enumerate(side.tokens) if token == "\n"]
+    return np.diff([-1, *ends, len(side.tokens)]) - 1
 
 
 def unrelated(block: Block, lexicon: Lexicon) -> np.ndarray:

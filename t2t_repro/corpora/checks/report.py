@@ -1,7 +1,7 @@
 """What the checks found, for a terminal, for programs, and for the file of bad pairs."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +86,7 @@ class Report:
         notes: sentences on the corpus as a whole.
         histograms: of train.
         marks: {split: uint32 (N,)}: bit i is set where check i of the table found the pair.
+        alone: the splits that are text to score, of which no pair is left out.
     """
 
     pairs: Mapping[str, int]
@@ -94,6 +95,7 @@ class Report:
     notes: Sequence[str]
     histograms: Sequence[Histogram]
     marks: Mapping[str, np.ndarray]
+    alone: Collection[str]
 
     @property
     def errors(self) -> list[Finding]:
@@ -102,7 +104,8 @@ class Report:
     def bad_pairs(self, split: str) -> Iterator[tuple[int, list[str]]]:
         """Yields (line from 1, names of the checks) of each pair that is to be left out."""
         bits = {1 << i: each for i, each in enumerate(self.findings) if each.leaves_out(split)}
-        marks = self.marks.get(split, np.zeros(0, np.uint32))
+        none = np.zeros(0, np.uint32)
+        marks = none if split in self.alone else self.marks.get(split, none)
         for number in np.flatnonzero(marks & np.uint32(sum(bits))):
             mark = int(marks[number])
             yield int(number) + 1, [each.check.name for bit, each in bits.items() if mark & bit]

@@ -4,6 +4,7 @@ import functools
 import json
 import random
 
+import numpy as np
 import pytest
 
 from t2t_repro.corpora.checks import examine, lexical, output
@@ -290,3 +291,22 @@ def test_the_table_is_sound():
     assert len(set(names)) == len(names) <= 32  # a bit for each
     assert [check.name for check in CHECKS if check.severity == ERROR] == ["empty", "leakage"]
     assert all(check.drop for check in CHECKS if check.severity == ERROR)
+
+
+def test_long_lines_on_both_sides_do_not_take_all_memory(monkeypatch):
+    """Whatever their mean length, as many pairs of words are put beside each other as may be."""
+    seen = []
+    count = lexical.ibm_model_1.count
+
+    def counted(sources, targets, lines, number):
+        both = (np.bincount(side.lines, minlength=lines) for side in (sources, targets))
+        seen.append((int(np.dot(*both)), lines))
+        return count(sources, targets, lines, number)
+
+    monkeypatch.setattr(lexical, "MOST", 5000)
+    monkeypatch.setattr(lexical.ibm_model_1, "count", counted)
+    short, long = PAIRS[:400], [(" ".join(WORDS * 3), " ".join(GERMAN * 3))] * 9
+    texts = map(list, zip(*short, *long, strict=True))
+    lexical.fit(Block("train", 0, *map(Side, texts)))
+    ((together, lines),) = seen
+    assert together <= 5000 and lines >= 4
