@@ -194,7 +194,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
                     f"Expected each token once in vocab.txt in {os.fspath(tmp_dir)!r}. Received: "
                     f"{token!r} on lines {first[token]} and {number}. Delete one of them."
                 )
-        # Added, and may be listed too: tensor2tensor then has it twice, and others one id higher.
+        # Added, and may be listed too: tensor2tensor then has it twice, and what follows it in the
+        # list has ids that are one higher.
         first.pop(self.oov_token, None)
         encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *first])
         encoder.store_to_file(path)

@@ -11,7 +11,9 @@ to publish, decode and use t2t-bleu.
 """
 
 import dataclasses
+import hashlib
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -59,9 +61,14 @@ def main(args: flags.FlagValues) -> None:
 def _apart(run: TrainedRun, result: dict[str, Any], args: flags.FlagValues) -> str:
     """Returns what parts a result's name from that of the run's own weights on the whole split."""
     sample = f"-{args.eval_steps}-batches" if args.eval_steps else ""
-    folder = pathlib.Path(result["checkpoint"]).resolve().parents[1]
-    own = folder.is_relative_to(run.path.resolve())
-    return sample if own else f"{sample}-{folder.name}"
+    own, folder = run.path.resolve(), pathlib.Path(result["checkpoint"]).resolve().parent
+    folder = folder.parent if folder.name == "checkpoints" else folder
+    if folder == own:
+        return sample
+    if folder.is_relative_to(own):  # such as its averages
+        return f"{sample}-{'-'.join(folder.relative_to(own).parts)}"
+    place = hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]
+    return f"{sample}-{folder.name}-{place}"
 
 
 def evaluate(

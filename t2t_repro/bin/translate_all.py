@@ -193,9 +193,9 @@ def translate_all(
     begun = [name_of(step) + ending for step in steps() for ending in ("", INCOMPLETE)]
     made = [folder / name for name in begun if os.path.lexists(folder / name)]
     _check_folder(folder, made, made_with, vars(DecodeHParams()))
-    if commands := run.config.commands:  # for t2t-bleu, for which the oldest file is step 0
-        training = datetime.datetime.fromisoformat(commands[0].split()[0]).timestamp()
-        os.utime(folder / _SETTINGS, (training, training))
+    with contextlib.suppress(ValueError, IndexError):  # a command of a foreign run.json
+        training = datetime.datetime.fromisoformat(run.config.commands[0].split()[0]).timestamp()
+        os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
     from t2t_repro.decoding.decode import ModelEngine  # here, because these are slow to load
     from t2t_repro.decoding.files import translate_file
     from t2t_repro.interop import engines

@@ -109,14 +109,14 @@ def translate_file(
             where = f" behind line {files.lines:,} of {total:,}"
             signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
             raise Interrupted(signum, where) from stopped
-        changed = [os.fspath(source)] * (seen.hexdigest() != digest)
-        if prefixes is not None and seen_begun.hexdigest() != job["prefixes"]:
-            changed.append(os.fspath(prefixes))
+        changed = source if seen.hexdigest() != digest else None
+        if not changed and prefixes is not None and seen_begun.hexdigest() != job["prefixes"]:
+            changed = prefixes
         if changed:
             files.remove()  # nobody knows which lines are of which text
             raise UserError(
-                f"Expected {' and '.join(changed)} to stay as it is while it is translated. "
-                "Received: another. Give the same command again."
+                f"Expected {os.fspath(changed)} to stay as it is while it is translated. Received: "
+                "another. Give the same command again."
             )
     return total
 

@@ -1,7 +1,7 @@
 """What the modules of tensor2tensor that a --t2t_usr_dir imports hold here, and what they lack."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from t2t_repro import problem, registry, translation
@@ -104,10 +104,19 @@ class Text2TextProblem(problem.Text2TextProblem):
             super().prepare_vocabulary(data_dir, tmp_dir, track, count)
 
     def ask_vocab_size(self, size: int) -> None:
-        own = ("generate_encoded_samples", "get_or_create_vocab")
-        if any(_defined_by_user(type(self), name) for name in own):
+        if self._makes_its_vocabulary:
             problem.Problem.ask_vocab_size(self, size)  # refuses
         super().ask_vocab_size(size)
+
+    def ask_vocabularies(self, files: Mapping[str, str]) -> None:
+        if self._makes_its_vocabulary:
+            problem.Problem.ask_vocabularies(self, files)  # refuses
+        super().ask_vocabularies(files)
+
+    @property
+    def _makes_its_vocabulary(self) -> bool:
+        own = ("generate_encoded_samples", "get_or_create_vocab")
+        return any(_defined_by_user(type(self), name) for name in own)
 
     @property
     def vocab_filenames(self) -> list[str]:
@@ -270,16 +279,16 @@ def hparam_set(name: str) -> Callable[[], MutableHParams] | None:
 
 
 def text_problem(name: str) -> type | None:
-    """Returns the class `name` of our catalogue, as far as it is one of texts as T2T has it."""
+    """Returns the problem class `name` of our catalogue, or None."""
     snake = registry.snake_case(name)
     return _as_in_t2t(snake) if snake in registry.list_problems() else None
 
 
 @functools.cache
 def _as_in_t2t(name: str) -> type:
-    """Returns a problem of texts with the methods of T2T's, its vocabulary's size and its files."""
+    """Returns a problem's class; one of T2T's text_problems with T2T's methods and sizes."""
     cls: type = type(registry.get_problem(name))
-    if not issubclass(cls, problem.Text2TextProblem) or issubclass(cls, Text2TextProblem):
+    if cls.__module__ != "t2t_repro.problems.text2text":
         return cls
     return type(cls.__name__, (Text2TextProblem, cls), {"pairs_a_file": None})
 

@@ -82,9 +82,9 @@ def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLik
     if sharing.of(hparams, *sizes).both_sides:
         raise UserError(
             f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
-            f"would share. Received: two of the same size in {where!r}. Give "
-            f"--hparams={','.join(f'{name}=False' for name in shared)}, or vocabularies of "
-            "different sizes, which share nothing."
+            f"would share. Received: two, with tables of {sharing.rows(hparams, sizes[0]):,} rows "
+            f"each, in {where!r}. Give --hparams={','.join(f'{name}=False' for name in shared)}, "
+            "or vocabularies with tables of different sizes, which share nothing."
         )
 
 

@@ -74,9 +74,11 @@ def rolling_average(
             steps = [checkpoints.step_of(member) for member, _ in members]
             state = checkpoints.State(step=steps[-1], averaged=tuple(steps))
             arrays = {checkpoints.WEIGHTS: checkpoints.encode(means)}
+            others = _is_of_others(pathlib.Path(out) / f"ckpt-{state.step}", state)
             written = checkpoints.write(pathlib.Path(out), arrays, state)
-            saved = os.fstat(file.fileno()).st_mtime
-            os.utime(written, (saved, saved))  # t2t-bleu's curves are over this time, too
+            if not others:  # which are known to be others by their time
+                saved = os.fstat(file.fileno()).st_mtime
+                os.utime(written, (saved, saved))  # t2t-bleu's curves are over this time, too
             yield written
             for name, value in checkpoints.read_opened(members[0][1]).items():
                 sums[name] -= value
@@ -84,6 +86,14 @@ def rolling_average(
     finally:
         for _, file in members:
             file.close()
+
+
+def _is_of_others(path: pathlib.Path, state: checkpoints.State) -> bool:
+    """Returns whether there is an average of this step already, of other checkpoints."""
+    try:
+        return checkpoints.read_state_file(path).state.averaged != state.averaged
+    except checkpoints.CorruptCheckpoint:
+        return False
 
 
 def check_free(run: RunDirectory, out: RunDirectory) -> None:

@@ -247,6 +247,11 @@ def check_shapes(
     ]
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        if any(name.startswith("shared_targets/") for name in values):
+            else_ += (
+                "; an earlier version tied the tables of targets and softmax of two vocabularies, "
+                "which only that version reads"
+            )
         raise UserError(
             f"Expected the weights of this model in {path}. Received: "
             f"{'; '.join(faults[:_SHOWN])}{more}. "

@@ -218,7 +218,7 @@ class Trainer:
         return True
 
     def _after_left_out(self) -> None:
-        """Ends at a signal; the batch comes again, and is left out again."""
+        """Ends at a signal; where no step was made since the last save, the batch comes again."""
         received = signals.received()
         (signalled,) = self._devices.all_reduce([received > 0])
         if signalled:

@@ -146,7 +146,10 @@ def next_steps(of: RunView) -> list[str]:
     elif any(each.averaged for each in whole):
         said.append("It is an average; training does not go on from it.")
     elif whole and not whole[-1].trains_on:
-        said.append("It holds weights alone; training goes on in the run that they are from.")
+        said.append(
+            "It holds weights alone: training goes on in the run that they are from, or in a new "
+            f"one by --warm_start_from={path}"
+        )
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
         trained = (each for each in commands if each.startswith("t2t-trainer"))

@@ -57,12 +57,17 @@ def test_an_older_checkpoint_and_a_few_batches(trained, capsys):
 
 
 def test_a_checkpoint_of_another_run_has_a_result_of_its_own(trained, tmp_path):
-    other = RunDirectory(tmp_path / "other")
-    shutil.copytree(trained.checkpoints_dir, other.checkpoints_dir)
     (trained.path / "eval-dev-5.json").unlink(missing_ok=True)
-    run(f"--output_dir={trained.path}", f"--checkpoint_path={other.checkpoints_dir / 'ckpt-5'}")
-    assert (trained.path / "eval-dev-5-other.json").exists()
-    assert not (trained.path / "eval-dev-5.json").exists()
+    for place in (trained.path / "avg", tmp_path / "other", tmp_path / "else" / "other"):
+        other = RunDirectory(place)
+        shutil.copytree(trained.checkpoints_dir, other.checkpoints_dir)
+        run(f"--output_dir={trained.path}", f"--checkpoint_path={other.checkpoints_dir / 'ckpt-5'}")
+    shutil.copytree(trained.checkpoints_dir, tmp_path / "flat")
+    run(f"--output_dir={trained.path}", f"--checkpoint_path={tmp_path / 'flat' / 'ckpt-5'}")
+    names = sorted(path.name for path in trained.path.glob("eval-dev-5*.json"))
+    kinds = [re.sub(r"-[0-9a-f]{6}\.json", "", name) for name in names]
+    assert kinds == ["eval-dev-5-avg.json", "eval-dev-5-flat", *["eval-dev-5-other"] * 2]
+    shutil.rmtree(trained.path / "avg")
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,9 @@ class ShimTmpdirEncoded(text_problems.Text2textTmpdir):
     )
     assert plain.says_vocab_size and plain.approx_vocab_size == 2**15
     assert plain.pairs_a_file is None  # so that there are T2T's 100 files
+    for problem in (mine, encoded):
+        with pytest.raises(UserError, match="Expected a vocabulary of your own .* Leave it out"):
+            problem.ask_vocabularies({"inputs": "a.subwords", "targets": "a.subwords"})
     folder = str(tmp_path / "data")
     mine.prepare_vocabulary(folder, str(tmp_path))
     assert not (tmp_path / "data").exists()

@@ -32,6 +32,8 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     assert [p.stat().st_mtime - 1e9 for p in written] == [20, 30, 40]  # the last one's
     middle = checkpoints.read_arrays(written[1] / "weights.npz")["softmax/kernel"]
     np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
+    (again,) = averaging.rolling_average(averaging.opened(paths[:3:2]), tmp_path / "rolling", 2)
+    assert again == written[1] and again.stat().st_mtime > 1e9 + 1000  # others are newer
     model_state.load_weights(model, path)
     with pytest.raises(UserError, match=r"holds weights only.*\[20, 30, 40\]"):
         model_state.restore(model, path)

@@ -38,7 +38,7 @@ def examine(
             "train" first.
         track: as `progress.track`.
         keep: the names of checks for which no pair is to be left out.
-        alone: the splits of which none is.
+        alone: the splits that are text to score, of which no pair is left out.
 
     Raises:
         UserError: if the second pass has other pairs than the first.

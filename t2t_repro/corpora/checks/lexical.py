@@ -70,14 +70,20 @@ def fit(block: Block) -> Lexicon:
 
 
 def _thinned(block: Block) -> Block:
-    """Returns pairs from all over a block with at most MOST pairs of words: a few long lines,
-    which may be long on both sides, have more than all others."""
-    while len(block) > 1 and (
-        together := int(np.dot(*(_words_of_lines(side) for side in block.sides))) > MOST
-    ):
-        step = max(2, -(-together // MOST))
-        block = Block(block.split, block.first, *(Side(s.texts[::step]) for s in block.sides))
-    return block
+    """Returns pairs from all over a block with at most twice MOST pairs of words.
+
+    As many as MOST are expected by the mean lengths; but some long lines, which are long on both
+    sides, may have more than all others.
+    """
+    together = np.prod([_words_of_lines(side) for side in block.sides], axis=0)
+    chosen = np.arange(len(block))
+    while len(chosen) > 1 and (total := together[chosen].sum()) > 2 * MOST:
+        count = max(1, int(len(chosen) * 2 * MOST / total))
+        chosen = chosen[((np.arange(count) + 0.5) * len(chosen) / count).astype(int)]
+    if len(chosen) == len(block):
+        return block
+    texts = ([side.texts[i] for i in chosen] for side in block.sides)
+    return Block(block.split, block.first, *map(Side, texts))
 
 
 def _words_of_lines(side: Side) -> np.ndarray:
