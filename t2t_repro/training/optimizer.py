@@ -85,7 +85,9 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def _is_bias(self, variable) -> bool:
         variable = self._trainable_variables[self._get_variable_index(variable)]
-        return variable.name == "bias" and len(variable.shape) == 1
+        # As T2T's utils/optimize.py, by its names, in which that of batch normalization is `beta`.
+        named = variable.name == "bias" and "/batch_norm/" not in variable.path
+        return named and len(variable.shape) == 1
 
 
 def _dense(gradient, variable):

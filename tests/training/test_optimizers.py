@@ -6,9 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro import hparam_rules
+from t2t_repro import hparam_rules, registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
+from t2t_repro.interop import tensor2tensor
 from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
 from t2t_repro.training import learning_rate, optimizers
@@ -280,3 +281,28 @@ def test_refuses_an_unknown_optimizer():
 
 def test_the_configuration_says_which_settings_each_optimizer_reads():
     assert hparam_rules.OPTIMIZERS.keys() == optimizers.KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("transformer_test", "norm_type=batch"),  # whose bias is `beta` in T2T, and decays
+        ("transformer_test", "norm_type=layer"),
+        ("lstm_attention", "hidden_size=16"),
+        ("bytenet_base", "hidden_size=16,num_hidden_layers=1"),
+    ],
+)
+def test_what_does_not_decay_are_the_biases_by_tensor2tensors_names(name, changes):
+    hparams = registry.get_hparams(name, f"{changes},weight_decay=0.1")
+    model = registry.get_model(hparams.model).from_hparams(
+        hparams, inputs_vocab_size=9, targets_vocab_size=11
+    )
+    optimizer = optimizers.from_hparams(hparams)
+    optimizer.build(model.trainable_variables)
+    kinds = {
+        (entry.names[0].endswith("bias") and len(entry.shapes[0]) == 1)
+        == optimizer._is_bias(entry.variable)
+        for entry in tensor2tensor.entries(model)
+        if entry.variable.trainable
+    }
+    assert kinds == {True}
