@@ -164,20 +164,24 @@ FOREIGN: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-_NO_CLIPPING = ("clip_grad_norm", "optimizer_adafactor_clipping_threshold")
+_OFF = {
+    "clip_grad_norm": 0.0,
+    "optimizer_adafactor_clipping_threshold": 0.0,
+    "optimizer_multistep_accumulate_steps": 0,
+}
 _LIMITS = ("max_input_seq_length", "max_target_seq_length")
 
 
 def in_our_words(field: dataclasses.Field, value: Any) -> Any:
     """Returns the value of one of our hparams, of which T2T, which checks none, has other forms.
 
-    They are 1 and 0 for True and False, None for a clipping that is off, and negative limits of
-    lengths for none.
+    They are 1 and 0 for True and False, None for what is off, and negative limits of lengths for
+    none.
     """
     if isinstance(field.default, bool) and type(value) is int and value in (0, 1):
         return bool(value)
-    if field.name in _NO_CLIPPING and value is None:
-        return 0.0
+    if field.name in _OFF and value is None:
+        return _OFF[field.name]
     if field.name in _LIMITS and type(value) is int and value < 0:
         return 0
     return value

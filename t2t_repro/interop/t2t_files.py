@@ -11,6 +11,7 @@ from t2t_repro.config import FIELDS, HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.hparam_rules import RECURRENT
+from t2t_repro.names import snake_case
 
 _OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
@@ -24,6 +25,8 @@ _NOT_IN_T2T = frozenset(
         *("subword_dropout_final_steps", "bidirectional_steps", "effective_batch_size"),
     }
 )
+_UP_TO_1_12 = "symbol_modality_skip_top"  # an hparam that no later version has
+_FIRST_SCHEDULES = ("linear_warmup_rsqrt_decay", "warmup_and_decay")  # of 1.4.4 to 1.5.2
 _BLOCK_LENGTH = 128  # of T2T's Transformer, which has no hparam for it
 
 
@@ -64,9 +67,29 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         )
     if "self_attention_type" not in ignored:
         _check_attention(own.get("self_attention_type"))
-    if "learning_rate_decay_scheme" in own:  # of a version that knew the legacy schedule alone?
-        own.setdefault("learning_rate_schedule", "legacy")
+    if _UP_TO_1_12 in values:
+        _read_as_then(own)
     return {name: value for name, value in own.items() if name not in ignored}
+
+
+def _read_as_then(own: dict[str, Any]) -> None:
+    """Changes hparams of T2T 1.4 to 1.12 to those that have the same learning rate since.
+
+    These versions call optimizers "Adam", and the legacy rate of these is a 500th (1.12's
+    utils/learning_rate.py; from 1.13 on that of "adam"). Up to 1.5.2 that schedule has other names,
+    or none, and Adafactor's is a 500th too (1.5.2's utils/optimize.py).
+    """
+    schedule = own.get("learning_rate_schedule")
+    is_first = "learning_rate_decay_scheme" in own and schedule in (None, *_FIRST_SCHEDULES)
+    if is_first:
+        own["learning_rate_schedule"] = "legacy"
+    if schedule == _FIRST_SCHEDULES[0]:
+        own["learning_rate_decay_scheme"] = "noam"
+    optimizer = own.get("optimizer")
+    if is_first and optimizer == "Adafactor" and "learning_rate" in own:
+        own["learning_rate"] /= 500
+    elif optimizer and "Adam" in optimizer:
+        own["optimizer"] = snake_case(optimizer)
 
 
 def _check_attention(kind: Any) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -32,6 +33,8 @@ from t2t_repro.training import checkpoints, model_state, optimizers
 _T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
 _T2T_LSTM = "lstm_seq2seq"
 _WRITTEN = ("checkpoint", "hparams.json", "flags.txt")  # beside a checkpoint and the vocabulary
+_SINCE_1_9 = re.compile(r"vocab\.translate_(?P<pair>ende|enfr)_wmt\w+?\.(?P<size>\d+)\.subwords")
+_TARGET_SPACES = "transformer/body/target_space_embedding/kernel"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,6 +99,7 @@ def import_checkpoint(
     encoders = problem.feature_encoders(where)
     sizes = {name: encoders[name].vocab_size for name in ("inputs", "targets")}
     t2t_shapes.check_vocabularies(shapes, resolved, sizes, where or problem.name)
+    _check_target_space(source, problem)
     # An average has the slots of its members at best, and then begins at step 0.
     with_optimizer = request.optimizer_state and bool(source.slots()) and source.step() > 0
     config = RunConfig(
@@ -182,7 +186,9 @@ def _vocabulary_folder(
 ) -> str:
     """Returns the folder that has the problem's vocabulary files."""
     if data_dir:
-        return os.path.expanduser(data_dir)  # the encoders' own error says what is missing
+        data_dir = os.path.expanduser(data_dir)
+        _check_name(problem, data_dir)
+        return data_dir  # the encoders' own error says what is missing
     places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
     for place in places:
         if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_files(place)):
@@ -191,6 +197,42 @@ def _vocabulary_folder(
         f"Expected the vocabulary {', '.join(problem.vocab_filenames)}. Received: no such file in "
         f"{' or '.join(dict.fromkeys(places))}. Give --data_dir, the folder that has it."
     )
+
+
+def _check_name(problem, data_dir: str) -> None:
+    """Refuses a vocabulary under the name that T2T had for it up to 1.8, and says the new one."""
+    for name in problem.vocab_files(data_dir):
+        match = _SINCE_1_9.fullmatch(name)
+        old = match and f"vocab.{match['pair']}.{match['size']}"
+        if (
+            old
+            and os.path.isfile(os.path.join(data_dir, old))
+            and not os.path.exists(os.path.join(data_dir, name))
+        ):
+            raise UserError(
+                f"Expected the vocabulary {name} in {data_dir}. Received: {old}, as tensor2tensor "
+                f"called it up to 1.8. Copy it: cp {shlex.quote(old)} {shlex.quote(name)}"
+            )
+
+
+def _check_target_space(source: t2t_checkpoint.Checkpoint, problem) -> None:
+    """Refuses a problem of another kind of target than the checkpoint was trained for.
+
+    Adam's second moment tells: of the table of kinds it is 0 but in the row that was trained. T2T
+    up to 1.5.1 gave its problems of WMT other kinds than later versions.
+    """
+    slots = source.slots().get("Adam", {}).get(_TARGET_SPACES, [])
+    if len(slots) < 2:
+        return
+    trained = np.flatnonzero(source.array(slots[1]).any(axis=-1))
+    if len(trained) and problem.target_space_id not in trained:
+        rows = " or ".join(map(str, trained))
+        raise UserError(
+            f"Expected a problem with target_space_id={rows}, for which {source.prefix} was "
+            f"trained. Received: {problem.name}, with {int(problem.target_space_id)}. Register a "
+            "class derived from it, with that target_space_id, by --t2t_usr_dir, and give "
+            "--problem."
+        )
 
 
 def _check_free(run: RunDirectory, step: int) -> None:

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from t2t_repro import cli
+from t2t_repro import cli, registry
 from t2t_repro.bin import import_checkpoint
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
@@ -195,3 +195,31 @@ def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, cap
         UserError, match="with variables of lstm. Of other models there are: lstm_seq2seq, "
     ):
         import_it(t2t.folder, tmp_path / "run")
+
+
+def test_a_vocabulary_under_its_old_name_is_told(tmp_path):
+    """That of versions up to 1.8; t2t-datagen would make another one."""
+    (tmp_path / "vocab.ende.32768").write_text("'a_'\n")
+    problem = registry.get_problem("translate_ende_wmt32k")
+    with pytest.raises(UserError, match="cp vocab.ende.32768 vocab.translate_ende_wmt32k.32768.s"):
+        t2t_runs._vocabulary_folder(problem, str(tmp_path), tmp_path, {})
+    (tmp_path / problem.vocab_filename).write_text("'a_'\n")
+    assert t2t_runs._vocabulary_folder(problem, str(tmp_path), tmp_path, {}) == str(tmp_path)
+
+
+@pytest.mark.parametrize("row", [0, 8])
+def test_the_kind_of_target_that_was_trained_is_the_problems(tmp_path, row):
+    """Versions up to 1.5.1 had 8 for WMT's German, which is 0 since."""
+    kernel = np.zeros((32, 5), "float32")
+    moment = kernel.copy()
+    moment[row, 2] = 0.1
+    name = "transformer/body/target_space_embedding/kernel"
+    slots = {f"training/{name}/Adam": kernel, f"training/{name}/Adam_1": moment}
+    t2t_checkpoint.write(tmp_path, 3, {name: kernel, **slots})
+    source = t2t_checkpoint.Checkpoint(tmp_path)
+    problem = registry.get_problem("translate_ende_wmt32k")
+    if row == problem.target_space_id:
+        t2t_runs._check_target_space(source, problem)
+    else:
+        with pytest.raises(UserError, match="target_space_id=8, for which .* Received: .*, with 0"):
+            t2t_runs._check_target_space(source, problem)

@@ -8,6 +8,8 @@ from t2t_repro import foreign_hparams, registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_files
+from t2t_repro.names import snake_case
+from t2t_repro.training import learning_rate
 
 T2T_1_5 = {  # what versions 1.4 to 1.6 had besides, or otherwise
     "input_modalities": "default",
@@ -49,6 +51,41 @@ def test_a_file_of_an_old_version(file):
         "learning_rate_schedule": "legacy",  # there was no other, and no name for it
     }
     assert t2t_files.read_hparams(file({"hidden_size": 48, "moe_k": 2})) == {"hidden_size": 48}
+
+
+OF_BASE_V1 = {"learning_rate": 0.1, "learning_rate_warmup_steps": 4000, "hidden_size": 512}
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "TrueAdam", "MultistepAdam"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"learning_rate_decay_scheme": "noam", "learning_rate_schedule": "legacy"},  # to 1.12
+        {
+            "learning_rate_decay_scheme": "none",
+            "learning_rate_schedule": "linear_warmup_rsqrt_decay",
+        },
+        {"learning_rate_decay_scheme": "noam", "learning_rate_schedule": "warmup_and_decay"},
+        {"learning_rate_decay_scheme": "noam"},  # to 1.4.3
+    ],
+)
+def test_the_learning_rate_of_versions_up_to_1_12(file, optimizer, said):
+    """At step 4000, from 1.9.0's learning_rate.py, run under TensorFlow 1.15."""
+    old = {"symbol_modality_skip_top": False, "optimizer_multistep_accumulate_steps": None}
+    own = t2t_files.read_hparams(file(OF_BASE_V1 | old | said | {"optimizer": optimizer}))
+    hparams = HParams(**own | {"optimizer_multistep_accumulate_steps": 0, "optimizer": "adam"})
+    assert own["optimizer"] == snake_case(optimizer) and own["learning_rate_schedule"] == "legacy"
+    assert own["optimizer_multistep_accumulate_steps"] == 0
+    rate = learning_rate.schedule(hparams)(4000)
+    assert float(rate) == pytest.approx(0.00069868, rel=1e-5)
+
+
+def test_the_learning_rate_of_adafactor_up_to_1_5_2_and_of_adam_since_1_13(file):
+    old = {"symbol_modality_skip_top": False, "learning_rate_decay_scheme": "noam"}
+    own = t2t_files.read_hparams(file(OF_BASE_V1 | old | {"optimizer": "Adafactor"}))
+    assert own["learning_rate"] == pytest.approx(0.1 / 500) and own["optimizer"] == "Adafactor"
+    own = t2t_files.read_hparams(file(OF_BASE_V1 | {"optimizer": "Adam"}))
+    assert own == OF_BASE_V1 | {"optimizer": "Adam"}  # which has no factor there, nor here
 
 
 def test_values_as_tensor2tensors_sets_say_them_too(file):
