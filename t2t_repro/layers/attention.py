@@ -13,7 +13,7 @@ from keras import initializers, ops
 from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.initialization import FusedVariable, fused_kernel
+from t2t_repro.layers.initialization import FusedVariable, cloned, fused_kernel
 from t2t_repro.layers.layer import Layer, build_all, check_sizes
 from t2t_repro.layers.mask import Mask, joined
 
@@ -55,7 +55,7 @@ class Attention(Layer):
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
-        self.score = attention_score.get(score, self.kernel_initializer.clone(), self.dtype_policy)
+        self.score = attention_score.get(score, cloned(self.kernel_initializer), self.dtype_policy)
         self.drop = dropout_layer(
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
         )
@@ -84,7 +84,7 @@ class Attention(Layer):
         return self.add_weight(
             name="output_transform",
             shape=(self.value_width, depth),
-            initializer=self.kernel_initializer.clone(),
+            initializer=cloned(self.kernel_initializer),
         )
 
     def project(self, x, kernel, training=False):
@@ -335,7 +335,8 @@ class CrossAttention(Attention):
         depth = x_shape[-1]
         self.set_widths(depth)
         self.query = self.new_kernel("query", depth, self.key_width)
-        self.key_value = self.new_kernel("key_value", depth, self.key_width, self.value_width)
+        rows = memory_shape[-1] if memory_shape else depth
+        self.key_value = self.new_kernel("key_value", rows, self.key_width, self.value_width)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 

@@ -5,6 +5,7 @@ from keras import activations, initializers
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
+from t2t_repro.layers.initialization import cloned
 from t2t_repro.layers.layer import Layer, check_sizes
 from t2t_repro.layers.mask import joined
 from t2t_repro.layers.prepostprocess import PrePostProcess
@@ -60,7 +61,7 @@ class Block(Layer):
         layer = kind(
             *(self.num_heads, depth, depth),
             dropout=self.attention_dropout,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
             name="multihead_attention",
             dtype=self.dtype_policy,
         )
@@ -71,7 +72,7 @@ class Block(Layer):
         layer = FeedForward(
             self.filter_size,
             self.relu_dropout,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
             activation=self.activation,
             name="feed_forward",
             dtype=self.dtype_policy,

@@ -6,6 +6,7 @@ As tensor2tensor's models/bytenet.py and the conv_block of its layers/common_lay
 from keras import initializers, ops
 
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.initialization import cloned
 from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.norms import LayerNorm
 
@@ -87,7 +88,7 @@ class ConvolutionBlock(Layer):
                 width,
                 dilation,
                 causal,
-                self.kernel_initializer.clone(),
+                cloned(self.kernel_initializer),
                 dtype=policy,
                 name=f"conv_{i}",
             )

@@ -7,6 +7,7 @@ from keras import activations, initializers, ops
 
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
+from t2t_repro.layers.initialization import cloned
 from t2t_repro.layers.layer import Layer, build_all, check_sizes
 
 
@@ -67,7 +68,7 @@ class FeedForward(Layer):
         build_all([self.drop], (None, None, width))
 
     def _dense(self, name: str, depth: int, units: int, activation=None) -> Dense:
-        initializer = self.kernel_initializer.clone()
+        initializer = cloned(self.kernel_initializer)
         layer = Dense(
             units,
             activation,

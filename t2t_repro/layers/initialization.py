@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import initializers, ops
@@ -34,6 +35,17 @@ def kernel_initializer(name: str, gain: float = 1.0) -> initializers.Initializer
     return INITIALIZERS[name](gain)
 
 
+def cloned(initializer: Any) -> Any:
+    """Returns another initializer of the same kind, which draws numbers of its own.
+
+    A function, or a class that does not say how it is configured, is taken as it is.
+    """
+    says = getattr(type(initializer), "get_config", None)
+    if says in (None, initializers.Initializer.get_config):
+        return initializer
+    return initializer.clone()
+
+
 @keras.saving.register_keras_serializable("t2t_repro")
 class ByParts(initializers.Initializer):
     """Initializes each part of a fused variable as if it were a variable of its own.
@@ -49,7 +61,7 @@ class ByParts(initializers.Initializer):
 
     def __call__(self, shape, dtype=None):
         # A seeded initializer draws the same numbers at every call: each part needs its own clone.
-        draws = [self.initializer.clone()((*shape[:-1], size), dtype=dtype) for size in self.sizes]
+        draws = [cloned(self.initializer)((*shape[:-1], size), dtype=dtype) for size in self.sizes]
         return ops.concatenate(draws, axis=-1)
 
     def get_config(self):

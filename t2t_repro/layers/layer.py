@@ -49,19 +49,24 @@ def all_held(attributes: dict[str, Any]) -> list[keras.layers.Layer]:
 class Layer(Replacing, keras.layers.Layer):
     """A Keras layer that keeps each argument of its constructor as an attribute of that name.
 
-    A constructor with *args takes those of the class that it derives from, too. Keras finds every
-    class by its name as one of this package. A Keras mask of the first argument goes on to the
-    outputs.
+    A constructor with *args takes those of the class that it derives from, too; of a class of the
+    user's the config has what it was given of these by **kwargs, and of its own what it keeps.
+    Keras finds every class by its name as one of this package. A Keras mask of the first argument
+    goes on to the outputs.
     """
 
     _takes: frozenset[str] = frozenset()  # what its constructor takes by name, and its config has
+    _given: frozenset[str] = frozenset()  # what a user's class was called with, by name
 
     def __new__(cls, *args, **kwargs):
         ours = cls.__module__.startswith("t2t_repro.")  # a user's may take what it likes
         for name in kwargs if ours else ():
             if name not in cls._takes and name not in _OF_EVERY_LAYER:
                 raise unknown(f"argument of {cls.__name__}", name, cls._takes)
-        return super().__new__(cls, *args, **kwargs)
+        layer = super().__new__(cls, *args, **kwargs)
+        if not ours:
+            object.__setattr__(layer, "_given", frozenset(kwargs))
+        return layer
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -93,14 +98,21 @@ class Layer(Replacing, keras.layers.Layer):
         return (*shapes, *named.values())[0]
 
     def get_config(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in _arguments(type(self))}
+        names = _arguments(type(self))
+        if not type(self).__module__.startswith("t2t_repro."):
+            names += sorted(self._given - {*names, *_OF_EVERY_LAYER})
+            names = [name for name in names if hasattr(self, name)]
+        own = {name: getattr(self, name) for name in names}
         return {**super().get_config(), **keras.saving.serialize_keras_object(own)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Layer":
-        plain = ("dtype",)  # Keras's own constructor reads a serialized policy
         made = {
-            name: value if name in plain else keras.saving.deserialize_keras_object(value)
+            # Keras's own constructor reads a serialized policy. A string is what it says, also
+            # where one of the user's custom objects has that name.
+            name: value
+            if name == "dtype" or isinstance(value, str)
+            else keras.saving.deserialize_keras_object(value)
             for name, value in config.items()
         }
         told = [(layer, layer.trainable) for layer in all_held(made)]

@@ -12,7 +12,7 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.initialization import ByParts, FusedVariable, fused_kernel
+from t2t_repro.layers.initialization import ByParts, FusedVariable, cloned, fused_kernel
 from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.picking import pick
 
@@ -189,7 +189,7 @@ class LuongScore(Layer):
         return ops.repeat(scores[:, :, None], self.num_heads, axis=2)
 
     def _new(self, name: str, shape: tuple[int, ...]):
-        initializer = self.kernel_initializer.clone()
+        initializer = cloned(self.kernel_initializer)
         return self.add_weight(name=name, shape=shape, initializer=initializer)
 
 

@@ -61,7 +61,7 @@ class MultiHeadAttention(Layer):
         self.score = self.attention.score
 
     def build(self, query_shape, value_shape=None):
-        self.attention.build(query_shape)
+        self.attention.build(query_shape, value_shape)
 
     def call(
         self,

@@ -7,6 +7,7 @@ import numpy as np
 from keras import initializers, ops
 
 from t2t_repro.errors import unknown
+from t2t_repro.layers.initialization import cloned
 from t2t_repro.layers.layer import Layer, check_sizes
 
 
@@ -137,7 +138,7 @@ def positions(pos: str | None, max_length: int, initializer: Any, **kwargs) -> L
         case "timing":
             return SinusoidalPositions(**kwargs)
         case "emb":
-            return LearnedPositions(max_length, initializer.clone(), **kwargs)
+            return LearnedPositions(max_length, cloned(initializer), **kwargs)
         case "none" | None:
             return NoPositions(**kwargs)
     raise unknown("pos", str(pos), ("timing", "emb", "none"))

@@ -5,6 +5,7 @@ from keras import ops
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import SelfAttention
 from t2t_repro.layers.attention_score import DotProduct
+from t2t_repro.layers.initialization import cloned
 from t2t_repro.layers.layer import check_sizes
 
 
@@ -46,7 +47,7 @@ class RelativeSelfAttention(SelfAttention):
             table = self.add_weight(
                 name=f"relative_positions_{name}",
                 shape=(2 * self.max_relative_position + 1, channels // self.num_heads),
-                initializer=self.kernel_initializer.clone(),
+                initializer=cloned(self.kernel_initializer),
             )
             setattr(self, f"relative_positions_{name}", table)
 
