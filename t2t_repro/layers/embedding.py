@@ -96,7 +96,7 @@ class SymbolEmbedding(Reversible, Layer):
         return ops.not_equal(ids, 0)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape, self.hidden_size)
+        return (*input_shape[:2], self.hidden_size)
 
     def transposed(self, ids=None):
         """Returns the table as (D, V); of each sentence's ids, int32 (B, U), as (B, D, U)."""
@@ -214,7 +214,7 @@ class TokenAndPositionEmbedding(Reversible, Layer):
         return self.token_embedding.compute_mask(ids, previous_mask)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape, self.hidden_size)
+        return (*input_shape[:2], self.hidden_size)
 
 
 class TargetSpaceEmbedding(Layer):

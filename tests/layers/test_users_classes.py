@@ -110,9 +110,3 @@ def test_an_object_of_the_users_may_have_the_name_of_a_layer(tmp_path):
     others = {"head": lambda y, p: y, "layer": lambda y, p: y}
     again = keras.saving.load_model(tmp_path / "m.keras", custom_objects=others)
     np.testing.assert_array_equal(again(x_of()), model(x_of()))
-
-
-@pytest.mark.parametrize("shape", [(2, 5), (2, 3, 5)])
-def test_an_embeddings_shape_is_that_of_the_ids_and_its_width(shape):
-    table = layers.SymbolEmbedding(10, D)
-    assert table(np.ones(shape, "int32")).shape == table.compute_output_shape(shape) == (*shape, D)
