@@ -4,6 +4,7 @@ _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
 _NO_CLOUD = "there is no Cloud ML Engine launcher"
 _NO_SHARES = "one t2t-datagen makes all files, with all cores or by --runner=beam"
 _NO_SUCH_FILES = "raw files lie in --tmp_dir"
+_NO_EXPORT = "t2t-exporter writes a SavedModel of a run"
 _NO_TUNE = "there is no hyperparameter search"
 _NO_PS = "there are no parameter servers; several devices or hosts run MirroredStrategy"
 _NO_DECODING = "t2t-decoder takes it; a training decodes for --eval_bleu_sentences alone"
@@ -34,9 +35,9 @@ INERT_FLAGS: dict[str, tuple[str, str]] = {
     "enable_graph_rewriter": ("false", "TensorFlow 2 has none"),
     "eval_timeout_mins": ("240", "evaluation follows each checkpoint in the same process"),
     "eval_run_autoregressive": ("false", "decode with t2t-decoder and score with t2t-bleu"),
-    "export_saved_model": ("false", "t2t-exporter writes a SavedModel of a run"),
-    "export_saved_model_api_version": ("1", "t2t-exporter writes a SavedModel of a run"),
-    "use_guarantee_const_getter": ("false", "t2t-exporter writes a SavedModel of a run"),
+    "export_saved_model": ("false", _NO_EXPORT),
+    "export_saved_model_api_version": ("1", _NO_EXPORT),
+    "use_guarantee_const_getter": ("false", _NO_EXPORT),
     "task_id": ("-1", _NO_SHARES),
     "task_id_start": ("-1", _NO_SHARES),
     "task_id_end": ("-1", _NO_SHARES),

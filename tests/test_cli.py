@@ -97,6 +97,8 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
         (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
         (["--eval_timeout_mins", "9"], "evaluation follows each checkpoint in the same process"),
+        (["--job-dir=gs://mine"], "--job-dir is not supported: there is no Cloud ML Engine"),
+        (["--task_id=3"], "--task_id is not supported: one t2t-datagen makes all files"),
         (["--keep_timestamp"], "--keep_timestamp is not supported: a file has the time at which"),
         (["--decode_in_memory"], "--decode_in_memory is not supported: call t2t_repro.decoding.tr"),
         (["--decode_to_file=out"], "--decode_to_file is not supported: t2t-decoder takes it"),

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from t2t_repro import __version__, progress
-from t2t_repro.corpora import formats, raw_record, splits
+from t2t_repro.corpora import raw_record, splits
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.raw_record import (
     NOTHING_KEPT,
@@ -204,12 +204,10 @@ class _Work:
     def _read(self, split: str, add: Callable[[Pair], None]) -> list[int]:
         """Reads the corpora of a split; returns how many pairs each has."""
         counts = []
-        sides = self.request.sides()
         for corpus in self._of(split):
             count = 0
-            pairs = itertools.chain.from_iterable(
-                formats.pairs(source, target, sides) for source, target in corpus.files
-            )
+            files = (read for _, read in self.request.pairs_of(corpus))
+            pairs = itertools.chain.from_iterable(files)
             for pair in progress.track(pairs, f"Reading {corpus.name}", unit="pairs"):
                 add(pair)
                 count += 1
@@ -226,10 +224,9 @@ class _Work:
 
     def _given(self) -> list[Pair]:
         """Returns the pairs of dev or test that files have, as they are read again later."""
-        sides = self.request.sides()
         held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
-        files = itertools.chain.from_iterable(corpus.files for corpus in held_out)
-        return [pair for each in files for pair in formats.pairs(*each, sides)]
+        files = itertools.chain.from_iterable(map(self.request.pairs_of, held_out))
+        return [pair for _, read in files for pair in read]
 
     def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
         request = self.request
