@@ -116,6 +116,7 @@ def test_after_a_kill_the_same_command_goes_on(raw, whole, tmp_path, where, coun
         assert os.stat(path).st_ino == status.st_ino
         assert os.stat(path).st_mtime_ns == status.st_mtime_ns
     assert any(line.startswith("Going on where an earlier run") for line in said)
+    assert not any(line.startswith("Making the vocabulary") for line in said)
 
 
 def test_a_kill_with_overwrite_keeps_what_is_new(raw, whole, tmp_path):
