@@ -191,7 +191,7 @@ def test_it_decodes(folder):
 
 
 def test_two_devices_evaluate_and_decode_as_one(folder):
-    found = json.loads((folder / "one" / "eval-dev-3.json").read_text())
+    found = json.loads((folder / "one" / "eval-dev-3-1-batches.json").read_text())
     expected = rows(folder, "one", "eval")[-1]
     assert found["step"] == expected["step"] == 3 and found["sample"] == expected["sample"]
     assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
