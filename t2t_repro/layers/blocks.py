@@ -195,7 +195,7 @@ class DecoderLayer(Block):
 
     def build(self, x_shape, memory_shape=None):
         self.layer = self.decoder(x_shape[-1])
-        self.layer.build(x_shape)
+        self.layer.build(x_shape, memory_shape)
 
     def call(
         self,
@@ -211,7 +211,7 @@ class DecoderLayer(Block):
 
         Args:
             x: (B, T, D).
-            memory: (B, S, D), the encoder's output.
+            memory: (B, S, D), the encoder's output; as the first call has it, of another width too.
             x_mask: bool (B, T), True at tokens; None: that of Keras, if there is one.
             memory_mask: bool (B, S), likewise.
             attention_mask: bool (B, T, T) or (B, N, T, T), True where a position may look at one of

@@ -110,7 +110,8 @@ class TransformerDecoder(HubBlock):
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         kind = self.encoder if encoder_sequence_shape is None else self.decoder
         self.layer = kind(decoder_sequence_shape[-1])
-        self.layer.build(decoder_sequence_shape)
+        others = [encoder_sequence_shape] if encoder_sequence_shape else []
+        self.layer.build(decoder_sequence_shape, *others)
 
     def call(
         self,
@@ -130,7 +131,7 @@ class TransformerDecoder(HubBlock):
 
         Args:
             decoder_sequence: (B, T, D).
-            encoder_sequence: (B, S, D), at every call or at none.
+            encoder_sequence: (B, S, D), at every call or at none; of another width too.
             decoder_padding_mask: bool (B, T), True at tokens; None: that of Keras.
             decoder_attention_mask: bool (B, T, T) or (B, N, T, T), True where a position may look.
             encoder_padding_mask: bool (B, S), True at tokens; None: that of Keras.

@@ -143,15 +143,15 @@ def check_sizes(least: int = 1, optional: bool = False, **sizes: Any) -> None:
             )
 
 
-def build_all(layers: Iterable[keras.layers.Layer], input_shape) -> None:
+def build_all(layers: Iterable[keras.layers.Layer], *shapes) -> None:
     """Builds each of `layers` that is not built: a layer read from a config may be already."""
     for layer in layers:
         if layer.built:
             continue
         if type(layer).build is keras.layers.Layer.build and held_layers(vars(layer)):
-            layer(keras.KerasTensor(input_shape))  # Keras's own build leaves them as they are
+            layer(*map(keras.KerasTensor, shapes))  # Keras's own build leaves them as they are
         else:
-            layer.build(input_shape)
+            layer.build(*shapes)
 
 
 def _arguments(cls: type) -> list[str]:

@@ -32,8 +32,10 @@ class Sublayer(Layer):
         self.preprocess = preprocess
         self.postprocess = postprocess
 
-    def build(self, input_shape):
-        build_all((self.preprocess, self.layer, self.postprocess), input_shape)
+    def build(self, x_shape, memory_shape=None):
+        build_all((self.preprocess,), x_shape)
+        build_all((self.layer,), x_shape, *([memory_shape] if memory_shape else []))
+        build_all((self.postprocess,), x_shape)
 
     def call(self, x, training=False, **arguments):
         """Maps (B, T, D) to ((B, T, D), weights); weights is None for a feed-forward sublayer."""
@@ -79,8 +81,10 @@ class DecoderSublayers(Layer):
         self.encdec_attention = encdec_attention
         self.ffn = ffn
 
-    def build(self, input_shape):
-        build_all((self.self_attention, self.encdec_attention, self.ffn), input_shape)
+    def build(self, x_shape, memory_shape=None):
+        build_all((self.self_attention,), x_shape)
+        build_all((self.encdec_attention,), x_shape, *([memory_shape] if memory_shape else []))
+        build_all((self.ffn,), x_shape)
 
     def call(
         self,

@@ -90,15 +90,29 @@ def test_an_initializer_may_be_a_function_or_say_no_config(initializer):
         np.testing.assert_array_equal(kernel, np.full(kernel.shape, 0.25))
 
 
-def test_memory_may_have_another_width(tmp_path):
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: layers.MultiHeadAttention(3, 4),
+        lambda: layers.DecoderLayer(3, 20),
+        lambda: layers.TransformerDecoder(20, 3),
+    ],
+)
+def test_memory_may_have_another_width(layer, tmp_path):
     queries, values = keras.Input((None, D)), keras.Input((None, 18))
-    outputs = layers.MultiHeadAttention(3, 4)(queries, values)
+    outputs = layer()(queries, values)
     model = keras.Model([queries, values], outputs)
     both = [x_of(), x_of(7, 18)]
     assert model(both).shape == (2, 5, D)
     model.save(tmp_path / "m.keras")
     again = keras.saving.load_model(tmp_path / "m.keras")
     np.testing.assert_array_equal(again(both), model(both))
+    moved = model([both[0], both[1] + 1])
+    assert np.abs(moved - model(both)).max() > 1e-3
+
+
+def test_memory_of_another_width_has_weights_of_attention():
+    both = [x_of(), x_of(7, 18)]
     outputs, weights = layers.CrossAttention(3)(*both)
     assert outputs.shape == (2, 5, D) and weights.shape == (2, 3, 5, 7)
 
