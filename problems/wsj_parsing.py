@@ -13,7 +13,7 @@ from typing import Any
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
-from t2t_repro.parsing.lexicon import Lexicon
+from t2t_repro.parsing.lexicon import Lexicon, parts_of_speech
 from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
 from t2t_repro.problem import (
     Count,
@@ -111,8 +111,17 @@ class _TreesProblem(Text2TextProblem):
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[Sample]:
         for path in self.trees_files(tmp_dir, dataset_split):
             for number, line in enumerate(raw.stripped_lines(path), start=1):
-                words, tags = words_and_tags_from_wsj_tree(line, f"{path}, line {number}")
-                yield {"inputs": words, "targets": tags}
+                yield self.sample_of(line, f"{path}, line {number}")
+
+    def sample_of(self, tree: str, where: str) -> Sample:
+        """Returns the words and tags of a bracketed tree.
+
+        Args:
+            tree: on one line.
+            where: begins the message of an error.
+        """
+        words, tags = words_and_tags_from_wsj_tree(tree, where)
+        return {"inputs": words, "targets": tags}
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         paths = self.trees_files(tmp_dir, dataset_split)
@@ -195,6 +204,11 @@ class ParsingWsj16k(_TreesProblem):
     @property
     def vocab_filenames(self) -> list[str]:
         return [self.vocab_filename, self.tags_filename, self.lexicon_filename]
+
+    def sample_of(self, tree: str, where: str) -> Sample:
+        sample = super().sample_of(tree, where)
+        parts_of_speech(sample["inputs"], sample["targets"], where)
+        return sample
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):

@@ -343,11 +343,13 @@ class TrainedRun:
             t2t_exact, warn: see Translator.
         """
         from t2t_repro.decoding.translate import Translator
-        from t2t_repro.parsing.reader import TreeReader
+        from t2t_repro.parsing.reader import TreeReader, phrase_labels
 
         as_written = settings.raw_output or settings.identity_output
         trees = self.problem.output_type == OutputType.TREE
-        reader = TreeReader() if trees and not as_written else None
+        reader = None
+        if trees and not as_written:
+            reader = TreeReader(phrase_labels(self.encoders["targets"]))
         return Translator(
             engine,
             self.encoders,

@@ -102,7 +102,7 @@ def translate_file(
                     pairs = zip(window, results, strict=True)
                     details = "".join(_as_json(*pair) + "\n" for pair in pairs)
                     texts = [details if as_json else text] + [details] * (json_file is not None)
-                    files.add(texts, len(window), reader and vars(reader))
+                    files.add(texts, len(window), reader and reader.counts())
         except KeyboardInterrupt as stopped:
             if not files.lines:
                 raise

@@ -67,12 +67,15 @@ def trees_of_tags(
     gold: Sequence[trees.Tree], tags: Sequence[str], gold_parts_of_speech: bool
 ) -> tuple[list[str], dict[str, int]]:
     """Returns the trees that predicted tags give the gold words, and what had to be repaired."""
-    built = []
+    built, phrase_labels = [], trees.phrase_labels_of(gold)
     counts = {"sentences": 0, **dataclasses.asdict(trees.Repairs())}
     for tree, line in zip(gold, tags, strict=True):
         parts_of_speech = [leaf.label for leaf in tree.leaves()]
         made, repairs = trees.tree_from_words_and_tags(
-            tree.words(), line, parts_of_speech if gold_parts_of_speech else None
+            tree.words(),
+            line,
+            parts_of_speech if gold_parts_of_speech else None,
+            phrase_labels,
         )
         built.append(str(made))
         counts["sentences"] += repairs.total > 0

@@ -12,6 +12,26 @@ RARE = 5  # words seen less often may have every open part of speech as well
 OPEN = 10  # a part of speech is open that so many rare words have
 
 
+def parts_of_speech(words: str, tags: str, where: str = "trees") -> list[str]:
+    """Returns the part of speech of each word, by the linearised tags of its sentence.
+
+    Args:
+        words: the sentence, cut at blanks.
+        tags: its tags.
+        where: begins the message of an error, such as "wsj.trees, line 7".
+
+    Raises:
+        UserError: if the tags do not tell the words' from those of phrases.
+    """
+    labels = leaf_tags(tags)
+    if len(labels) != len(words.split()):
+        raise UserError(
+            f"{where}: expected no part of speech that is the label of a phrase as well. Received: "
+            f"{tags!r} for {words!r}. Rename one of them."
+        )
+    return labels
+
+
 class Lexicon:
     """Counts the parts of speech of words."""
 
@@ -24,22 +44,19 @@ class Lexicon:
         """Counts a sentence and its linearised tags.
 
         Raises:
-            UserError: if the tags do not tell the words' from those of phrases.
+            UserError: as `parts_of_speech`.
         """
-        labels = leaf_tags(tags)
-        if len(labels) != len(words.split()):
-            raise UserError(
-                "Expected trees in which no part of speech is the label of a phrase as well. "
-                f"Received: {tags!r} for {words!r}. Rename one of them in the trees file."
-            )
-        for word, label in zip(words.split(), labels, strict=True):
+        for word, label in zip(words.split(), parts_of_speech(words, tags), strict=True):
             self._counts[word][label] += 1
 
     def entries(self) -> dict[str, list[str]]:
         """Returns the parts of speech of each word, and under UNKNOWN_WORD those of all others."""
         rare = {word for word, counts in self._counts.items() if counts.total() < RARE}
         having = collections.Counter(label for word in rare for label in self._counts[word])
-        open_labels = {label for label, words in having.items() if words >= OPEN} or set(having)
+        # Of no rare word at all nothing is known of others, which may then have any.
+        every = {label for counts in self._counts.values() for label in counts}
+        open_labels = {label for label, words in having.items() if words >= OPEN}
+        open_labels = open_labels or set(having) or every
         entries = {UNKNOWN_WORD: sorted(open_labels)}
         for word, counts in sorted(self._counts.items()):
             if word not in rare:

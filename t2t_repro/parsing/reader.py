@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.constraint import TreeConstraint
-from t2t_repro.parsing.trees import Repairs, tree_from_words_and_tags
+from t2t_repro.parsing.lexicon import UNKNOWN_WORD
+from t2t_repro.parsing.trees import PHRASE_LABELS, Repairs, tree_from_words_and_tags
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
 
@@ -15,9 +17,14 @@ UNKNOWN = "<UNK>"  # a tag that no training tree had
 
 
 class TreeReader:
-    """Reads tags as trees, always valid ones, and counts what had to be repaired."""
+    """Reads tags as trees, always valid ones, and counts what had to be repaired.
 
-    def __init__(self) -> None:
+    Args:
+        phrase_labels: as `tree_from_words_and_tags` takes them.
+    """
+
+    def __init__(self, phrase_labels: Collection[str] = PHRASE_LABELS) -> None:
+        self._phrase_labels = phrase_labels
         self.sentences = self.repaired = 0
         self.repairs = dict.fromkeys(dataclasses.asdict(Repairs()), 0)
 
@@ -29,7 +36,7 @@ class TreeReader:
             tags: what the model wrote.
             count: whether its repairs count; those of further beams do not.
         """
-        tree, repairs = tree_from_words_and_tags(words, tags)
+        tree, repairs = tree_from_words_and_tags(words, tags, None, self._phrase_labels)
         if count:
             self.sentences += 1
             self.repaired += repairs.total > 0
@@ -37,9 +44,13 @@ class TreeReader:
                 self.repairs[name] += number
         return str(tree)
 
+    def counts(self) -> dict[str, Any]:
+        """Returns {"sentences", "repaired", "repairs": {kind: number}}."""
+        return {name: getattr(self, name) for name in ("sentences", "repaired", "repairs")}
+
     def reads(self, counts: Any) -> bool:
         """Whether `restore` can go on from what a file holds."""
-        if not isinstance(counts, dict) or counts.keys() != vars(self).keys():
+        if not isinstance(counts, dict) or counts.keys() != self.counts().keys():
             return False
         repairs = counts["repairs"]
         if not isinstance(repairs, dict) or repairs.keys() != self.repairs.keys():
@@ -48,16 +59,28 @@ class TreeReader:
         return all(type(number) is int for number in numbers)
 
     def restore(self, counts: dict[str, Any]) -> None:
-        """Counts on from `counts`, which was another reader's `vars`."""
+        """Counts on from `counts`, which were another reader's."""
         vars(self).update(counts)
 
     def as_json(self) -> str:
-        """Returns {"sentences", "repaired", "repairs": {kind: number}} as a JSON text."""
-        return json.dumps(vars(self), indent=1) + "\n"
+        """Returns `counts` as a JSON text."""
+        return json.dumps(self.counts(), indent=1) + "\n"
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self.repairs.items())
         return f"Repaired {self.repaired} of {self.sentences} trees ({kinds})"
+
+
+def phrase_labels(encoder: Any) -> Collection[str]:
+    """Returns the labels that open a phrase in a vocabulary of the tags.
+
+    Where it has every tag whole, those that it can close: a treebank of the user's own may have any
+    labels. Of tags in pieces nothing is known, and they are the Penn Treebank's.
+    """
+    if not isinstance(encoder, TokenTextEncoder):
+        return PHRASE_LABELS
+    tokens = set(encoder.decode_list(range(encoder.vocab_size)))
+    return (PHRASE_LABELS - tokens) | {token for token in tokens if f"/{token}" in tokens}
 
 
 def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> TreeConstraint:
@@ -77,6 +100,8 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
     entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
+    # Of words that no training tree has, nothing may be known.
+    entries = [entry for entry in entries if entry != [UNKNOWN_WORD]]
     short = [number for number, entry in enumerate(entries, start=1) if len(entry) < 2]
     if short:
         raise UserError(

@@ -11,11 +11,12 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from t2t_repro.errors import UserError
 
-# The Penn Treebank's phrase labels. Every other label in predicted tags is a part of speech.
+# The Penn Treebank's phrase labels. Where nothing is known of a treebank, every other label in
+# predicted tags is a part of speech.
 PHRASE_LABELS = frozenset(
     "ADJP ADVP ADVP|PRT CONJP FRAG INTJ LST NAC NP NX PP PRN PRT PRT|ADVP QP RRC S SBAR SBARQ "
     "SINV SQ TOP UCP VP WHADJP WHADVP WHNP WHPP X".split()
@@ -139,6 +140,14 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
     return " ".join(words), " ".join(tags[1:-1])
 
 
+def phrase_labels_of(trees: Iterable[Tree]) -> frozenset[str]:
+    """Returns the labels that open a phrase where these are the gold trees: theirs, and the Penn
+    Treebank's but for those that are their parts of speech."""
+    nodes = [node for tree in trees for node, opens in tree.walk() if opens]
+    leaves = {node.label for node in nodes if node.word is not None}
+    return (PHRASE_LABELS | {node.label for node in nodes if node.word is None}) - leaves
+
+
 def leaf_tags(tags: str) -> list[str]:
     """Returns the parts of speech among the linearised tags of a tree, in their order."""
     tokens = tags.split()
@@ -171,9 +180,10 @@ def tree_from_words_and_tags(
     """Returns the tree, under TOP, that predicted tags give the words; it is always a valid one.
 
     The leaves are the given words, whatever the tags. Tags from `words_and_tags_from_wsj_tree` give
-    back its tree without a repair. Where the tags hold more or fewer parts of speech than there are
-    words, the two are aligned (by `parts_of_speech`, or else by punctuation), and a word that gets
-    none joins the smallest phrase that its neighbours share.
+    back its tree without a repair where `phrase_labels` has its phrases. Where the tags hold more
+    or fewer parts of speech than there are words, the two are aligned (by `parts_of_speech`, or
+    else by punctuation), and a word that gets none joins the smallest phrase that its neighbours
+    share.
 
     Args:
         words: the sentence, cut at blanks.
@@ -236,7 +246,7 @@ def _escape(token: str) -> str:
 
 
 def _is_phrase(label: str, phrase_labels: Collection[str]) -> bool:
-    return re.split("[-=]", label)[0] in phrase_labels
+    return label in phrase_labels or re.split("[-=]", label)[0] in phrase_labels
 
 
 def _balance(

@@ -1,5 +1,6 @@
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import lexicon, trees
 
@@ -30,11 +31,22 @@ def test_frequent_words_have_what_they_had_and_rare_ones_the_open_classes_too(tm
 
 
 def test_a_part_of_speech_that_is_a_phrase_as_well_is_refused():
-    with pytest.raises(UserError, match="Received: 'S X X /X VP VB /VP /S' for 'foo go'. Rename"):
-        lexicon.Lexicon().add("foo go", "S X X /X VP VB /VP /S")
+    tags = "S X X /X VP VB /VP /S"
+    with pytest.raises(UserError, match=f"^trees: .* Received: '{tags}' for 'foo go'. Rename"):
+        lexicon.Lexicon().add("foo go", tags)
+    tree = "(TOP (S (X (X foo)) (VP (VB go))))"
+    with pytest.raises(UserError, match=f"^wsj.trees, line 7: .* Received: '{tags}' for 'foo go'"):
+        registry.get_problem("parsing_wsj4k").sample_of(tree, "wsj.trees, line 7")
 
 
 def test_few_words_open_every_class():
     book = lexicon.Lexicon()
     book.add("a b", "S DT NN /S")
     assert book.entries() == {"<UNK>": ["DT", "NN"]}
+
+
+def test_where_no_word_is_rare_an_unknown_one_may_have_any():
+    book = lexicon.Lexicon()
+    for _ in range(lexicon.RARE):
+        book.add("a b", "S DT NN /S")
+    assert book.entries() == {"<UNK>": ["DT", "NN"], "a": ["DT"], "b": ["NN"]}

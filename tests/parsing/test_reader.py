@@ -3,7 +3,8 @@ import json
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.parsing.reader import TreeReader, tree_constraint
+from t2t_repro.parsing.reader import TreeReader, phrase_labels, tree_constraint
+from t2t_repro.parsing.trees import PHRASE_LABELS
 from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
 
 
@@ -19,12 +20,29 @@ def test_trees_are_read_and_repairs_counted():
     assert str(reader).startswith("Repaired 1 of 2 trees (unclosed 2, unopened 1, missing leaves 0")
 
 
+def test_a_treebank_may_have_labels_of_its_own():
+    tags = "oracion sn d n /sn X gv v /gv /oracion"
+    tokens = ["<UNK>", *sorted(set(tags.split()))]
+    labels = phrase_labels(TokenTextEncoder(None, vocab_list=tokens))
+    assert {"oracion", "sn", "gv", "NP"} <= labels  # the last is of no tree: it could be written
+    assert not {"X", "d", "n", "v", "<UNK>"} & labels  # "X" is a part of speech here
+    reader = TreeReader(labels)
+    assert reader.read("un gato ! come", tags) == (
+        "(TOP (oracion (sn (d un) (n gato)) (X !) (gv (v come))))"
+    )
+    assert reader.repaired == 0
+    assert phrase_labels(ByteTextEncoder()) == PHRASE_LABELS
+
+
 def test_a_constraint_of_a_vocabulary_and_a_lexicon(tmp_path):
     (tmp_path / "lexicon").write_text("<UNK> NN\n, ,\n")
     encoder = TokenTextEncoder(None, vocab_list=["<UNK>", "S", "/S", "NN", ","])
     facts = tree_constraint(encoder, tmp_path / "lexicon").facts(["a , b"])
     assert facts[0, 0] == facts[0, 2] != facts[0, 1]
     assert len(set(tree_constraint(encoder).facts(["a , b"])[0])) == 1
+    (tmp_path / "lexicon").write_text("<UNK>\n, ,\n")  # of others nothing is known
+    facts = tree_constraint(encoder, tmp_path / "lexicon").facts(["a , b"])
+    assert facts[0, 0] == facts[0, 2] != facts[0, 1]
 
 
 @pytest.mark.parametrize("line, received", [("word", "'word'"), ("", "''")])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import parseval, trees
+from t2t_repro.parsing.files import score_files
 
 GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[1] / "golden" / "text" / "trees.json").read_text("utf-8")
@@ -123,6 +124,16 @@ def test_a_missing_word_joins_the_smallest_phrase_its_neighbours_share():
     tags = "S NP NP DT /NP PP IN /PP /NP VP VBD /VP /S"
     tree, _ = trees.tree_from_words_and_tags("the dog of gave", tags, "DT NN IN VBD")
     assert "(NP (NP (DT the)) (NN dog) (PP (IN of)))" in str(tree)
+
+
+def test_gold_trees_say_which_labels_are_phrases(tmp_path):
+    gold = "(TOP (S (NP (NML (NNP New) (NNP York)) (X mayor)) (VP (VBZ speaks)) (. .)))"
+    labels = trees.phrase_labels_of([trees.parse(gold)])
+    assert "NML" in labels and "PP" in labels and not {"NNP", "X"} & labels
+    (tmp_path / "gold").write_text(f"{gold}\n")
+    (tmp_path / "tags").write_text(f"{trees.words_and_tags_from_wsj_tree(gold)[1]}\n")
+    result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "tags", tags=True)
+    assert made == gold and result["repairs"]["sentences"] == 0
 
 
 def test_other_treebanks_bring_their_own_phrase_labels():
