@@ -113,6 +113,10 @@ _RESTRICTED = ReadIf(
 _BUCKETS = ReadIf(
     lambda hp: not hp.use_fixed_batch_size, "use_fixed_batch_size=True makes every batch alike."
 )
+_LAYERS = ReadIf(
+    lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
+    "num_encoder_layers and num_decoder_layers say it of both sides.",
+)
 _SEPARATE = ReadIf(
     lambda hp: not hp.shared_embedding_and_softmax_weights,
     "shared_embedding_and_softmax_weights=True shares all tables already.",
@@ -140,7 +144,7 @@ class HParams:
     # --- the model ---------------------------------------------------------------------------
     model: str = hparam_rules.TRANSFORMER  # its name in the registry
     hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
-    num_hidden_layers: Annotated[_Layers, least(0)] = 4  # of the encoder and of the decoder
+    num_hidden_layers: Annotated[_Layers, least(0), _LAYERS] = 4  # of encoder and decoder
     num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_decoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
     num_heads: Annotated[int, most(2**16), least(1)] = 8  # N

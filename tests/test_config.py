@@ -181,6 +181,11 @@ def test_a_wrong_type_in_python_is_refused():
             "shared_embedding",
             "shares all tables already",
         ),
+        (
+            "num_hidden_layers=5,num_encoder_layers=3,num_decoder_layers=2",
+            "num_hidden_layers",
+            "say it of both sides",
+        ),
         ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "norm_epsilon", "nothing normalizes"),
         ("relu_dropout_broadcast_dims=1", "relu_dropout_broadcast_dims", "relu_dropout is 0"),
         ("initializer=xavier,initializer_gain=2.0", "initializer_gain", "does not read it"),

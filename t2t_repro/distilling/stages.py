@@ -58,7 +58,9 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
             was begun, or a program fails.
         Interrupted: on a signal.
     """
-    folder = Folder(pathlib.Path(request.output_dir).expanduser(), request.n_best)
+    path = pathlib.Path(request.output_dir).expanduser()
+    # "." names nothing in a command
+    folder = Folder(path if path.parts else path.absolute(), request.n_best)
     Record.check_folder(folder.path)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = student(request, teacher.config)

@@ -47,12 +47,15 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
             f"Expected --hparams_set for the student: {name!r}, of which its teacher was imported, "
             "is not known here. Received: none. Give one; --t2t_usr_dir if it is a set of yours."
         )
+    asked = parse_overrides(request.hparams)
     # What a teacher wrote is to be learned, not to be read.
     changes = {"bidirectional_steps": "0"} if registry.get_hparams(name).bidirectional_steps else {}
     if not request.hparams_set:
-        shallow = not request.is_peer and teacher.hparams.model == TRANSFORMER
-        changes |= _changes(teacher) | (SHALLOW if shallow else {})
-    asked = parse_overrides(request.hparams)
+        changes |= _changes(teacher)
+        if "num_hidden_layers" in asked:  # of both sides, whatever the teacher has
+            changes |= dict.fromkeys(SHALLOW, "0")
+        elif not request.is_peer and teacher.hparams.model == TRANSFORMER:
+            changes |= SHALLOW
     changes = _read(name, changes, asked)
     text = _text(changes | asked)
     hparams = registry.get_hparams(name, text)

@@ -15,7 +15,7 @@ from t2t_repro.certificate.record import read_or_none
 from t2t_repro.corpora.checks import output
 from t2t_repro.decoding import chosen
 from t2t_repro.files import write_text_atomic
-from t2t_repro.own_text.plan import said
+from t2t_repro.own_text.plan import said, to_the_end
 from t2t_repro.own_text.record import Record
 from t2t_repro.page_policy import page_policy
 from t2t_repro.progress import took
@@ -116,7 +116,10 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
         f"t2t-show {place} --verify",
     ]
     if record.plan and record.plan.train_steps < record.plan.wanted_steps:
-        steps.append("the same t2t-own-text with --train_minutes=0   trains it to the end")
+        steps.append(
+            f"its set is made for {record.plan.wanted_steps:,} steps: the same t2t-own-text "
+            f"{to_the_end(record.plan)}"
+        )
     if record.plan and record.plan.pairs < FEW:
         steps.append(
             f"{record.plan.pairs:,} pairs are few: docs/own-text.md has fine-tuning of a larger "

@@ -229,13 +229,17 @@ def said(plan: Plan) -> str:
     ]
     if plan.train_steps < plan.wanted_steps:
         full = plan.wanted_steps * plan.seconds_per_step
-        mend = "the same command with --train_minutes=0, and no --train_steps, "
-        mend += "goes on to them" if plan.goes_on else "makes them in another --output_dir"
         lines.append(
             f"  {plan.wanted_steps:,} steps are what the set is made for, {duration(full)} here; "
-            f"{mend}"
+            f"the same command {to_the_end(plan)}"
         )
     return "\n".join(lines)
+
+
+def to_the_end(plan: Plan) -> str:
+    """Returns with which flags a command makes all the steps, of which a plan has fewer."""
+    end = "goes on to them" if plan.goes_on else "makes them in another --output_dir"
+    return f"with --train_minutes=0, and no --train_steps, {end}"
 
 
 def room(folder: pathlib.Path, models: Sequence[pathlib.Path]) -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import distill
+from t2t_repro.distilling.request import DistillRequest
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,8 @@ def test_wrong_flags_end_in_one_line(argv, message, capsys):
         cli.run("t2t-distill", distill.__doc__, distill.define_flags, distill.main, both + argv)
     error = capsys.readouterr().err
     assert stopped.value.code == 2 and error.count("\n") == 1 and message in error
+
+
+def test_a_folder_is_the_same_with_a_slash_behind_it():
+    request = DistillRequest(teacher="a/b/", reverse_teacher="/", output_dir="c")
+    assert (request.teacher, request.reverse_teacher, request.data_dir) == ("a/b", "/", "")

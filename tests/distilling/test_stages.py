@@ -293,18 +293,20 @@ def test_a_reversed_teachers_student_has_its_sides(programs, folder):
     assert programs.of("datagen")["source_vocab"].endswith("targets.subwords")
 
 
-def test_what_it_was_begun_with_must_stay(programs, folder):
+def test_what_it_was_begun_with_must_stay(programs, folder, monkeypatch):
     request = request_of(folder, monolingual=str(folder / "more"), source_tag=None)
     run(request)
+    monkeypatch.chdir(folder / "out")
+    run(dataclasses.replace(request, output_dir="."))
+    assert programs.names == PROGRAMS
     with pytest.raises(UserError, match="Received: --n_best was '1', now '2'. Put them back"):
         run(dataclasses.replace(request, n_best=2))
-    before = (folder / "more").read_text()
+    before = (folder / "more").rename(folder / "before")
     (folder / "more").write_text("ab\n")
     with pytest.raises(UserError, match="Received: .*more has changed. Put them back"):
         run(request)
-    (folder / "more").write_text(before)
-    arrays = {checkpoints.WEIGHTS: {"kernel": np.ones(7, "float32")}}
-    where = folder / "teach" / "checkpoints"
+    before.rename(folder / "more")
+    arrays, where = {checkpoints.WEIGHTS: {"kernel": np.ones(7)}}, folder / "teach" / "checkpoints"
     checkpoints.write(where, arrays, checkpoints.State(step=13))
     with pytest.raises(UserError, match=r"ckpt-13/weights\.npz is new"):
         run(request)
@@ -315,8 +317,8 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
     with pytest.raises(UserError, match="t2t-decoder to end well"):
         run(request_of(folder))
     programs.fails = ""
-    sources = folder / "out" / "teacher" / "sources.txt"
-    sources.write_text(sources.read_text() + "ab\n")
+    with (folder / "out" / "teacher" / "sources.txt").open("a") as sources:
+        sources.write("ab\n")
     with pytest.raises(UserError, match="Expected the text that .*sources.txt was made of. Rece"):
         run(request_of(folder))
 
@@ -393,7 +395,6 @@ def test_a_text_without_sentences_is_named(programs, folder):
     (folder / "more").write_text("\n\n")
     two = f"{folder / 'more.gz'},{folder / 'more'}"
     for training_sources in (False, True):
-        more = {"monolingual": two, "training_sources": training_sources}
         with pytest.raises(UserError, match="Expected sentences in .*more. Received: none"):
-            run(request_of(folder, **more))
+            run(request_of(folder, monolingual=two, training_sources=training_sources))
         shutil.rmtree(folder / "out")

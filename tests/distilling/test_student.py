@@ -19,6 +19,13 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert deep.train_steps == config.hparams.train_steps
     one = student(dataclasses.replace(request, hparams="num_decoder_layers=1"), config)
     assert one.hparams.endswith("num_encoder_layers=6,num_decoder_layers=1")
+    for layers, sizes in {
+        "num_hidden_layers=3": (3, 3),
+        "num_hidden_layers=3,num_decoder_layers=1": (3, 1),
+    }.items():
+        of = student(dataclasses.replace(request, hparams=layers), config)
+        made = registry.get_hparams(of.hparams_set, of.hparams)
+        assert (made.encoder_layers, made.decoder_layers) == sizes
     named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
     steps = registry.get_hparams("transformer_tiny").train_steps
     assert student(named, config) == ("transformer_tiny", "num_heads=1", steps, True)

@@ -53,6 +53,10 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert f"t2t-show {out / 'model'} --verify" in said
     assert "found</a>: 3 pairs to leave out" in page and "<td>test</td>" in page
     assert "7 pairs are few: docs/own-text.md has fine-tuning" in said
+    to_them = "the same t2t-own-text with --train_minutes=0, and no --train_steps, goes on to them"
+    assert f"its set is made for 10,000 steps: {to_them}" in said
+    other = plan.to_the_end(dataclasses.replace(found.plan, goes_on=False))
+    assert other.endswith("and no --train_steps, makes them in another --output_dir")
     # The same again does nothing.
     del programs.called[:]
     again, said = run(request_of())

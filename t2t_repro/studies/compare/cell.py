@@ -1,6 +1,7 @@
 """One cell of t2t-compare: trains it as t2t-trainer would, and measures what the report needs."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -16,7 +17,7 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.dev_bleu import DevSample
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.models.transformer import Transformer
@@ -47,7 +48,8 @@ def run(
 ) -> None:
     """Trains a cell from where it stands, measures it, and writes RESULT_FILE last.
 
-    A loss or gradient that is not finite ends the training and is part of the result.
+    A loss or gradient that is not finite ends the training and is part of the result. Another
+    process that runs the same cell is waited for, and its result is this one's.
 
     Args:
         grid: the comparison.
@@ -77,7 +79,17 @@ def run(
         worker_gpu=worker_gpu,
         command=command,
     )
-    stopped_at = None
+    directory.path.mkdir(parents=True, exist_ok=True)
+    # A trainer's own lock ends before what it has saved is measured, and deleted.
+    with locked([directory.path], functools.partial(print, flush=True)):
+        if not (directory.path / RESULT_FILE).exists():
+            _train_and_measure(grid, cell, request, where)
+
+
+def _train_and_measure(
+    grid: Grid, cell: Cell, request: TrainRequest, where: devices.Devices
+) -> None:
+    stopped_at, directory = None, request.run
     try:
         experiment.run(request)
     except UserError as error:

@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_repro import registry
+from t2t_repro import files, registry
 from t2t_repro.cores import available_cores
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
@@ -72,6 +72,22 @@ def test_a_cell_is_a_run_directory_with_its_last_checkpoint(plan, finished):
     config = run.config()
     assert config.commands[0].endswith("t2t-compare --seeds=1")
     assert config.hparams == plan.hparams_of(plan.cells()[0])
+
+
+def test_another_that_runs_the_same_cell_is_waited_for(plan, finished, tmp_path, monkeypatch):
+    """Both were begun at once; the other has trained, measured and deleted meanwhile."""
+    cell = plan.cells()[0]
+
+    def after_the_other(folders, say):
+        (folder,) = folders
+        shutil.copytree(grid.run_of(finished, plan, cell).path, folder, dirs_exist_ok=True)
+        return files.locked(folders, say)
+
+    monkeypatch.setattr(comparison_cell, "locked", after_the_other)
+    monkeypatch.setattr(comparison_cell.experiment, "run", None)
+    comparison_cell.run(plan, cell, tmp_path, [])
+    for output_dir in (finished, tmp_path):
+        assert (grid.run_of(output_dir, plan, cell).path / grid.RESULT_FILE).exists()
 
 
 def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
