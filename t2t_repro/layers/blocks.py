@@ -1,6 +1,8 @@
 """The paper's layers for a model of one's own: plain arguments, boolean and implicit masks."""
 
-from keras import activations, initializers
+from collections.abc import Sequence
+
+from keras import activations, initializers, ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
@@ -90,8 +92,8 @@ class Block(Layer):
         cross = self.attention(CrossAttention, depth, "encdec_attention")
         return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
 
-    def weights_of(self, *inputs, **masks) -> dict:
-        """Returns the weights of attention, of a layer that has its variables.
+    def named_weights(self, names: Sequence[str], *inputs, **masks) -> dict:
+        """Returns the weights of attention, by their names, of a layer that has its variables.
 
         Raises:
             UserError: if it has none yet.
@@ -101,7 +103,9 @@ class Block(Layer):
                 "Expected a layer that has its variables. Received: attention_weights of "
                 f"{self.name}, which gets them when it is called. Call it before."
             )
-        return self.layer(*inputs, **masks)[1]
+        # By calls of the layer itself, which Keras tells of masks and saves with a model, one for
+        # each: it takes no other number of outputs. The sum has no mask, as pairs have none.
+        return {name: ops.add(self(*inputs, **masks, weights_of=name), 0.0) for name in names}
 
 
 class EncoderLayer(Block):
@@ -148,6 +152,7 @@ class EncoderLayer(Block):
         use_causal_mask=False,
         x_mask=None,
         training=False,
+        weights_of=None,
     ):
         """Maps (B, S, D) to (B, S, D).
 
@@ -159,9 +164,11 @@ class EncoderLayer(Block):
             use_causal_mask: whether nobody looks ahead.
             x_mask: `mask`, where Keras gives it beside an attention_mask.
             training: whether dropout is on.
+            weights_of: an entry of `attention_weights`, which is returned in their place.
         """
         seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
-        return self.layer(x, attention_mask=seen, training=training)[0]
+        outputs, weights = self.layer(x, attention_mask=seen, training=training)
+        return outputs if weights_of is None else weights[weights_of]
 
     def attention_weights(self, x, mask=None, attention_mask=None, use_causal_mask=False) -> dict:
         """Returns {"self_attention": float32 (B, N, S, S)} of a layer that has its variables.
@@ -169,8 +176,8 @@ class EncoderLayer(Block):
         Args:
             x, mask, attention_mask, use_causal_mask: as `call`'s.
         """
-        seen = joined(attention_mask, mask, use_causal_mask)
-        return self.weights_of(x, attention_mask=seen)
+        masks = {"mask": mask, "attention_mask": attention_mask, "use_causal_mask": use_causal_mask}
+        return self.named_weights(["self_attention"], x, **masks)
 
 
 class DecoderLayer(Block):
@@ -206,6 +213,7 @@ class DecoderLayer(Block):
         attention_mask=None,
         use_causal_mask=True,
         training=False,
+        weights_of=None,
     ):
         """Maps (B, T, D) to (B, T, D).
 
@@ -218,9 +226,14 @@ class DecoderLayer(Block):
                 its own sequence.
             use_causal_mask: whether nobody looks ahead.
             training: whether dropout is on.
+            weights_of: an entry of `attention_weights`, which is returned in their place.
         """
-        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
-        return self.layer(x, memory=memory, **masks, training=training)[0]
+        masks = {
+            "attention_mask": joined(attention_mask, x_mask, use_causal_mask),
+            "memory_mask": joined(padding=memory_mask),
+        }
+        outputs, weights = self.layer(x, memory=memory, **masks, training=training)
+        return outputs if weights_of is None else weights[weights_of]
 
     def attention_weights(
         self,
@@ -239,9 +252,6 @@ class DecoderLayer(Block):
         Returns:
             {"self_attention": float32 (B, N, T, T), "encdec_attention": float32 (B, N, T, S)}.
         """
-        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
-        return self.weights_of(x, memory=memory, **masks)
-
-    def _masks(self, x_mask, memory_mask, attention_mask, causal) -> dict:
-        own, other = joined(attention_mask, x_mask, causal), joined(padding=memory_mask)
-        return {"attention_mask": own, "memory_mask": other}
+        masks = {"x_mask": x_mask, "memory_mask": memory_mask, "attention_mask": attention_mask}
+        masks["use_causal_mask"] = use_causal_mask
+        return self.named_weights(["self_attention", "encdec_attention"], x, memory, **masks)

@@ -226,6 +226,28 @@ def test_the_weights_of_a_layer():
     assert both["encdec_attention"].shape == (B, N, T, S)
 
 
+def test_the_weights_of_a_layer_know_an_implicit_mask_and_are_outputs_of_a_model(tmp_path):
+    ids = keras.Input((S,), dtype="int32")
+    table = keras.layers.Embedding(11, D, mask_zero=True)
+    encoder, decoder = EncoderLayer(N, F), DecoderLayer(N, F)
+    memory = encoder(table(ids))
+    decoder(table(ids), memory)
+    outputs = {
+        **encoder.attention_weights(table(ids)),
+        "encdec": decoder.attention_weights(table(ids), memory)["encdec_attention"],
+    }
+    model = keras.Model(ids, outputs)
+    expected = model.predict(IDS, verbose=0)
+    for weights in expected.values():
+        np.testing.assert_array_equal(
+            weights == 0, np.broadcast_to(~REAL[:, None, None], (B, N, S, S))
+        )
+    model.save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras").predict(IDS, verbose=0)
+    for name, weights in expected.items():
+        np.testing.assert_array_equal(again[name], weights)
+
+
 @pytest.mark.parametrize("how", ["constructed", "loaded", "cloned"])
 def test_layers_that_are_frozen_stay_so(how, tmp_path):
     given = {"trainable": False} if how == "constructed" else {}
