@@ -83,12 +83,15 @@ class Text2TextProblem(Problem):
 
     @property
     def inputs_prefix(self) -> str:
-        """Text put before every input."""
+        """Text put before every input in the files, as tensor2tensor has it.
+
+        What is decoded gets none: give it yourself.
+        """
         return ""
 
     @property
     def targets_prefix(self) -> str:
-        """Text put before every target."""
+        """Text put before every target in the files; what is scored gets none."""
         return ""
 
     # --- what follows from it ------------------------------------------------------------------

@@ -88,7 +88,10 @@ def summary_of(job: Job, summary: dict[str, Any]) -> dict[str, Any]:
     """Returns what the summary says of the vocabulary and whether it fits the text."""
     made = known(job)
     entry = {"file": made[0], **dataclasses.asdict(made[1])} if made else None
-    return {"vocabulary": entry, "warnings": _warnings(summary, made and made[1])}
+    return {
+        "vocabulary": entry,
+        "warnings": _warnings(summary, made and made[1], bool(_others(job))),
+    }
 
 
 def remove(job: Job) -> None:
@@ -99,10 +102,17 @@ def remove(job: Job) -> None:
         pathlib.Path(job.data_dir, name).unlink(missing_ok=True)
 
 
-def _warnings(summary: dict[str, Any], made: VocabularySize | None) -> list[dict[str, Any]]:
+def _warnings(
+    summary: dict[str, Any], made: VocabularySize | None, shared: bool
+) -> list[dict[str, Any]]:
     """Returns what tells that a vocabulary does not fit: {"kind", "message", "vocab_size"}.
 
     "vocab_size" is the number to take instead; None: another number would not help.
+
+    Args:
+        summary: of the files.
+        made: what is known of the vocabulary.
+        shared: whether files of other problems have it, so that --overwrite keeps it.
     """
     size = max(summary["vocab_size"].values())
     train, dev = (summary["splits"].get(split, {}) for split in ("train", "dev"))
@@ -111,7 +121,8 @@ def _warnings(summary: dict[str, Any], made: VocabularySize | None) -> list[dict
 
     def warn(kind: str, what: str, otherwise: str = "") -> None:
         wanted = fits if size > _TOO_MANY * fits else None
-        smaller = f"take --vocab_size={fits} --overwrite"
+        how = "in another --data_dir" if shared else "--overwrite"
+        smaller = f"take --vocab_size={fits} {how}"
         if not made:  # which --overwrite keeps
             smaller = f"take a vocabulary of about {fits:,}"
         mend = smaller if wanted else otherwise
@@ -178,9 +189,9 @@ def _check_size(job: Job, alone: bool) -> None:
     is_about = made[1].asked == wanted if made else abs(size - wanted) <= 0.02 * wanted
     if not is_about and size != wanted:
         asked = f", for --vocab_size={made[1].asked}" if made and made[1].asked else ""
-        anew = ", or --overwrite to make it and the files anew" if alone else ""
+        anew = ", give another --data_dir, or --overwrite to make it and the files anew"
         raise UserError(
             f"Expected a vocabulary of about {wanted:,} subwords in {job.data_dir!r}, as "
-            f"--vocab_size says. Received: {size:,}{asked}. Leave --vocab_size out, give another "
-            f"--data_dir{anew}."
+            f"--vocab_size says. Received: {size:,}{asked}. Leave --vocab_size out"
+            f"{anew if alone else ' or give another --data_dir'}."
         )

@@ -104,8 +104,12 @@ class Translation:
         """Returns that of a text of these sentences."""
         if len(sentences) == 1:
             alone = sentences[0]
+            n_best = [
+                dataclasses.replace(each, translation=text.joined([each.translation]))
+                for each in alone.n_best
+            ]
             whole = text.joined([alone.translation])
-            return dataclasses.replace(alone, input=text.text, translation=whole)
+            return dataclasses.replace(alone, input=text.text, translation=whole, n_best=n_best)
         joined = text.joined(sentence.translation for sentence in sentences)
         flags = [flag for flag in Guard if any(flag in sentence.flags for sentence in sentences)]
         return cls(text.text, joined, None, [Hypothesis(joined, None)], flags)

@@ -111,7 +111,7 @@ def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
     else:
         run(tmp_path, Sharing())
     before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"give another --data_dir\.$"):
+    with pytest.raises(UserError, match=r"Leave --vocab_size out or give another --data_dir\.$"):
         run(tmp_path, vocab_size=600, overwrite=True)
     assert contents(tmp_path) == before
     _, said = run(tmp_path, overwrite=True)
@@ -147,6 +147,13 @@ def test_dev_text_of_rare_words_is_a_warning_with_the_size_to_take(tmp_path):
     assert " of dev take " in first["message"] and "whole words" in second["message"]
     summary, _ = run(tmp_path, vocab_size=first["vocab_size"], overwrite=True)
     assert summary["warnings"] == []
+
+
+def test_a_vocabulary_that_others_need_is_not_to_be_overwritten(tmp_path):
+    run(tmp_path, vocab_size=2**15)
+    (first, _) = run(tmp_path, Sharing())[0]["warnings"]
+    take = f"take --vocab_size={first['vocab_size']} in another --data_dir."
+    assert first["message"].endswith(take)
 
 
 def test_dev_text_of_another_kind_is_another_warning(tmp_path):

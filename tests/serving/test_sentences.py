@@ -69,6 +69,14 @@ def test_a_text_has_the_flags_of_its_sentences():
     assert Translation.of_text(text, each).flags == ["repetition", "empty"]
 
 
+def test_all_translations_of_a_text_of_one_sentence_keep_its_line_ends():
+    text = Text.of("\n\nAb ab.\n", "en")
+    both = [Hypothesis("Eins.", -1.0), Hypothesis("Zwei.", -2.0)]
+    whole = Translation.of_text(text, [Translation.of(text.sentences[0], both)])
+    assert whole.translation == whole.n_best[0].translation == "\n\nEins.\n"
+    assert whole.n_best[1] == Hypothesis("\n\nZwei.\n", -2.0)
+
+
 @pytest.mark.parametrize(
     "source, translation, flags",
     [
