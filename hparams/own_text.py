@@ -21,29 +21,12 @@ def transformer_own_text_small() -> HParams:
 
 
 @register_hparams(problem=TEXT2TEXT)
-def transformer_own_text_regularized() -> HParams:
-    """Ours, for up to 1.5 MB of text with two vocabularies, one of them of subwords.
-
-    It is small, regularized. The dropout is that of Provilkov et al. (2020), and the peak of the
-    learning rate, 0.005, that of Wu et al. (2021, arXiv 2105.14462) for a model of this size.
-    docs/little-text.md has what it gives, and more regularizers.
-    """
-    return replace(transformer_own_text_small(), subword_dropout=0.1, learning_rate=0.253)
-
-
-@register_hparams(problem=TEXT2TEXT)
-def transformer_own_text_bidirectional() -> HParams:
-    """Ours, for up to 1.5 MB of text with one vocabulary of subwords: regularized, and in its
-    first third in both directions, as Ding et al. (2021, arXiv 2109.07780) train."""
-    return replace(transformer_own_text_regularized(), bidirectional_steps=3_333)
-
-
-@register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_cooldown() -> HParams:
     """Ours, for up to a hundred thousand pairs, of more than 1.5 MB: small, with another rate.
 
-    It is that of regularized, and falls to 0 in the last quarter of the steps, which Hägele et al.
-    (2024, arXiv 2405.18392) call a cooldown. docs/little-text.md has what it gives.
+    Its peak, 0.005, is that of Wu et al. (2021, arXiv 2105.14462) for a model of this size, and it
+    falls to 0 in the last quarter of the steps, which Hägele et al. (2024, arXiv 2405.18392) call a
+    cooldown. docs/little-text.md has what it gives.
     """
     return replace(
         transformer_own_text_small(),
@@ -51,6 +34,23 @@ def transformer_own_text_cooldown() -> HParams:
         learning_rate_schedule="legacy*linear_decay",
         learning_rate_decay_steps=2_500,
     )
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_regularized() -> HParams:
+    """Ours, for up to 1.5 MB of text with two vocabularies, one of them of subwords.
+
+    It is cooldown with the subword dropout of Provilkov et al. (2020). docs/little-text.md has what
+    it gives, and more regularizers.
+    """
+    return replace(transformer_own_text_cooldown(), subword_dropout=0.1)
+
+
+@register_hparams(problem=TEXT2TEXT)
+def transformer_own_text_bidirectional() -> HParams:
+    """Ours, for up to 1.5 MB of text with one vocabulary of subwords: regularized, and in its
+    first third in both directions, as Ding et al. (2021, arXiv 2109.07780) train."""
+    return replace(transformer_own_text_regularized(), bidirectional_steps=3_333)
 
 
 @register_hparams(problem=TEXT2TEXT)
@@ -64,7 +64,6 @@ def transformer_own_text_annealed() -> HParams:
     return replace(
         transformer_own_text_regularized(),
         batch_size=4096,
-        learning_rate_schedule="legacy*linear_decay",
         learning_rate_decay_steps=last,
         subword_dropout_final_steps=last,
         train_steps=15_500,

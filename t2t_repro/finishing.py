@@ -3,9 +3,9 @@
 Averages of checkpoints are tried first, with tensor2tensor's search; then the length penalty, with
 the weights that were best; then the beams. A search keeps the hypotheses that are best by its own
 length penalty, so that each is decoded: n-best lists of one do not hold the best of another. Of
-weights that are nearly as good as the best the mean of the most checkpoints is taken, and of such
-searches the most usual. The result is a run directory of its own, as t2t-avg-all writes one, with
-decoding.json beside it.
+weights that are nearly as good as the best the mean of the most checkpoints is taken, but of a run
+whose rate falls to 0 the newest, and of such searches the most usual. The result is a run directory
+of its own, as t2t-avg-all writes one, with decoding.json beside it.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from t2t_repro import files
+from t2t_repro.config import HParams
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.chosen import Beams, Chosen, Weights
 from t2t_repro.decoding.settings import DecodeHParams
@@ -184,7 +185,7 @@ def _finish(
         model_state.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
-    weights = _best(tried)
+    weights = _best(tried, newest=_falls(run.config.hparams))
     taken = averages[tried.index(weights)]
     model_state.load_weights(model, taken)
 
@@ -245,6 +246,9 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
     from t2t_repro.training import checkpoints
 
     newest = checkpoints.list_checkpoints(run.path)[-n:]
+    if _falls(run.config.hparams):  # weights of before would bring the noise back
+        begin = run.config.hparams.train_steps - run.config.hparams.learning_rate_decay_steps
+        newest = [path for path in newest if checkpoints.step_of(path) > begin] or newest
     best = run.directory.path / "best"
     ranking = read_ranking(RunDirectory(best).checkpoints_dir)
     there = {checkpoints.step_of(path): path for path in checkpoints.list_checkpoints(best)}
@@ -268,6 +272,11 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
             for path in paths:
                 checkpoints.verify(path)
     return list(found.values())
+
+
+def _falls(hparams: HParams) -> bool:
+    """Whether the learning rate falls to 0 in the last steps: `learning_rate_decay_steps`."""
+    return {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule
 
 
 @contextlib.contextmanager
@@ -294,9 +303,16 @@ def _good(tried: Sequence[Tried]) -> list[Tried]:
     return [each for each in tried if each.bleu >= least]
 
 
-def _best(tried: Sequence[Weights]) -> Weights:
-    """Returns, of the weights that are good, the widest mean."""
-    return max(_good(tried), key=lambda each: (len(each.steps), each.bleu))  # the first of equals
+def _best(tried: Sequence[Weights], newest: bool) -> Weights:
+    """Returns, of the weights that are good, the widest mean, or the first: the newest, if it is.
+
+    A rate that falls to 0 takes the noise out that a mean takes out of others: there the newest
+    were better on test than means of the fall (benchmarks/RESULTS.md, "Regularizers").
+    """
+    good = _good(tried)
+    if newest and tried[0] in good:
+        return tried[0]
+    return max(good, key=lambda each: (len(each.steps), each.bleu))  # the first of equals
 
 
 def _said(steps: Sequence[int]) -> str:

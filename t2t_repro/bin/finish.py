@@ -3,12 +3,13 @@
   t2t-finish --model_dir=RUN
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
 
-tries the newest checkpoint, the mean of the newest, and of those that t2t-trainer --keep_best kept,
-then length penalties and beams with the best of them, by sacreBLEU on the dev split. What is usual
-(a mean, beam 4, alpha 0.6) is taken unless something else is better by more than 0.3 BLEU. Writes
-RUN/finished: a run directory with one checkpoint, and decoding.json. t2t-decoder, t2t-exporter,
-t2t-translate-all and t2t-visualize decode as it says, where --decode_hparams says nothing else.
-t2t-trainer --finish does it at the end of a training.
+tries the newest checkpoint, the mean of the newest (where the rate falls to 0 at the end, of those
+since it falls), and of those that t2t-trainer --keep_best kept, then length penalties and beams
+with the best of them, by sacreBLEU on the dev split. What is usual (a mean, but of a rate that
+falls to 0 the newest, and beam 4, alpha 0.6) is taken unless something else is better by more than
+0.3 BLEU. Writes RUN/finished: a run directory with one checkpoint, and decoding.json. t2t-decoder,
+t2t-exporter, t2t-translate-all and t2t-visualize decode as it says, where --decode_hparams says
+nothing else. t2t-trainer --finish does it at the end of a training.
 """
 
 import os

@@ -20,7 +20,7 @@ SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
 )
 # Bytes, at most, some 11,000 captions. More text gains by regularization only in longer trainings
 # than these sets have: they pass over it too few times. Less text is learned by heart at a rate
-# that falls to 0 (docs/little-text.md).
+# that falls to 0 where its words are not cut anew (docs/little-text.md).
 _OF_REGULARIZED = 1_500_000
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
 

@@ -53,7 +53,8 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
         for steps in ("36", "60")
         for hparams_set in ("transformer_multi30k", "transformer_own_text_bidirectional")
     ]
-    assert runs[1]["hparams"] == "bidirectional_steps=12" and "hparams" not in runs[0]
+    assert runs[1]["hparams"] == "bidirectional_steps=12,learning_rate_decay_steps=9"
+    assert "hparams" not in runs[0]
     made = [given for program, given in killed.commands if program == "datagen"]
     assert [one.get("vocab_size") for one in made] == ["8192", None] * 2
     rows = json.loads((tmp_path / "sizes" / "table.json").read_text())
@@ -79,7 +80,7 @@ def test_the_size_of_the_text_chooses_as_it_does_for_a_user(tmp_path, size, chos
     told = little_text.Cell(1, 60, little_text.PRESET, seed=2).training(tmp_path)
     assert told[0] == f"--hparams_set=transformer_own_text_{chosen}"
     of_length = {
-        "bidirectional": "bidirectional_steps=20",
+        "bidirectional": "bidirectional_steps=20,learning_rate_decay_steps=15",
         "cooldown": "learning_rate_decay_steps=15",
     }
     assert told[1:] == [f"--hparams={of_length[chosen]}"]

@@ -50,18 +50,19 @@ def test_a_training_that_is_lost_begins_by_the_new_plan(programs, request_of, tm
     shutil.rmtree(tmp_path / "out" / "run")
     del programs.called[:]
     run(request_of(train_steps=90))
-    assert programs.called[1][1]["hparams"] == "bidirectional_steps=30"
+    assert programs.called[1][1]["hparams"] == "bidirectional_steps=30,learning_rate_decay_steps=22"
 
 
 def test_fewer_steps_than_were_made_are_refused(programs, request_of, tmp_path):
-    run(request_of(train_steps=30))  # its checkpoint is of step 12
+    small = {"hparams_set": "transformer_own_text_small"}  # which may end anywhere
+    run(request_of(train_steps=30, **small))  # its checkpoint is of step 12
     record = (tmp_path / "out" / "own-text.json").read_text()
     del programs.called[:]
     with pytest.raises(UserError, match="run has made, 12, or more. Received: 11. Give another"):
-        run(request_of(train_steps=11))
+        run(request_of(train_steps=11, **small))
     assert not programs.called
     assert (tmp_path / "out" / "own-text.json").read_text() == record
-    run(request_of(train_steps=12))
+    run(request_of(train_steps=12, **small))
 
 
 def test_another_end_is_refused_where_the_rate_depends_on_it(tmp_path):
@@ -89,13 +90,14 @@ def test_another_end_is_refused_where_the_rate_depends_on_it(tmp_path):
 def test_minutes_of_fewer_steps_than_were_made_are_refused_once_a_trial_has_told_it(
     programs, request_of, tmp_path
 ):
-    begun, _ = run(request_of(train_steps=30))
+    small = {"hparams_set": "transformer_own_text_small"}
+    begun, _ = run(request_of(train_steps=30, **small))
     (tmp_path / "out" / "run" / "checkpoints" / "ckpt-25").mkdir()
     del programs.called[:]
     with pytest.raises(UserError, match="run has made, 25, or more. Received: 20. Give another"):
-        run(request_of(train_minutes=0.01))
+        run(request_of(train_minutes=0.01, **small))
     assert programs.names == ["trainer"]
-    again, _ = run(request_of(train_steps=30))
+    again, _ = run(request_of(train_steps=30, **small))
     assert again.plan == begun.plan
 
 
@@ -128,8 +130,8 @@ def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, reques
 @pytest.mark.parametrize(
     "size, hparams, more",
     [
-        ("bidirectional", "num_heads=2,bidirectional_steps=7", ""),
-        ("bidirectional", "num_heads=2", ",bidirectional_steps=30"),
+        ("bidirectional", "num_heads=2,bidirectional_steps=7", ",learning_rate_decay_steps=22"),
+        ("bidirectional", "num_heads=2", ",bidirectional_steps=30,learning_rate_decay_steps=22"),
         ("small", "num_heads=2", ""),
     ],
 )

@@ -29,9 +29,10 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     # 40 minutes of 0.5 s a step, less 20 evaluations of 2 s, in two digits.
     training = programs.called[2][1]
     assert (training["train_steps"], training["local_eval_frequency"]) == ("4700", "230")
-    assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "2000")
+    assert (training["eval_bleu_sentences"], training["eval_early_stopping_steps"]) == ("7", "4700")
     assert training["hparams_set"] == "transformer_own_text_bidirectional"
-    assert training["hparams"] == "bidirectional_steps=1567"  # a third of the steps
+    # a third of the steps, and a quarter
+    assert training["hparams"] == "bidirectional_steps=1567,learning_rate_decay_steps=1175"
     assert "--train_minutes=0" in said and "7 training pairs on a CPU" in said
     assert "4,700 steps of 0.500 s, every 230 an evaluation of 2 s" in said
     for name, stage in found.stages.items():
@@ -53,10 +54,10 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert f"t2t-show {out / 'model'} --verify" in said
     assert "found</a>: 3 pairs to leave out" in page and "<td>test</td>" in page
     assert "7 pairs are few: docs/own-text.md has fine-tuning" in said
-    to_them = "the same t2t-own-text with --train_minutes=0, and no --train_steps, goes on to them"
-    assert f"its set is made for 10,000 steps: {to_them}" in said
-    other = plan.to_the_end(dataclasses.replace(found.plan, goes_on=False))
-    assert other.endswith("and no --train_steps, makes them in another --output_dir")
+    how = "with --train_minutes=0, and no --train_steps, makes them in another --output_dir"
+    assert f"its set is made for 10,000 steps: the same t2t-own-text {how}" in said
+    longer = plan.to_the_end(dataclasses.replace(found.plan, goes_on=True))
+    assert longer == "with --train_minutes=0, and no --train_steps, goes on to them"
     # The same again does nothing.
     del programs.called[:]
     again, said = run(request_of())
@@ -102,13 +103,15 @@ def test_what_another_has_done_meanwhile_is_not_done_again(programs, request_of,
 
 
 def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
-    run(request_of(train_steps=30))
+    steady = "learning_rate_schedule=legacy"
+    steadily = {"hparams_set": "transformer_own_text_bidirectional", "hparams": steady}
+    run(request_of(train_steps=30, **steadily))
     del programs.called[:]
-    found, _ = run(request_of(train_steps=90))
+    found, _ = run(request_of(train_steps=90, **steadily))
     assert programs.names == PROGRAMS[1:]
     training = programs.called[1][1]
     assert training["train_steps"] == "90" and list(found.stages) == STAGES
-    assert training["hparams"] == "bidirectional_steps=10"  # as it was begun
+    assert training["hparams"] == f"{steady},bidirectional_steps=10"  # as it was begun
 
 
 def test_what_is_lost_is_made_again(programs, request_of, tmp_path):
