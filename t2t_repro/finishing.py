@@ -185,7 +185,7 @@ def _finish(
         model_state.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
-    weights = _best(tried, newest=_falls(run.config.hparams))
+    weights = _best(tried, newest=_rate_falls(run.config.hparams, tried[0].steps[-1]))
     taken = averages[tried.index(weights)]
     model_state.load_weights(model, taken)
 
@@ -246,9 +246,9 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
     from t2t_repro.training import checkpoints
 
     newest = checkpoints.list_checkpoints(run.path)[-n:]
-    if _falls(run.config.hparams):  # weights of before would bring the noise back
-        begin = run.config.hparams.train_steps - run.config.hparams.learning_rate_decay_steps
-        newest = [path for path in newest if checkpoints.step_of(path) > begin] or newest
+    # Weights of before the fall would bring the noise back that it takes out.
+    fallen = [p for p in newest if _rate_falls(run.config.hparams, checkpoints.step_of(p))]
+    newest = fallen or newest
     best = run.directory.path / "best"
     ranking = read_ranking(RunDirectory(best).checkpoints_dir)
     there = {checkpoints.step_of(path): path for path in checkpoints.list_checkpoints(best)}
@@ -274,9 +274,13 @@ def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]
     return list(found.values())
 
 
-def _falls(hparams: HParams) -> bool:
-    """Whether the learning rate falls to 0 in the last steps: `learning_rate_decay_steps`."""
-    return {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule
+def _rate_falls(hparams: HParams, step: int) -> bool:
+    """Whether a step is among the last ones, in which the learning rate falls to 0."""
+    if not {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule:
+        return False
+    if hparams.optimizer_multistep_accumulate_steps:  # there it counts other steps
+        return False
+    return step > hparams.train_steps - hparams.learning_rate_decay_steps
 
 
 @contextlib.contextmanager
@@ -307,7 +311,7 @@ def _best(tried: Sequence[Weights], newest: bool) -> Weights:
     """Returns, of the weights that are good, the widest mean, or the first: the newest, if it is.
 
     A rate that falls to 0 takes the noise out that a mean takes out of others: there the newest
-    were better on test than means of the fall (benchmarks/RESULTS.md, "Regularizers").
+    were as good as means of the fall, or better (benchmarks/RESULTS.md, "Regularizers").
     """
     good = _good(tried)
     if newest and tried[0] in good:

@@ -386,4 +386,7 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     # A longer run continues a shorter one, unless its steps depend on where it ends.
     if not now.hparams.reads_train_steps:
         del old["train_steps"], new["train_steps"]
+    names = dataclasses.asdict(now.hparams)
+    for name in before.hparams.unread(names).keys() & now.hparams.unread(names).keys() & old.keys():
+        del old[name], new[name]  # such as the steps of a decay that neither schedule has
     return changes(old, new)

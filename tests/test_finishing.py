@@ -191,16 +191,12 @@ def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypa
     assert not [path for path in out.path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize(
-    "schedule, steps",
-    [
-        ("legacy*linear_decay,learning_rate_decay_steps=15,train_steps=40", (30, 40)),
-        ("legacy*linear_decay,learning_rate_decay_steps=99,train_steps=40", (20, 30, 40)),
-        ("legacy,train_steps=40", (20, 30, 40)),
-    ],
-)
-def test_a_mean_is_of_weights_since_the_rate_falls(made, tried, tmp_path, schedule, steps):
-    run, out = of_schedule(made, schedule), RunDirectory(tmp_path / "out")
+ALL = (20, 30, 40)
+
+
+@pytest.mark.parametrize("decay, last, steps", [(15, 40, (30, 40)), (99, 40, ALL), (15, 55, ALL)])
+def test_a_mean_is_of_weights_since_the_rate_falls(made, tried, tmp_path, decay, last, steps):
+    run, out = falling(made, decay, last), RunDirectory(tmp_path / "out")
     found = finishing.finish(run, out, FEW, say=lambda line: None)
     assert [each.steps for each in found.weights_tried][0::2] == [(40,), steps]
 
@@ -212,23 +208,27 @@ def score_by_weights(monkeypatch, bleu):
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
 
 
-def of_schedule(made, schedule):
-    hparams = made.config.hparams.override(f"learning_rate_schedule={schedule}")
+def falling(made, decay, last):
+    schedule = f"learning_rate_schedule=legacy*linear_decay,learning_rate_decay_steps={decay}"
+    hparams = made.config.hparams.override(f"{schedule},train_steps={last}")
     config = dataclasses.replace(made.config, hparams=hparams)
     return TrainedRun(made.directory, config, Doubled())
 
 
-@pytest.mark.parametrize("newest, steps", [(29.7, (40,)), (29.69, (20, 30))])
+@pytest.mark.parametrize(
+    "newest, last, steps",
+    [(29.7, 40, (40,)), (29.69, 40, (20, 30)), (29.7, 55, ALL)],  # the last: not yet
+)
 def test_where_the_rate_falls_the_newest_are_taken_unless_others_are_better_by_more_than_chance(
-    made, monkeypatch, tmp_path, newest, steps
+    made, monkeypatch, tmp_path, newest, last, steps
 ):
-    score_by_weights(monkeypatch, {4.0: newest, 2.0: 29.9, 3.5: 29.8, 2.5: 30.0})
-    run = of_schedule(made, "legacy*linear_decay,learning_rate_decay_steps=15,train_steps=40")
+    score_by_weights(monkeypatch, {4.0: newest, 2.0: 29.9, 3.5: 29.8, 3.0: 29.8, 2.5: 30.0})
+    run = falling(made, 15, last)
     found = finishing.finish(run, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert found.weights.steps == steps
 
 
-@pytest.mark.parametrize("newest, steps", [(30.3, (20, 30, 40)), (30.31, (40,))])
+@pytest.mark.parametrize("newest, steps", [(30.3, ALL), (30.31, (40,))])
 def test_a_mean_is_taken_unless_another_is_better_by_more_than_chance(
     made, monkeypatch, tmp_path, newest, steps
 ):

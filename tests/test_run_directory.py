@@ -86,6 +86,16 @@ def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path)
         run.begin(decaying(longer), ["x"], [])
 
 
+def test_what_neither_reads_is_no_difference(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, ["x"], [])
+    hparams = dataclasses.replace(CONFIG.hparams, learning_rate_decay_steps=7)
+    run.begin(dataclasses.replace(CONFIG, hparams=hparams), ["x"], [])
+    decaying = dataclasses.replace(hparams, learning_rate_schedule="legacy*linear_decay")
+    with pytest.raises(UserError, match="learning_rate_schedule was 'legacy', now 'legacy.lin"):
+        run.begin(dataclasses.replace(CONFIG, hparams=decaying), ["x"], [])
+
+
 def test_an_end_that_lies_behind_the_run_does_not_become_its_own(tmp_path):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["t2t-trainer"], [])

@@ -3,10 +3,11 @@
 import inspect
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from t2t_repro import registry
+from t2t_repro.config import HParams
 from t2t_repro.data import both_directions
 from t2t_repro.data.needs import size_text
 from t2t_repro.data.text_size import TextSize
@@ -22,6 +23,7 @@ SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
 # than these sets have: they pass over it too few times. Less text is learned by heart at a rate
 # that falls to 0 where its words are not cut anew (docs/little-text.md).
 _OF_REGULARIZED = 1_500_000
+_OF_STEPS = ("bidirectional_steps", "subword_dropout_final_steps", "learning_rate_decay_steps")
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
 
 
@@ -114,17 +116,25 @@ def of_length(hparams_set: str, asked: str, steps: int) -> str:
         UserError: if the set, or `asked`, is wrong.
     """
     whole, hparams = (registry.get_hparams(hparams_set, changes) for changes in ("", asked))
-    names = ["bidirectional_steps", "subword_dropout_final_steps"]
-    if "train_steps" in whole.read_by_schedule:
-        names.append("learning_rate_decay_steps")
-    changes = {
-        name: max(1, round(getattr(whole, name) * steps / whole.train_steps))
-        for name in names
-        if getattr(whole, name) and name not in parse_overrides(asked) | hparams.unread([name])
-    }
-    if steps == whole.train_steps:
-        return ""
+    changes = scaled(whole, steps, [*parse_overrides(asked), *hparams.unread(_OF_STEPS)])
     return ",".join(f"{name}={value}" for name, value in changes.items())
+
+
+def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, int]:
+    """Returns what `whole` does in its first or last steps, in the same share of others.
+
+    Args:
+        whole: a configuration.
+        steps: how many steps to make instead of its own.
+        but: hparams that stay as they are.
+    """
+    if steps == whole.train_steps:
+        return {}
+    return {
+        name: max(1, round(getattr(whole, name) * steps / whole.train_steps))
+        for name in _OF_STEPS
+        if getattr(whole, name) and name not in but and name not in whole.unread([name])
+    }
 
 
 def of_separate_tables(

@@ -9,7 +9,7 @@ from t2t_repro.fields import parse_overrides
 from t2t_repro.requests import flag, flags_of
 
 TAG = "♻ "
-_FOLDERS = ("teacher", "reverse_teacher", "data_dir")
+_FOLDERS = ("teacher", "reverse_teacher", "ensemble", "data_dir")
 _MAY_CHANGE = ("output_dir", "train_steps", "only_data")  # in a folder that is there
 
 
@@ -76,8 +76,8 @@ class DistillRequest:
 
     def __post_init__(self) -> None:
         for name in _FOLDERS:  # a shell's completion ends them with "/"
-            folder = getattr(self, name)
-            object.__setattr__(self, name, folder.rstrip("/") or folder)
+            folders = getattr(self, name).split(",")
+            object.__setattr__(self, name, ",".join(each.rstrip("/") or each for each in folders))
         missing = [f"--{name}" for name in ("teacher", "output_dir") if not getattr(self, name)]
         if missing:
             raise UserError(

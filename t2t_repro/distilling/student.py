@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from t2t_repro import config, registry
 from t2t_repro.config import HParams
+from t2t_repro.data import preset
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
@@ -70,6 +71,10 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         steps = hparams.train_steps
     else:
         steps = teacher.hparams.train_steps // updates.batches_of_an_update(teacher.hparams)
+    if request.train_steps and not request.hparams_set:
+        whole = dataclasses.replace(hparams, train_steps=steps)
+        shares = preset.scaled(whole, request.train_steps, asked)
+        text = _text(parse_overrides(text) | {name: str(n) for name, n in shares.items()})
     shallower = hparams.decoder_layers < teacher.hparams.decoder_layers
     return Student(name, text, request.train_steps or steps, shallower or not request.is_peer)
 

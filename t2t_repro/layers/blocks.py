@@ -105,7 +105,8 @@ class Block(Layer):
             )
         # By calls of the layer itself, which Keras tells of masks and saves with a model, one for
         # each: it takes no other number of outputs. The sum has no mask, as pairs have none.
-        return {name: ops.add(self(*inputs, **masks, weights_of=name), 0.0) for name in names}
+        given = {name: mask for name, mask in masks.items() if mask is not None}
+        return {name: ops.add(self(*inputs, **given, weights_of=name), 0.0) for name in names}
 
 
 class EncoderLayer(Block):
@@ -164,7 +165,8 @@ class EncoderLayer(Block):
             use_causal_mask: whether nobody looks ahead.
             x_mask: `mask`, where Keras gives it beside an attention_mask.
             training: whether dropout is on.
-            weights_of: an entry of `attention_weights`, which is returned in their place.
+            weights_of: an entry of `attention_weights`, which is returned in their place; a `call`
+                of a subclass has to take it, too.
         """
         seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
         outputs, weights = self.layer(x, attention_mask=seen, training=training)

@@ -2,7 +2,7 @@
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.blocks import Block
-from t2t_repro.layers.layer import check_sizes
+from t2t_repro.layers.layer import build_all, check_sizes
 from t2t_repro.layers.mask import joined
 
 
@@ -110,8 +110,7 @@ class TransformerDecoder(HubBlock):
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         kind = self.encoder if encoder_sequence_shape is None else self.decoder
         self.layer = kind(decoder_sequence_shape[-1])
-        others = [encoder_sequence_shape] if encoder_sequence_shape else []
-        self.layer.build(decoder_sequence_shape, *others)
+        build_all((self.layer,), decoder_sequence_shape, encoder_sequence_shape)
 
     def call(
         self,

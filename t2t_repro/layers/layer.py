@@ -144,7 +144,13 @@ def check_sizes(least: int = 1, optional: bool = False, **sizes: Any) -> None:
 
 
 def build_all(layers: Iterable[keras.layers.Layer], *shapes) -> None:
-    """Builds each of `layers` that is not built: a layer read from a config may be already."""
+    """Builds each of `layers` that is not built: a layer read from a config may be already.
+
+    Args:
+        layers: the layers.
+        shapes: of their inputs; None: there is no such input.
+    """
+    shapes = tuple(shape for shape in shapes if shape is not None)
     for layer in layers:
         if layer.built:
             continue

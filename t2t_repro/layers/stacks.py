@@ -33,12 +33,16 @@ class Sublayer(Layer):
         self.postprocess = postprocess
 
     def build(self, x_shape, memory_shape=None):
+        # A layer of the user's own may look at x alone for its variables.
+        looks = "memory_shape" in inspect.signature(self.layer.build).parameters
         build_all((self.preprocess,), x_shape)
-        build_all((self.layer,), x_shape, *([memory_shape] if memory_shape else []))
+        build_all((self.layer,), x_shape, memory_shape if looks else None)
         build_all((self.postprocess,), x_shape)
 
-    def call(self, x, training=False, **arguments):
+    def call(self, x, training=False, memory=None, **arguments):
         """Maps (B, T, D) to ((B, T, D), weights); weights is None for a feed-forward sublayer."""
+        if memory is not None:
+            arguments["memory"] = memory
         y = self.layer(self.preprocess(x, training=training), training=training, **arguments)
         y, weights = y if isinstance(y, tuple) else (y, None)
         return self.postprocess(y, previous=x, training=training), weights
@@ -83,7 +87,7 @@ class DecoderSublayers(Layer):
 
     def build(self, x_shape, memory_shape=None):
         build_all((self.self_attention,), x_shape)
-        build_all((self.encdec_attention,), x_shape, *([memory_shape] if memory_shape else []))
+        build_all((self.encdec_attention,), x_shape, memory_shape)
         build_all((self.ffn,), x_shape)
 
     def call(

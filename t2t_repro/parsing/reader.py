@@ -100,9 +100,8 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
     entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
-    # Of words that no training tree has, nothing may be known.
-    entries = [entry for entry in entries if entry != [UNKNOWN_WORD]]
-    short = [number for number, entry in enumerate(entries, start=1) if len(entry) < 2]
+    nothing = [UNKNOWN_WORD]  # is known of words that no training tree has
+    short = [n for n, entry in enumerate(entries, start=1) if len(entry) < 2 and entry != nothing]
     if short:
         raise UserError(
             f"Expected a word and its parts of speech at line {short[0]} of {lexicon}. Received: "
@@ -111,5 +110,5 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
     return TreeConstraint(
         tokens,
         [UNKNOWN] if UNKNOWN in tokens else [],
-        {word: labels for word, *labels in entries},
+        {word: labels for word, *labels in entries if labels},
     )

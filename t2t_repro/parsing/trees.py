@@ -141,11 +141,13 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
 
 
 def phrase_labels_of(trees: Iterable[Tree]) -> frozenset[str]:
-    """Returns the labels that open a phrase where these are the gold trees: theirs, and the Penn
-    Treebank's but for those that are their parts of speech."""
+    """Returns the labels that open a phrase where these are the gold trees: those of their phrases,
+    and the Penn Treebank's but for those that are their parts of speech."""
     nodes = [node for tree in trees for node, opens in tree.walk() if opens]
     leaves = {node.label for node in nodes if node.word is not None}
-    return (PHRASE_LABELS | {node.label for node in nodes if node.word is None}) - leaves
+    # Without that of the bracket around a raw tree, which is "".
+    phrases = {node.label for node in nodes if node.word is None and node.label}
+    return (PHRASE_LABELS - leaves) | phrases
 
 
 def leaf_tags(tags: str) -> list[str]:

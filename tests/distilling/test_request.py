@@ -35,5 +35,5 @@ def test_wrong_flags_end_in_one_line(argv, message, capsys):
 
 
 def test_a_folder_is_the_same_with_a_slash_behind_it():
-    request = DistillRequest(teacher="a/b/", reverse_teacher="/", output_dir="c")
-    assert (request.teacher, request.reverse_teacher, request.data_dir) == ("a/b", "/", "")
+    request = DistillRequest(teacher="a/b/", data_dir="/", ensemble="a/,b/,c", output_dir="d")
+    assert (request.teacher, request.data_dir, request.ensemble) == ("a/b", "/", "a,b,c")

@@ -39,6 +39,18 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
     assert student(request, recurrent).hparams == ""  # it has no layers of these names
 
 
+def test_what_a_student_does_at_its_end_keeps_its_share_of_the_steps(folder):
+    config = trained_run(folder / "teach").config
+    end = "learning_rate_schedule=legacy*linear_decay,learning_rate_decay_steps=1175"
+    hparams = config.hparams.override(f"{end},train_steps=4700")
+    config = dataclasses.replace(config, hparams=hparams)
+    for asked, steps in {"": 250, "learning_rate_decay_steps=7": 7}.items():
+        request = dataclasses.replace(request_of(folder), train_steps=1000, hparams=asked)
+        made = registry.get_hparams(*student(request, config)[:2])
+        assert made.learning_rate_decay_steps == steps
+    assert student(request_of(folder), config).train_steps == 4700
+
+
 def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
     config = trained_run(folder / "teach").config
     imported = dataclasses.replace(config, hparams_set="transformer_theirs")

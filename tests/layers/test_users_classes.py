@@ -111,6 +111,27 @@ def test_memory_may_have_another_width(layer, tmp_path):
     assert np.abs(moved - model(both)).max() > 1e-3
 
 
+class Looking(keras.layers.Layer):
+    """A cross-attention of the user's: each position sees the mean of memory."""
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(18, input_shape[-1]), initializer="ones")
+
+    def call(self, x, memory, attention_mask=None, training=False):
+        return x + ops.matmul(ops.mean(memory, axis=1, keepdims=True), self.kernel)
+
+
+def test_a_cross_attention_of_ones_own_looks_at_what_it_likes():
+    class Own(layers.DecoderLayer):
+        def attention(self, kind, depth, name):
+            own = kind is layers.CrossAttention
+            return self.sublayer(Looking(), name) if own else super().attention(kind, depth, name)
+
+    both = [x_of(), x_of(7, 18)]
+    assert Own(3, 20)(*both).shape == (2, 5, D)
+    assert np.abs(Own(3, 20)(both[0], both[1] + 1) - both[0]).max() > 1
+
+
 def test_memory_of_another_width_has_weights_of_attention():
     both = [x_of(), x_of(7, 18)]
     outputs, weights = layers.CrossAttention(3)(*both)

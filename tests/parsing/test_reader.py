@@ -47,8 +47,8 @@ def test_a_constraint_of_a_vocabulary_and_a_lexicon(tmp_path):
 
 @pytest.mark.parametrize("line, received", [("word", "'word'"), ("", "''")])
 def test_a_lexicon_that_is_none(tmp_path, line, received):
-    (tmp_path / "lexicon").write_text(f"a NN\n{line}\nb VB\n")
-    with pytest.raises(UserError, match=f"parts of speech at line 2 of .* Received: {received}. M"):
+    (tmp_path / "lexicon").write_text(f"<UNK>\na NN\n{line}\nb VB\n")
+    with pytest.raises(UserError, match=f"parts of speech at line 3 of .* Received: {received}. M"):
         tree_constraint(TokenTextEncoder(None, vocab_list=["NN"]), tmp_path / "lexicon")
 
 

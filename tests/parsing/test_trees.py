@@ -134,6 +134,10 @@ def test_gold_trees_say_which_labels_are_phrases(tmp_path):
     (tmp_path / "tags").write_text(f"{trees.words_and_tags_from_wsj_tree(gold)[1]}\n")
     result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "tags", tags=True)
     assert made == gold and result["repairs"]["sentences"] == 0
+    # A word that is given a phrase's label, and the bracket around a raw tree, change nothing.
+    slip, raw = "(TOP (S (NP dog) (VP (VBZ barks))))", "( (S (-LRB- -LRB-) (NP (NN it))))"
+    labels = trees.phrase_labels_of([trees.parse(each) for each in (gold, slip, raw)])
+    assert {"NP", "NML"} <= labels and not {"", "-LRB-", "X"} & labels
 
 
 def test_other_treebanks_bring_their_own_phrase_labels():
