@@ -4,8 +4,9 @@
   t2t-decoder --output_dir=DIR/model --decode_interactive
 
 has the teacher translate the sources of its training data, trains a student on that (the teacher's
-configuration with 6 encoder layers and 2 decoder layers, or --hparams_set and --hparams), averages
-it, lets it decode greedily, and compares both by BLEU and speed (DIR/distill.json).
+configuration with 6 encoder layers and 2 decoder layers, or --hparams_set and --hparams), takes of
+it what is best by dev, lets it decode greedily, and compares both by BLEU and speed
+(DIR/distill.json).
 
   --monolingual=more.en        the teacher translates these, too
   --back_translate=more.de     a student of the other direction learns to write these sentences,

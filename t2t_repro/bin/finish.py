@@ -1,4 +1,4 @@
-"""t2t-finish: what comes after training: averages checkpoints, and chooses beams and alpha on dev.
+"""t2t-finish: what comes after training: chooses checkpoints, beams and alpha on dev.
 
   t2t-finish --model_dir=RUN
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE

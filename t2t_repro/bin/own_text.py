@@ -4,7 +4,7 @@
   t2t-server --model=mine/export/saved_model
 
 draws dev and test, builds a vocabulary, chooses a configuration, says how long it will take,
-trains, averages checkpoints, chooses beams and alpha, scores the test set, exports, and writes a
+trains, chooses checkpoints, beams and alpha, scores the test set, exports, and writes a
 page (mine/index.html) and a record of all (mine/own-text.json). Each stage is a program of its own,
 whose command it prints. Stopped or killed, the same command goes on; what is done is not done
 again. With other --train_minutes or --train_steps it trains on, and makes what follows anew;

@@ -223,7 +223,7 @@ def _finishing(request: DistillRequest, folder: Folder, wanted: Student) -> Task
     greedy = ["--beam_sizes=1", "--alphas=0.6"] if wanted.greedy else []
     return Task(
         name="finishing",
-        says="Averaging" + (", by dev" if wanted.greedy else ", beams and alpha by dev"),
+        says=f"Checkpoints or their mean{'' if wanted.greedy else ', beams and alpha'}, by dev",
         command=[
             "t2t-finish",
             f"--model_dir={folder.run}",

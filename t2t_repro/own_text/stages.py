@@ -218,7 +218,7 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
 def _finishing(folder: Folder) -> Task:
     return Task(
         name="finishing",
-        says="Averaging, and beams and alpha by dev",
+        says="Checkpoints or their mean, beams and alpha, by dev",
         command=["t2t-finish", f"--model_dir={folder.run}", f"--output_dir={folder.model}"],
         makes=[folder.model / "decoding.json"],
     )
