@@ -71,7 +71,7 @@ def exported(model, path, **options):
         ("", True),
         (",layer_preprocess_sequence=none,layer_postprocess_sequence=dan", False),
         (",layer_preprocess_sequence=n,layer_postprocess_sequence=da,norm_epsilon=0.03", False),
-        (",pos=emb,max_length=31,num_encoder_layers=1,num_decoder_layers=3", False),
+        (",pos=emb,max_length=31,num_decoder_layers=3", False),
         (",pos=none,self_attention_type=dot_product_relative,max_relative_position=4", False),
         (",attention_variables_3d=True,multiply_embedding_mode=none", False),
         (",attention_score=dot_product", False),
