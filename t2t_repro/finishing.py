@@ -311,7 +311,7 @@ def _best(tried: Sequence[Weights], newest: bool) -> Weights:
     """Returns, of the weights that are good, the widest mean, or the first: the newest, if it is.
 
     A rate that falls to 0 takes the noise out that a mean takes out of others: there the newest
-    were as good as means of the fall, or better (benchmarks/RESULTS.md, "Regularizers").
+    were as good as means of the fall, or better (benchmarks/RESULTS.md, "A rate that falls to 0").
     """
     good = _good(tried)
     if newest and tried[0] in good:

@@ -192,11 +192,12 @@ def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypa
 
 
 ALL = (20, 30, 40)
+MULTI = ",optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2"  # its rate stays
 
 
-@pytest.mark.parametrize("decay, last, steps", [(15, 40, (30, 40)), (99, 40, ALL), (15, 55, ALL)])
-def test_a_mean_is_of_weights_since_the_rate_falls(made, tried, tmp_path, decay, last, steps):
-    run, out = falling(made, decay, last), RunDirectory(tmp_path / "out")
+@pytest.mark.parametrize("n, more, steps", [(15, "", (30, 40)), (99, "", ALL), (15, MULTI, ALL)])
+def test_a_mean_is_of_weights_since_the_rate_falls(made, tried, tmp_path, n, more, steps):
+    run, out = falling(made, n, 40, more), RunDirectory(tmp_path / "out")
     found = finishing.finish(run, out, FEW, say=lambda line: None)
     assert [each.steps for each in found.weights_tried][0::2] == [(40,), steps]
 
@@ -208,11 +209,10 @@ def score_by_weights(monkeypatch, bleu):
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
 
 
-def falling(made, decay, last):
+def falling(made, decay, last, more=""):
     schedule = f"learning_rate_schedule=legacy*linear_decay,learning_rate_decay_steps={decay}"
-    hparams = made.config.hparams.override(f"{schedule},train_steps={last}")
-    config = dataclasses.replace(made.config, hparams=hparams)
-    return TrainedRun(made.directory, config, Doubled())
+    hparams = made.config.hparams.override(f"{schedule},train_steps={last}{more}")
+    return TrainedRun(made.directory, dataclasses.replace(made.config, hparams=hparams), Doubled())
 
 
 @pytest.mark.parametrize(

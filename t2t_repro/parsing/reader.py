@@ -36,7 +36,7 @@ class TreeReader:
             tags: what the model wrote.
             count: whether its repairs count; those of further beams do not.
         """
-        tree, repairs = tree_from_words_and_tags(words, tags, None, self._phrase_labels)
+        tree, repairs = tree_from_words_and_tags(words, tags, phrase_labels=self._phrase_labels)
         if count:
             self.sentences += 1
             self.repaired += repairs.total > 0

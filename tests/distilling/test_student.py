@@ -26,6 +26,13 @@ def test_the_student_is_the_teacher_but_for_its_layers(folder):
         of = student(dataclasses.replace(request, hparams=layers), config)
         made = registry.get_hparams(of.hparams_set, of.hparams)
         assert (made.encoder_layers, made.decoder_layers) == sizes
+        quick = registry.get_hparams("transformer_own_text_student")  # it says both sides
+        deeper = dataclasses.replace(
+            config, hparams_set="transformer_own_text_student", hparams=quick
+        )
+        of = student(dataclasses.replace(request, hparams=layers), deeper)
+        made = registry.get_hparams(of.hparams_set, of.hparams)
+        assert (made.encoder_layers, made.decoder_layers) == sizes
     named = dataclasses.replace(request, hparams_set="transformer_tiny", hparams="num_heads=1")
     steps = registry.get_hparams("transformer_tiny").train_steps
     assert student(named, config) == ("transformer_tiny", "num_heads=1", steps, True)
