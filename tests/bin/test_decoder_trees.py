@@ -30,13 +30,13 @@ def error_of(capsys, *flags):
 
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory):
-    """The run of an untrained parser, with its vocabularies."""
+    """The run of an untrained parser, with its vocabularies, of a treebank with its own labels."""
     from t2t_repro import get_hparams, get_problem
     from t2t_repro.models.build import model_for
     from t2t_repro.training import checkpoints, model_state
 
     path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
-    tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+    tree = "(TOP (oracion (sn (DT the) (NN dog)) (gv (VBZ barks)) (. .)))"
     (raw / "wsjTrain.trees").write_text(f"{tree}\n" * 3)
     hparams, problem = get_hparams("transformer_parsing_small", OVERRIDES), get_problem(PARSING)
     problem.prepare_vocabulary(str(path), str(raw))
@@ -71,8 +71,9 @@ def test_a_parser_writes_trees(parser, tmp_path, capsys):
 
     decode(*arguments, f"--decode_to_file={tmp_path / 'raw'}", f"{short},raw_output=True")
     lines = (tmp_path / "raw").read_text().splitlines()
-    again = [trees.tree_from_words_and_tags("the dog barks .", lines[0])[0]]
-    assert [str(tree) for tree in again] == [first]
+    labels = {"oracion", "sn", "gv"}
+    again, _ = trees.tree_from_words_and_tags("the dog barks .", lines[0], phrase_labels=labels)
+    assert str(again) == first
     assert not (tmp_path / "raw.repairs.json").exists()
 
     settings = "--decode_hparams=beam_size=3,extra_length=99,well_formed=True"
