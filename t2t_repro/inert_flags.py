@@ -2,7 +2,7 @@
 
 _NO_TPU = "there is no TPU support; devices are chosen by --worker_gpu"
 _NO_CLOUD = "there is no Cloud ML Engine launcher"
-_NO_SHARES = "one t2t-datagen makes all files, with all cores or by --runner=beam"
+_NO_SHARES = "one t2t-datagen makes all files, with all cores, or on a cluster by --runner"
 _NO_SUCH_FILES = "raw files lie in --tmp_dir"
 _NO_EXPORT = "t2t-exporter writes a SavedModel of a run"
 _NO_TUNE = "there is no hyperparameter search"

@@ -72,6 +72,11 @@ class RunConfig(_RunFile):
 
     hparams: HParams
 
+    @property
+    def package_flag(self) -> str:
+        """What a command that reads the run needs besides its folder, for a shell; "": nothing."""
+        return f" --t2t_usr_dir={shlex.quote(self.t2t_usr_dir)}" if self.t2t_usr_dir else ""
+
 
 @dataclasses.dataclass(frozen=True)
 class _Begun:

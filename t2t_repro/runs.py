@@ -23,6 +23,10 @@ from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
 from t2t_repro.training import state
 
 
+class NeedsPackage(UserError):
+    """What a run is, is known with its --t2t_usr_dir alone."""
+
+
 def _silent(text: str) -> None:
     pass
 
@@ -76,14 +80,15 @@ def problem_of(config: RunConfig) -> Problem:
     """Returns the problem of a run.
 
     Raises:
-        UserError: if it is not known; it names the --t2t_usr_dir that the run was made with.
+        NeedsPackage: if it is not known, and the run was made with a --t2t_usr_dir, which is named.
+        UserError: if it is not known otherwise.
     """
     try:
         return registry.get_problem(config.problem)
     except UserError as error:
         if not config.t2t_usr_dir:
             raise
-        raise UserError(
+        raise NeedsPackage(
             f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
         ) from error
 

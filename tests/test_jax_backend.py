@@ -107,6 +107,19 @@ assert np.isfinite(losses).all() and len(set(losses)) == 4, losses
 averages = moving_average.averages(model)
 assert len(averages) == len(model.trainable_variables)
 assert any(np.abs(averages[id(w)] - np.asarray(w)).max() > 1e-6 for w in model.trainable_variables)
+
+model = tiny(activation_dtype="float16")
+model.compile(optimizer=optimizers.from_hparams(model.hparams))
+model.optimizer.build(model.trainable_variables)
+model.optimizer.dynamic_scale.assign(0.0)  # halved so often that no step can be made any more
+before = [np.array(w) for w in model.trainable_variables]
+step = distribution.step_function(model)
+for _ in range(2):
+    try:
+        raise SystemExit(f"a step was made, of loss {{step(BATCH)}}")
+    except distribution.NotFinite:
+        pass
+assert all(map(np.array_equal, before, model.trainable_variables))
 print("same numbers")
 """
 

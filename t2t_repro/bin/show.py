@@ -125,7 +125,8 @@ def _standing(of: RunView) -> str:
     elif of.checkpoints and of.checkpoints[-1].whole and not of.checkpoints[-1].trains_on:
         return f"step {of.step:,}, weights alone"
     else:
-        doing = "finished" if of.step >= of.train_steps else "stopped"
+        early = "stopped early" if of.stopped_early else "stopped"
+        doing = "finished" if of.step >= of.train_steps else early
     share = f"step {of.step:,} of {of.train_steps:,} ({of.step / of.train_steps:.0%})"
     ago = "" if of.seconds_since is None else f", last report {_duration(of.seconds_since)} ago"
     return f"{share}, {doing}{ago}"

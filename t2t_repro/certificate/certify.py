@@ -71,8 +71,8 @@ def certify_run(
     except (UserError, OSError) as error:
         say(f"No {record.NAME} is written: {error}")
         return
-    path = shlex.quote(str(run.path))
-    say(f"Certified: {run.path / record.NAME}. t2t-show {path} --verify checks it.")
+    flags = shlex.quote(str(run.path)) + run.config.package_flag
+    say(f"Certified: {run.path / record.NAME}. t2t-show {flags} --verify checks it.")
 
 
 def certify_export(

@@ -21,8 +21,8 @@ from t2t_repro.certificate.verify_export import (
 from t2t_repro.data import raw_text
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.run_directory import CHOSEN
-from t2t_repro.runs import trained_run
+from t2t_repro.run_directory import CHOSEN, RunDirectory
+from t2t_repro.runs import NeedsPackage, problem_of, trained_run
 
 
 def kind_of(folder: pathlib.Path) -> str:
@@ -49,8 +49,14 @@ def verify_run(folder: pathlib.Path) -> Iterator[Check]:
     """Yields everything that is found of a run.
 
     Raises:
-        UserError: if it is no run any more.
+        NeedsPackage: if its --t2t_usr_dir is not loaded: nothing of it has changed by that.
     """
+    try:
+        problem_of(RunDirectory(folder).config())
+    except NeedsPackage:
+        raise
+    except UserError:  # which the checks find
+        pass
     text = (folder / NAME).read_bytes().decode(errors="replace")
     if not is_sealed(text):
         yield Check(CHANGED, "certificate", NAME)

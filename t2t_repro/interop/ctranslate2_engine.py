@@ -247,7 +247,7 @@ class _CTranslate2:
     """The form of `interop.export`."""
 
     prefix = "ctranslate2-"
-    use = "t2t-decoder --engine=ctranslate2 decodes with it."
+    use = "t2t-decoder --engine=ctranslate2 --engine_dir={path} decodes with it."
 
     def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
         ctranslate2.check_quantization(request.quantize)

@@ -66,7 +66,9 @@ def _differentiated(model, state, batch, sample_weight=None):
     )(trainable)
     scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     if scales_loss:
-        checked = [loss]
+        with holding(model.optimizer.variables, slots):
+            scale = model.optimizer.scale_loss(1.0)
+        checked = [loss, 1.0 / scale]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(model.optimizer):
         # The norm may have no end where no gradient is without.
         checked = [loss, sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)]

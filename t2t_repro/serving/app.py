@@ -222,6 +222,7 @@ class _Service:
             )
         (source,) = await asyncio.to_thread(model.count_tokens, [asked.inputs])
         (target,) = await asyncio.to_thread(model.count_target_tokens, [asked.targets])
+        check_lengths([source], self.limits.max_sentence_tokens)
         check_lengths([source, target], model.longest)
         pair = (asked.inputs, asked.targets)
         kind, length = f"attention {asked.served.name}", max(source, target)

@@ -52,6 +52,32 @@ class EarlyStopping:
                 f"Received: {self.metric_minimize}. Leave the flag out."
             )
 
+    @classmethod
+    def of_options(cls, options: Mapping[str, str], batches: int) -> "EarlyStopping | None":
+        """Returns the early stopping of a run by what its run.json keeps of flags; None: none.
+
+        Args:
+            options: {flag: text}.
+            batches: how many steps of the run are one that the user counts.
+
+        Raises:
+            UserError: on values that are none.
+        """
+        begin = "eval_early_stopping_"
+        try:
+            steps = int(options.get(f"{begin}steps", 0))
+            delta = float(options.get(f"{begin}metric_delta", cls.metric_delta))
+        except ValueError as error:
+            raise UserError(f"Expected numbers in run.json. Received: {error}.") from None
+        if not steps:
+            return None
+        return cls(
+            steps=steps * batches,
+            metric=options.get(f"{begin}metric", cls.metric),
+            metric_delta=delta,
+            split="test" if options.get("eval_use_test_set") == "True" else cls.split,
+        )
+
     def reason(self, rows: Iterable[Mapping[str, Any]], sample: str) -> str:
         """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not.
 

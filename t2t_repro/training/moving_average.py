@@ -16,8 +16,7 @@ Values = list[tuple[keras.Variable, Any]]  # arrays or variables of the weights'
 
 def averages(model: keras.Model) -> dict[int, keras.Variable]:
     """Returns {id of a weight: its moving average}; {} where the optimizer keeps none."""
-    optimizer = getattr(model, "optimizer", None)
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    optimizer = _optimizer(model)
     if optimizer is None or not (optimizer.use_ema and optimizer.built):
         return {}
     pairs = zip(
@@ -27,15 +26,22 @@ def averages(model: keras.Model) -> dict[int, keras.Variable]:
 
 
 def begin(model: keras.Model) -> None:
-    """Sets the averages to the weights, unless a step has been made."""
+    """Sets the averages to the weights, unless an update has been made."""
     of = averages(model)
+    if not of:
+        return
+    optimizer = _optimizer(model)
+    batches = int(np.asarray(optimizer.iterations))
+    if batches >= getattr(optimizer, "accumulate_steps", 1):  # Keras's own count updates
+        return
     for weight in model.weights:
-        if id(weight) in of and not int(model.optimizer.iterations):
+        if id(weight) in of:
             of[id(weight)].assign(np.array(weight))  # a copy: JAX would share the memory
 
 
 def in_place(model: keras.Model) -> contextlib.AbstractContextManager[None]:
     """Lets the model compute by the averages as long as the context lasts."""
+    begin(model)
     of = averages(model)
     return having([(weight, of[id(weight)]) for weight in model.weights if id(weight) in of])
 
@@ -44,6 +50,12 @@ def trained(model: keras.Model) -> Values:
     """Returns copies of the weights that have an average."""
     of = averages(model)
     return [(weight, np.array(weight)) for weight in model.weights if id(weight) in of]
+
+
+def _optimizer(model: keras.Model) -> Any:
+    """Returns what keeps the averages: the optimizer, or that inside one that scales the loss."""
+    optimizer = getattr(model, "optimizer", None)
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
 
 NEAR = 0.005  # of the size that is asked for
 CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
@@ -37,11 +38,25 @@ def as_asked(hparams: HParams) -> HParams:
 
 
 def as_begun(hparams: HParams, before: HParams) -> HParams:
-    """Returns the hparams of a command with what the run that it continues has chosen."""
+    """Returns the hparams of a command with what the run that it continues has chosen.
+
+    Raises:
+        UserError: if they cannot be those that the run was begun with, of which it was chosen.
+    """
     if hparams.effective_batch_size != before.effective_batch_size or not (
         hparams.effective_batch_size
     ):
         return hparams
+    batches = hparams.optimizer_multistep_accumulate_steps
+    another = batches not in (0, before.optimizer_multistep_accumulate_steps)
+    if hparams.batch_size < before.batch_size or another:
+        name = CHOSEN[2] if another else CHOSEN[0]
+        raise UserError(
+            f"Expected the run's own {name}, which it chose for updates of "
+            f"{before.effective_batch_size:,} tokens. Received: {name} was "
+            f"{getattr(before, name)}, now {getattr(hparams, name)}. Leave it out to continue the "
+            "run, or give another --output_dir for a new one."
+        )
     chosen = dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})
     steps = hparams.train_steps * batches_of_an_update(chosen)
     return dataclasses.replace(chosen, train_steps=steps)

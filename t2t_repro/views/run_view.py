@@ -15,7 +15,9 @@ from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.training import updates
+from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.state import (
     LESS_IS_BETTER,
     TRAINING,
@@ -23,6 +25,7 @@ from t2t_repro.training.state import (
     CorruptCheckpoint,
     read_ranking,
     read_state_file,
+    sample_of,
 )
 
 _CHECKPOINT = re.compile(r"ckpt-(\d+)")
@@ -60,10 +63,12 @@ class RunView:
 
     Attributes:
         path, problem, hparams_set, version, random_seed, commands: as its run.json.
+        package_flag: " --t2t_usr_dir=...", which commands that read the run need; "": nothing.
         trainer: the process that trains here now, "process 7 on HOST, since ..."; "" if none.
         changes: {hparam: (in the set, in the run)}; None if the set is not known here.
         train_steps: where the run is to end.
         step: the last that was reported or saved.
+        stopped_early: why its evaluations ended it before that; "": they did not.
         seconds_since: how long ago the last report was; None if there was none.
         parameters: {component: number}; {} before the first checkpoint.
         checkpoints: oldest first.
@@ -80,10 +85,12 @@ class RunView:
     version: str
     random_seed: int
     commands: tuple[str, ...]
+    package_flag: str
     trainer: str
     changes: dict[str, tuple[Any, Any]] | None
     train_steps: int
     step: int
+    stopped_early: str
     seconds_since: float | None
     parameters: dict[str, int]
     checkpoints: tuple[Checkpoint, ...]
@@ -106,8 +113,9 @@ def view(run: RunDirectory) -> RunView:
     """
     config = run.config()
     rows = run.read_metrics()
-    curves = _curves(rows)
-    saved = _checkpoints(run.checkpoints_dir, _scores(rows))
+    evaluated = _evaluated(rows)
+    curves = _curves(rows, evaluated)
+    saved = _checkpoints(run.checkpoints_dir, _scores(evaluated))
     steps = [row["step"] for row in rows if isinstance(row.get("step"), int)]
     whole = [each for each in saved if each.whole]
     return RunView(
@@ -117,10 +125,12 @@ def view(run: RunDirectory) -> RunView:
         version=config.version,
         random_seed=config.random_seed,
         commands=config.commands,
+        package_flag=config.package_flag,
         trainer=run.writer(),
         changes=_changes(config),
         train_steps=config.hparams.train_steps,
         step=max([0, *steps, *(each.step for each in whole)]),
+        stopped_early=_stopped_early(config, rows),
         seconds_since=_seconds_since(rows),
         parameters=_parameters(whole),
         checkpoints=tuple(saved),
@@ -141,6 +151,7 @@ def next_steps(of: RunView) -> list[str]:
     whole = [each for each in of.checkpoints if each.whole]
     said = []
     path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
+    known = path + of.package_flag
     if of.trainer:
         said.append(f"It trains now. Watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
@@ -153,8 +164,11 @@ def next_steps(of: RunView) -> list[str]:
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
         trained = (each for each in commands if each.startswith("t2t-trainer"))
-        command = next(trained, f"t2t-trainer --output_dir={path}")
-        said.append(f"It stopped before step {of.train_steps}. Go on: {command}")
+        command = next(trained, f"t2t-trainer --output_dir={known}")
+        if of.stopped_early:
+            command = f"t2t-trainer --output_dir={known} --eval_early_stopping_steps=0"
+        early = f" early: {of.stopped_early}" if of.stopped_early else ""
+        said.append(f"It stopped before step {of.train_steps}{early}. Go on: {command}")
     if of.nonfinite:
         said.append(
             f"{of.nonfinite} batches were not finite, see {of.path}/nonfinite. Lower "
@@ -176,13 +190,13 @@ def next_steps(of: RunView) -> list[str]:
             "--last_only"
         )
         if "approx_bleu_score" in of.best:  # its problem is one of text
-            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={path}")
-    said.append(f"Translate: t2t-decoder --output_dir={path} --decode_interactive")
-    said.append(f'See what it looks at: t2t-visualize --output_dir={path} --source="..."')
+            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={known}")
+    said.append(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
+    said.append(f'See what it looks at: t2t-visualize --output_dir={known} --source="..."')
     return said
 
 
-def _changes(config) -> dict[str, tuple[Any, Any]] | None:
+def _changes(config: RunConfig) -> dict[str, tuple[Any, Any]] | None:
     try:
         plain = registry.get_hparams(config.hparams_set)
     except UserError:
@@ -196,31 +210,64 @@ def _seconds_since(rows: list[dict[str, Any]]) -> float | None:
     return round(max(0.0, time.time() - max(times)), 1) if times else None
 
 
-def _scores(rows: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
-    """Returns {step: {metric: value}} of the evaluations, the dev split's where it has the step."""
-    ordered = sorted(_evaluations(rows), key=lambda row: row.get("split") == "dev")
-    return {row["step"]: _values(row) for row in ordered}
+def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
+    try:
+        steps = updates.batches_of_an_update(config.hparams)
+        early = EarlyStopping.of_options(config.options or {}, steps)
+    except UserError:  # the trainer says so
+        return ""
+    if not early:
+        return ""
+    mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
+    samples = [row["sample"] for row in mine if early.metric in row and "sample" in row]
+    return early.reason(mine, max(samples, key=samples.count, default=""))
+
+
+def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, float]]:
+    """Returns {(split, metric): {step: value}} of the evaluations.
+
+    What was evaluated on other sentences than mostly, as by other flags, cannot be compared, and
+    is left out. What is no number is no metric.
+    """
+    found: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
+    for row in _evaluations(rows):
+        split, sample = str(row.get("split", "dev")), str(row.get("sample", ""))
+        for name, value in row.items():
+            if name not in ("step", "time") and isinstance(value, float | int):
+                point = row["step"], value, sample_of(name, sample)
+                found.setdefault((split, name), []).append(point)
+    curves = {}
+    for of, points in found.items():
+        samples = [sample for *_, sample in points if sample]  # runs of old say none
+        mostly = max(samples, key=samples.count, default="")
+        curves[of] = {step: value for step, value, sample in points if sample in ("", mostly)}
+    return curves
 
 
 def _evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("kind") == "eval" and isinstance(row.get("step"), int)]
 
 
-def _values(row: dict[str, Any]) -> dict[str, float]:
-    """Returns the metrics of a row; what is no number there is left out."""
-    names = (name for name in row if name not in ("step", "time"))
-    return {name: row[name] for name in names if isinstance(row[name], float | int)}
+def _scores(evaluated: dict[tuple[str, str], dict[int, float]]) -> dict[int, dict[str, float]]:
+    """Returns {step: {metric: value}} of the evaluations, the dev split's where it has the step."""
+    scores: dict[int, dict[str, float]] = {}
+    dev = {step for (split, _), points in evaluated.items() for step in points if split == "dev"}
+    for (split, metric), points in evaluated.items():
+        for step, value in points.items():
+            if split == "dev" or step not in dev:
+                scores.setdefault(step, {})[metric] = value
+    return scores
 
 
-def _curves(rows: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+def _curves(
+    rows: list[dict[str, Any]], evaluated: dict[tuple[str, str], dict[int, float]]
+) -> dict[str, list[tuple[int, float]]]:
     curves: dict[str, dict[int, float]] = {}
     for row in rows:
         numbers = isinstance(row.get("loss"), float | int) and "step" in row
         if row.get("kind") == "train" and numbers:
             curves.setdefault("train loss", {})[row["step"]] = row["loss"]
-    for row in _evaluations(rows):
-        for name, value in _values(row).items():
-            curves.setdefault(f"{row.get('split', 'dev')} {name}", {})[row["step"]] = value
+    curves |= {f"{split} {metric}": points for (split, metric), points in evaluated.items()}
     return {name: sorted(points.items()) for name, points in curves.items()}
 
 

@@ -145,6 +145,8 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
     said = capsys.readouterr().out
     assert re.search(r"a (drop|gain) of \d+\.\d\d on 1 sentences", said)
     assert (run.path / "export" / folder / file).exists()
+    engine = f"t2t-decoder --engine=ctranslate2 --engine_dir={run.path / 'export' / folder} decodes"
+    assert (engine in said) == ("--format=ctranslate2" in options)
 
     def worse(lost, most):
         assert lost.sentences == 2

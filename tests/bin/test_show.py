@@ -111,6 +111,44 @@ def test_its_commands_can_be_pasted(run):
         assert str(moved) in " ".join(shlex.split(command)) and f"'{moved}" in command
 
 
+def test_evaluations_of_other_sentences_are_left_out(run):
+    for step, sample in ((5, "all 9 examples"), (10, "all 9 examples"), (15, "3 examples")):
+        of = {"kind": "eval", "step": step, "split": "dev", "sample": sample}
+        run.append_metrics(of | {"loss": 2.2 if step == 10 else 1.0, "accuracy": 0.1})
+    found = run_view.view(run)
+    assert found.curves["dev loss"] == [(5, 1.0), (10, 2.2), (15, 2.5)]
+    assert found.checkpoints[2].scores == {"loss": 2.5, "accuracy": 0.75}
+    assert found.best["loss"] == (5, 1.0)
+
+
+def test_a_run_that_stopped_early(run, capsys):
+    file = run.path / "run.json"
+    values = json.loads(file.read_text())
+    values["options"] = {"eval_early_stopping_steps": "5"}
+    file.write_text(json.dumps(values))
+    said = shown(capsys, f"--output_dir={run.path}")
+    assert "step 20 of 40 (50%), stopped early, last report" in said
+    assert "It stopped before step 40 early: loss has not got better for 5 steps: it was" in said
+    assert f"Go on: t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
+    values["options"] = {"eval_early_stopping_steps": "many"}
+    file.write_text(json.dumps(values))
+    assert "(50%), stopped, last report" in shown(capsys, f"--output_dir={run.path}")
+
+
+def test_commands_name_the_package_that_the_run_needs(run):
+    file = run.path / "run.json"
+    values = json.loads(file.read_text()) | {"t2t_usr_dir": "/my package"}
+    values["commands"] = []
+    file.write_text(json.dumps(values))
+    run.append_metrics({"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5})
+    said = run_view.next_steps(run_view.view(run))
+    named = [step for step in said if f"{run.path} --t2t_usr_dir='/my package'" in step]
+    programs = ("t2t-trainer", "t2t-finish", "t2t-decoder", "t2t-visualize")
+    assert [step.partition(": t2t-")[2].split()[0] for step in named] == [
+        program.removeprefix("t2t-") for program in programs
+    ]
+
+
 def test_json_for_programs(run, capsys):
     found = json.loads(shown(capsys, f"--output_dir={run.path}", "--json"))
     assert found["best"]["loss"] == [10, 2.0] and found["step"] == 20

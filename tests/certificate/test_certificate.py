@@ -6,12 +6,13 @@ import shutil
 
 import pytest
 
-from t2t_repro import cli, finishing
+from t2t_repro import cli, finishing, registry
 from t2t_repro.bin import finish, show
 from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
 from t2t_repro.decoding.chosen import Beams
+from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.runs import trained_run
 from tests.chosen import choice
@@ -198,6 +199,25 @@ def test_exit_codes_and_json(copy, capsys):
         shown()
     assert left.value.code == 2
     assert "Received: none. t2t-trainer writes it" in capsys.readouterr().err
+
+
+def test_a_run_of_a_package_is_not_called_changed_where_that_is_not_loaded(
+    copy, capsys, monkeypatch
+):
+    run, said = RunDirectory(copy / "run"), []
+    values = json.loads((run.path / "run.json").read_text())
+    values |= {"problem": "their_certified_problem", "t2t_usr_dir": "/my package"}
+    (run.path / "run.json").write_text(json.dumps(values))
+    with pytest.raises(SystemExit) as left:
+        argv = [f"--output_dir={run.path}", "--verify"]
+        cli.run("t2t-show", "", show.define_flags, show.main, argv)
+    out, errors = capsys.readouterr()
+    assert (left.value.code, out) == (2, "")
+    assert "The run was made with --t2t_usr_dir=/my package: give that." in errors
+    monkeypatch.setattr(registry, "get_problem", lambda name: get_problem(PROBLEM))
+    (run.path / record.NAME).unlink()
+    certify.certify_run(run.path, "t2t-trainer", say=said.append)
+    assert said[0].endswith(f"t2t-show {run.path} --t2t_usr_dir='/my package' --verify checks it.")
 
 
 def test_it_is_written_once_and_does_not_travel_with_a_copy(copy, tmp_path):

@@ -118,10 +118,10 @@ def test_attention(client, model):
         "weights": [[0.25] * 3] * 2,
     }
     assert client.post("/attention", json={**asked, "targets": "x " * 49}).status_code == 200
-    assert client.post("/attention", json={**asked, "targets": "x " * 50}).status_code == 413
-    answer = client.post("/attention", json={**asked, "targets": "X " * 25})
-    assert answer.status_code == 413
-    assert "at most 50 tokens. Received: 51 tokens in sentence 2." in answer.json()["error"]
+    for side, text, most, sentence in (("targets", "X " * 25, 50, 2), ("inputs", "a " * 20, 20, 1)):
+        answer = client.post("/attention", json={**asked, side: text})
+        said = f"at most {most} tokens. Received: {most + 1} tokens in sentence {sentence}."
+        assert answer.status_code == 413 and said in answer.json()["error"]
     model.has_attention = False
     answer = client.post("/attention", json=asked)
     assert answer.status_code == 501

@@ -91,6 +91,17 @@ def seeds(devices) -> list:
     return [[value.numpy().tolist() for value in variable.values] for variable in variables]
 
 
+def averaged(devices) -> list[bool]:
+    """Returns whether a checkpoint before the first step has each of the averaged weights."""
+    from t2t_repro.training import model_state, moving_average, named_variables
+
+    model = build(devices, f"{OVERRIDES},ema_decay=0.5")
+    saved = model_state.snapshot(model)["weights.npz"]
+    with moving_average.in_place(model):
+        named = named_variables.weights(model).items()
+        return [np.array_equal(saved[name], weight) for name, weight in named]
+
+
 def compiled(devices) -> list[float]:
     """Returns a loss of Keras's, and how far a step by it goes; one replica has fewer targets."""
     import tensorflow as tf
@@ -115,6 +126,7 @@ def mirrored() -> None:
     two = devices.choose(2)
     results = {"one": train(ONE), "two": train(two)}
     results["compiled"] = [compiled(devices) for devices in (ONE, two)]
+    results["averaged"] = averaged(two)
     print(json.dumps({"str": str(two), "seeds": seeds(two), **results}))
 
 
@@ -171,6 +183,10 @@ def trained():
     out, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors[-3000:]
     return json.loads(out.splitlines()[-1])
+
+
+def test_a_checkpoint_of_replicas_has_the_moving_average(trained):
+    assert len(trained["averaged"]) > 10 and all(trained["averaged"])
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,17 @@ def test_it_reads_the_evaluations_of_its_split():
     assert not EarlyStopping(steps=11, metric="accuracy").reason(rows, ALL)
 
 
+def test_it_is_read_of_what_a_run_keeps():
+    kept = {"eval_early_stopping_steps": "7", "eval_early_stopping_metric": "bleu"}
+    assert EarlyStopping.of_options(kept, 3) == EarlyStopping(steps=21, metric="bleu")
+    kept |= {"eval_early_stopping_metric_delta": "0.25", "eval_use_test_set": "True"}
+    expected = EarlyStopping(steps=7, metric="bleu", metric_delta=0.25, split="test")
+    assert EarlyStopping.of_options(kept, 1) == expected
+    assert EarlyStopping.of_options({"local_eval_frequency": "9"}, 1) is None
+    with pytest.raises(UserError, match="Expected numbers in run.json. Received: .*'x'"):
+        EarlyStopping.of_options({"eval_early_stopping_steps": "x"}, 1)
+
+
 def test_evaluations_of_another_sample_do_not_count():
     def row(step, value, **sample):
         return {"kind": "eval", "step": step, "split": "dev", "loss": value, **sample}

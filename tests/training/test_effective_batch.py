@@ -88,6 +88,15 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     message = "as many devices as .*2,400 tokens a side.*: 5, on which they would have some 6,"
     with pytest.raises(UserError, match=message):
         effective_batch.choose(begun, 5)
+    for changes, said in (
+        ({"batch_size": 9}, f"batch_size was {again.batch_size}, now 9. Leave it out"),
+        (
+            {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4},
+            "optimizer_multistep_accumulate_steps was 3, now 4. Leave it",
+        ),
+    ):
+        with pytest.raises(UserError, match=f"the run's own .* 2,400 tokens. Received: .*{said}"):
+            updates.as_begun(replace(asked.config.hparams, **changes), begun.config.hparams)
     tuned = updates.as_asked(begun.config.hparams)
     assert (tuned.optimizer, tuned.train_steps) == ("adam", asked.config.hparams.train_steps)
     other = HParams(batch_size=700)

@@ -6,7 +6,14 @@ import pytest
 
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, model_state, moving_average, named_variables, optimizers
+from t2t_repro.training import (
+    checkpoints,
+    distribution,
+    model_state,
+    moving_average,
+    named_variables,
+    optimizers,
+)
 
 DECAY = 0.6
 
@@ -19,9 +26,10 @@ def hparams(**changes) -> HParams:
 def averaging(make_model):
     """Returns a factory of Ciphers whose optimizer averages."""
 
-    def make(seed=0, ema_decay=DECAY):
+    def make(seed=0, ema_decay=DECAY, **changes):
         model = make_model(seed)
-        model.compile(optimizer=optimizers.from_hparams(hparams(ema_decay=ema_decay)))
+        settings = hparams(ema_decay=ema_decay, **changes)
+        model.compile(optimizer=optimizers.from_hparams(settings))
         return model
 
     return make
@@ -39,6 +47,21 @@ def test_before_the_first_step_a_checkpoint_has_the_weights(averaging, weights):
     again = model_state.snapshot(model)
     for name, value in arrays["weights.npz"].items():
         np.testing.assert_array_equal(again["weights.npz"][name], value)
+
+
+def test_until_the_first_update_of_gathered_gradients_the_average_is_the_weights(
+    averaging, make_batches, weights
+):
+    gathered = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 3}
+    model, batches = averaging(**gathered), iter(make_batches())
+    begun, step = weights(model), distribution.step_function(model)
+    for updates in (0, 0, 1):
+        step(next(batches))
+        saved = model_state.snapshot(model)["weights.npz"]
+        with moving_average.in_place(model):
+            for name, value in weights(model).items():
+                np.testing.assert_array_equal(saved[name], value)
+                assert np.array_equal(begun[name], value) == (not updates), name
 
 
 @pytest.mark.parametrize(

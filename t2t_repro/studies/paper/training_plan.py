@@ -77,4 +77,7 @@ def command(problem: str, hparams_set: str, hardware: Hardware) -> str:
     ]
     if hardware.count > 1:
         parts.append(f"--worker_gpu={min(hardware.count, hardware.device.per_host)}")
+    if hardware.device.precision != "float32":  # the hours are those of JAX in it
+        parts.insert(0, "KERAS_BACKEND=jax")
+        parts.append(f"--hparams=activation_dtype={hardware.device.precision}")
     return " ".join(parts)

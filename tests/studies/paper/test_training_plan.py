@@ -34,11 +34,25 @@ def test_every_row_of_the_paper_has_a_command():
     assert small["FLOP"] < base["FLOP"]  # its softmax is over 32,000
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 64])
-def test_every_command_is_one_of_t2t_trainer(count):
-    text = training_plan.command("p", "paper_table3_base", hardware.Hardware(count, P100))
+@pytest.mark.parametrize(
+    ("count", "device", "environment", "dtype"),
+    [
+        (1, "P100", [], "float32"),
+        (2, "K80", [], "float32"),
+        (8, "V100", ["KERAS_BACKEND=jax"], "float16"),
+        (64, "H200", ["KERAS_BACKEND=jax"], "bfloat16"),
+    ],
+)
+def test_every_command_is_one_of_t2t_trainer_in_the_precision_of_its_hours(
+    count, device, environment, dtype
+):
+    machine = hardware.Hardware(count, hardware.DEVICES[device])
+    text = training_plan.command("p", "paper_table3_base", machine)
     args = flags.FlagValues()
     trainer.define_flags(args)
-    program, *given = shlex.split(text)
-    assert (program, args([program, *given])) == ("t2t-trainer", ["t2t-trainer"])
+    *before, program = text.split(" --")[0].split()
+    given = shlex.split(text)[len(before) :]
+    assert (before, program, args(given)) == (environment, "t2t-trainer", ["t2t-trainer"])
     assert (args.worker_gpu or 1) == min(count, 8)
+    hparams = registry.get_hparams("paper_table3_base", args.hparams)
+    assert hparams.activation_dtype == dtype
