@@ -58,6 +58,8 @@ class Domain:
         parent, child: the scores of the runs.
         p_value: how likely the child would seem as different by chance.
         signature: sacreBLEU's.
+        learned: {"parent", "child": how many pairs of the whole dev stand in its training text},
+            of those of which that is known.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Domain:
     child: Scored
     p_value: float
     signature: str
+    learned: dict[str, int]
 
     @property
     def change(self) -> float:
@@ -74,9 +77,15 @@ class Domain:
         return self.child.bleu - self.parent.bleu
 
     def __str__(self) -> str:
+        learned = "".join(
+            f". {count:,} pairs of this dev stand in the training text of the {run}: what it makes "
+            "of them says too much"
+            for run, count in self.learned.items()
+            if count
+        )
         return (
             f"{self.name} domain: {self.parent} became {self.child}, {self.change:+.2f} BLEU "
-            f"(p = {self.p_value:.3f}; {self.sentences} of {self.data_dir})"
+            f"(p = {self.p_value:.3f}; {self.sentences} of {self.data_dir}){learned}"
         )
 
 
@@ -142,10 +151,29 @@ def compare(
         for run, of in ((parent, checkpoint), (child, None))
     ]
     where = {NEW: child.data_dir, OLD: parent.data_dir}
+    learned, (old, new) = _learned(child, parent), written
     return [
-        _domain(name, sample, where[name], *(each[name] for each in written))
+        _domain(name, sample, where[name], old[name], new[name], learned[name])
         for name, sample in samples.items()
     ]
+
+
+def _learned(child: TrainedRun, parent: TrainedRun) -> dict[str, dict[str, int]]:
+    """Returns {domain: {run: how many pairs of its dev the run has learned}}, where it is known.
+
+    A child has learned what its parent had.
+    """
+    from t2t_repro.data import learned
+
+    new, old = (learned.texts(run.problem, run.data_dir) for run in (child, parent))
+    counts = {
+        domain: {"parent": learned.count(dev, old), "child": learned.count(dev, new)}
+        for domain, dev in ((NEW, new), (OLD, old))
+    }
+    return {
+        domain: {run: count for run, count in of.items() if count is not None}
+        for domain, of in counts.items()
+    }
 
 
 def _written(
@@ -178,9 +206,12 @@ def paired(
     return old_score, new_score, child.p_value, signature
 
 
-def _domain(name: str, sample: Any, data_dir: str, old: list[str], new: list[str]) -> Domain:
+def _domain(
+    name: str, sample: Any, data_dir: str, old: list[str], new: list[str], learned: dict[str, int]
+) -> Domain:
     parent, child, p_value, signature = paired(old, new, sample.references)
-    return Domain(name, sample.described, data_dir, parent, child, p_value, signature)
+    of = name, sample.described, data_dir, parent, child, p_value, signature, learned
+    return Domain(*of)
 
 
 def as_json(domains: list[Domain], child: TrainedRun, parent: TrainedRun) -> str:

@@ -56,7 +56,12 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
     assert re.search(r"new domain: 0.00 ± 0.00 became 100.00 ± 0.00, \+100.00 BLEU \(p = 0", out)
     assert re.search(r"old domain: 100.00 ± 0.00 became \d\d.\d\d ± \d+.\d\d, -\d\d", out)
     assert "all 7 dev sentences of " in out and "nrefs:1|bs:1000|seed:12345|case:mixed" in out
+    learned = "7 pairs of this dev stand in the training text of the"  # whose dev is no other
+    assert re.search(rf"new domain: .*data\). {learned} child: what it", out)
+    assert re.search(rf"old domain: .*data\). {learned} parent: what it", out)
     new, old = json.loads((tmp_path / "gains.json").read_text())["domains"]
+    assert new["learned"] == {"parent": 0, "child": 7}
+    assert old["learned"] == {"parent": 7, "child": 0}
     assert new["change"] == pytest.approx(100) and old["change"] < -30 and old["p_value"] < 0.05
     with pytest.raises(SystemExit):
         wrong = [argv[0], f"--json_file={runs['child']}/warm-start.json"]

@@ -27,6 +27,7 @@ from t2t_repro.bin.data_flags import (
 )
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
+from t2t_repro.runs import trained_run
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
@@ -111,7 +112,7 @@ def main(args: flags.FlagValues) -> None:
         for problem in problems
     ]
     for job in jobs:
-        print_proposal(job, run(job, machine), args.vocab_from)
+        print_proposal(job, run(job, machine, args.vocab_from), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
@@ -165,13 +166,21 @@ def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine"
     return Local(processes or available_cores(), load)
 
 
-def run(job: "Job", machine: "Machine") -> dict:
-    """Makes the files of a job, says how far it is, prints and returns the summary."""
+def run(job: "Job", machine: "Machine", parent: str | None) -> dict:
+    """Makes the files of a job, says how far it is, prints and returns the summary.
+
+    `parent` is the run whose vocabulary they get, if any.
+    """
+    from t2t_repro.data import learned
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
+    if parent:
+        of, new = trained_run(parent), learned.texts(job.problem, job.data_dir)
+        for warning in learned.warnings(new, learned.texts(of.problem, of.config.data_dir), parent):
+            print(f"  warning: {warning}")
     return summary
 
 

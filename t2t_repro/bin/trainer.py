@@ -226,7 +226,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         warm_start_from=values["warm_start_from"],
         warm_start_partial=values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
-        generate=functools.partial(generate, job, values["t2t_usr_dir"]) if job else None,
+        generate=functools.partial(generate, job, usr_dir, args.vocab_from) if job else None,
         job=job,
         foresight=foresight_of(args),
         finish=values["finish"],
@@ -333,11 +333,11 @@ def trial(argv: list[str], batch_size: int) -> None:
     cli.run("t2t-trainer", __doc__, define_flags, main, argv)
 
 
-def generate(job: "Job", usr_dir: str | None) -> None:
+def generate(job: "Job", usr_dir: str | None, vocab_from: str | None) -> None:
     """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
     from t2t_repro.bin import datagen
 
-    datagen.run(job, datagen.this_machine(usr_dir))
+    datagen.run(job, datagen.this_machine(usr_dir), vocab_from)
 
 
 def load_user_code(usr_dir: str) -> None:

@@ -107,7 +107,9 @@ class Kept(NamedTuple):
             raise UserError(
                 f"Expected the {name} that the files in {self.data_dir!r} were made of. Received: "
                 f"another text for {os.fspath(folder)!r}. Put the old one back, make the files "
-                "again by t2t-datagen with --overwrite, or name other folders."
+                "again by t2t-datagen with --overwrite, or name other folders. A run that was "
+                "trained on them goes on with no others: --vocab_from=RUN makes data for a new one "
+                "that begins with its weights, by --warm_start_from=RUN."
             )
 
 

@@ -237,6 +237,12 @@ class RawText:
         targets = getattr(self, f"{split}_target")
         if not sources:
             return
+        for side, names in (("source", sources), ("target", targets)):
+            if names and "," in names and os.path.exists(os.path.expanduser(names)):
+                raise UserError(
+                    f"Expected {self.flag_of(f'{split}_{side}')} to be files with commas between. "
+                    f"Received: {names}, the name of one file. Rename it."
+                )
         sources = [item.strip() for item in sources.split(",")]
         targets = [item.strip() for item in targets.split(",")] if targets else [""] * len(sources)
         flags = [self.flag_of(f"{split}_{side}") for side in ("source", "target")]

@@ -6,8 +6,9 @@ the last stage that was finished; and it is one JSON of the whole for who checks
 
 import dataclasses
 import json
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Self
 
 from t2t_repro import __version__, schema
@@ -16,6 +17,18 @@ from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, write_text_atomic
 
 _MEND = "Give another --output_dir, or delete the file to make all stages again."
+
+
+def named_files(value: str, files: Collection[str]) -> list[str] | None:
+    """Returns the files that a flag names, "" for a place that is empty; None: they are no files.
+
+    Args:
+        value: of the flag, with commas between.
+        files: what was read.
+    """
+    parts = [os.path.expanduser(part.strip()) for part in value.split(",")]
+    are_files = any(parts) and all(not part or part in files for part in parts)
+    return parts if are_files else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
+from t2t_repro.own_text.begun import named_files
 from t2t_repro.requests import flag, flags_of
 
 
@@ -80,7 +81,7 @@ class OwnTextRequest:
 
         Args:
             files: what was read. Of a flag that names them it is their number that stays, and what
-                they hold; they may be moved.
+                they hold; they may be moved. Places without a file stay where they are.
         """
         values: dict[str, Any] = {name: getattr(self.raw, name) for name in flags_of(RawText)}
         values |= dict(self.vocabulary)
@@ -89,7 +90,13 @@ class OwnTextRequest:
         stays = {}
         for name, value in values.items():
             if value is not None:
-                parts = str(value).split(",")
-                named = all(part in files for part in parts)
-                stays[name] = f"files: {len(parts)}" if named else str(value)
+                named = named_files(str(value), files)
+                stays[name] = _places(named) if named else str(value)
         return stays
+
+
+def _places(named: list[str]) -> str:
+    """Returns how many files a flag names, and between which of them it names none."""
+    if all(named):
+        return f"files: {len(named)}"
+    return "files: " + ",".join("1" if file else "-" for file in named)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from t2t_repro.files import sha256
-from t2t_repro.own_text.begun import Begun, Stage
+from t2t_repro.own_text.begun import Begun, Stage, named_files
 from t2t_repro.processes import run_program
 from t2t_repro.progress import took
 
@@ -114,9 +114,8 @@ class Runner(Generic[Record]):
     def _wherever_it_lies(self, argument: str) -> str:
         """Returns an argument that is the same however the folder is named, and once it moved."""
         flag, equals, value = argument.partition("=")
-        parts = value.split(",")
-        if all(part in self._inputs for part in parts):
-            return f"{flag}{equals}{','.join(self._inputs[part] for part in parts)}"
+        if named := named_files(value, self._inputs):
+            return f"{flag}{equals}{','.join(self._inputs.get(file, '') for file in named)}"
         path = pathlib.Path(value)
         if not self._folder.parts or not path.is_relative_to(self._folder):
             return argument

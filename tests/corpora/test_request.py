@@ -8,7 +8,7 @@ from t2t_repro.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name in ("a.en", "a.de", "b1.en", "b2.en", "b1.de", "b2.de", "c.tsv", "d.en"):
+    for name in ("a.en", "a.de", "b1.en", "b2.en", "b1.de", "b2.de", "c.tsv", "d.en", "e,f"):
         (tmp_path / name).write_text("one\ttwo\n")
     (tmp_path / "sub").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -67,6 +67,10 @@ def test_flags_that_contradict_each_other_are_refused(flags, message):
         ({"train_source": "pipe"}, "Received: pipe, which is a device or pipe"),
         ({"train_source": "empty", "train_target": "a.de"}, "in empty. Received: an empty file"),
         ({"train_source": "a.en,d.en", "train_target": "a.de"}, "as many files in .* 2 and 1"),
+        (
+            {"train_source": "a.en", "train_target": "e,f"},
+            "--train_target to be files with commas between. Received: e,f, the name of one",
+        ),
         ({"train_source": "*.en", "train_target": "*.de"},
          "Received: 4 and 3 files, of which d.en would stand beside nothing"),
         ({"train_source": "[ad].en", "train_target": "b*.de"}, "a.en would stand beside b1.de"),

@@ -159,6 +159,27 @@ def test_text_and_folder_may_be_moved_and_named_otherwise(
         run(dataclasses.replace(begun, raw=turned, output_dir="."))
 
 
+def test_lists_with_an_empty_place_may_be_moved(programs, request_of, tmp_path, monkeypatch):
+    """The form of a file with both sides beside files of one."""
+    both = tmp_path / "both.tsv"
+    both.write_text("".join(f"{i} a\t{i} b\n" for i in range(40)))
+    begun = request_of()
+    lists = {"train_source": f"{tmp_path}/en, {both}", "train_target": f"{tmp_path}/de,"}
+    run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
+    del programs.called[:]
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("en", "de", "both.tsv"):
+        (tmp_path / name).rename(moved / name)
+    monkeypatch.setenv("HOME", str(moved))
+    lists = {"train_source": "~/en,~/both.tsv", "train_target": "~/de, "}
+    run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
+    assert not programs.called
+    lists = {"train_source": "~/both.tsv,~/en", "train_target": ",~/de"}
+    with pytest.raises(UserError, match="target was 'files: 1,-', now 'files: -,1'"):
+        run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
+
+
 def test_a_file_of_a_pattern_that_is_gone_is_named(programs, request_of, tmp_path):
     for side in ("en", "de"):
         for number in (1, 2, 3):

@@ -20,6 +20,7 @@ from tests.text.pieces import train
 
 NAME = "text2text_tmpdir"
 OWN, SHARED = f"vocab.{NAME}.32768.subwords", f"vocab.{NAME}.model"
+SPLITS, SIDES = ("eval", "train"), ("inputs", "targets")
 LINES = ["a cab had a bad egg", "a deaf cabbage", "", "egg"]
 
 
@@ -193,7 +194,13 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     for file in files:
         copy = tmp_path / "data" / pathlib.Path(file).name
         assert copy.read_bytes() == pathlib.Path(file).read_bytes()
-    assert f"  proposed: --warm_start_from={tmp_path}/run (" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"  proposed: --warm_start_from={tmp_path}/run (" in said
+    dev, train = ([raw / f"{side}.{split}.txt" for side in SIDES] for split in SPLITS)
+    assert f"warning: 4 pairs of dev stand in the text that {tmp_path}/run was trained on" in said
+    assert f"Keep its own dev: --dev_source={dev[0]} --dev_target={dev[1]}, in new folders." in said
+    assert f"warning: 4 pairs of the dev of {tmp_path}/run stand in this training text" in said
+    assert f"Mix in what it was trained on, {train[0]} and {train[1]}, in the place of" in said
     plain = dataclasses.replace(config, problem="algorithmic_reverse_binary40_test")
     RunDirectory(tmp_path / "plain").begin(plain, [], [])
     with pytest.raises(SystemExit):

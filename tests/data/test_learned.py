@@ -1,0 +1,56 @@
+"""Which pairs of dev a training has learned, by the texts."""
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.data import learned
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+
+PROBLEM = registry.get_problem("text2text_tmpdir")
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Returns a maker of data of two texts, source and target alike; it returns what is known."""
+
+    def make(name, train, dev):
+        raw, data = tmp_path / name / "raw", tmp_path / name / "data"
+        raw.mkdir(parents=True)
+        for split, lines in (("train", train), ("eval", dev)):
+            for side in ("inputs", "targets"):
+                (raw / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
+        generate_data(Job(PROBLEM, data, raw, num_shards=1))
+        return learned.texts(PROBLEM, data)
+
+    return make
+
+
+def test_pairs_are_counted(make):
+    old = make("old", ["a bee", "the sea", "a bee", "an egg"], ["a cab", "a bee"])
+    new = make(
+        "new", ["a cab", "one more", "a cab"], ["the sea", "the sea", "a cab", "two", "a bee"]
+    )
+    assert learned.count(new, old) == 3 and learned.count(old, new) == 1
+    assert learned.count(old, old) == 1
+
+
+def test_a_pair_is_both_sides(make, tmp_path):
+    old = make("old", ["a bee", "the sea"], ["an egg"])
+    raw = tmp_path / "new" / "raw"
+    make("new", ["two"], ["a bee", "the sea"])
+    (raw / "targets.eval.txt").write_text("the sea\nthe sea\n")
+    generate_data(Job(PROBLEM, tmp_path / "again", raw, num_shards=1))
+    assert learned.count(learned.texts(PROBLEM, tmp_path / "again"), old) == 1
+
+
+def test_what_is_not_known_is_not_counted(make, tmp_path):
+    old = make("old", ["a bee"], ["a bee"])
+    data, raw = tmp_path / "old" / "data", tmp_path / "old" / "raw"
+    assert learned.count(old, {}) is None and learned.count({}, old) is None
+    (raw / "inputs.train.txt").write_text("another\n")
+    assert set(learned.texts(PROBLEM, data)) == {"dev"}
+    (raw / "inputs.eval.txt").unlink()
+    assert learned.texts(PROBLEM, data) == {}
+    (data / "datagen.text2text_tmpdir.json").write_text("{")
+    assert learned.texts(PROBLEM, data) == learned.texts(PROBLEM, tmp_path / "none") == {}
