@@ -8,7 +8,7 @@
 
 Tables: 1 (the cost of a layer; it measures for less than a minute), 2 (BLEU and training FLOPs), 3
 (the variations and their parameters), 4 (parsing), settings, training (the command that trains each
-row, and its hours), scaling (1, 8 and 64 devices).
+row, and its hours), scaling (1, 8 and 64 devices, and as many as --hardware says).
 """
 
 import dataclasses
@@ -125,7 +125,7 @@ def report(request: Request) -> None:
         "4": lambda: paper_tables.table4(runs),
         "settings": lambda: settings.table(runs),
         "training": lambda: [training_plan.plan(hardware, share)],
-        "scaling": lambda: scaling.tables(hardware.device, share),
+        "scaling": lambda: scaling.tables(hardware, share),
     }
     folder.mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []

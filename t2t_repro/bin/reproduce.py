@@ -130,11 +130,12 @@ def table3(request: Request, place: Place) -> None:
     """Makes table 3, smaller.
 
     Raises:
-        UserError: on an unknown row, or as `scaled.run`.
+        UserError: on an unknown row, or as `scaled.check_hparams` and `scaled.run`.
     """
     for name in request.names:
         if name not in scaled.ROWS:
             raise unknown("row of table 3", name, scaled.ROWS)
+    scaled.check_hparams(request.hparams)
     steps = request.train_steps or _STEPS
     scale = recipes.Scale(
         width=request.scale,

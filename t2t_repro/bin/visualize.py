@@ -71,7 +71,7 @@ class Request:
     )
     last_step: int | None = flag(
         None,
-        "The last step of --schedules; default: five times the longest warm-up.",
+        "The last step of --schedules; default: five times the longest warm-up, at least 1,000.",
         least=2,
         most=10**9,
     )
@@ -200,6 +200,8 @@ def positions(request: Request) -> list[Path]:
     else:
         assert request.hparams_set  # or it would have been refused
         hparams = registry.get_hparams(request.hparams_set, request.hparams)
+        if hparams.pos not in ("timing", "emb"):
+            raise positions.adds_none(hparams)
         if hparams.pos != "timing":
             raise UserError(
                 f"Expected an hparam set with pos=timing. Received: pos={hparams.pos}, whose "

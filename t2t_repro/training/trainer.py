@@ -299,6 +299,10 @@ class Trainer:
         return f" at step {step}, saved as {self._run.checkpoints_dir / f'ckpt-{step}'}"
 
 
+class NoWholeCheckpoint(UserError):
+    """There are checkpoints, and all are damaged."""
+
+
 def resume(
     model: GuardedModel, run: RunDirectory, log: TrainingLog, *, restart_damaged: bool = False
 ) -> checkpoints.State:
@@ -307,13 +311,13 @@ def resume(
     Metrics of the steps after it are left out: these steps will be made again.
 
     Raises:
-        UserError: if there are checkpoints but none is whole, unless `restart_damaged`.
+        NoWholeCheckpoint: if there are some but none is whole, unless `restart_damaged`.
     """
     newest = checkpoints.latest(run.checkpoints_dir, log.say)
     if newest is None:
         damaged = len(checkpoints.list_checkpoints(run.checkpoints_dir))
         if damaged and not restart_damaged:
-            raise UserError(
+            raise NoWholeCheckpoint(
                 f"Expected a whole checkpoint in {run.checkpoints_dir}. Received: {damaged}, none "
                 "of them whole, as said above. Put back a copy of one, or give "
                 "--restart_damaged_run to train again from step 0."

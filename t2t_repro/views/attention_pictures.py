@@ -43,14 +43,25 @@ def _heat(axes: Any, values: np.ndarray, title: str) -> None:
 
 
 def _label(axes: Any, of: Maps, queries: bool, keys: bool) -> None:
-    """Writes the words beside a map, where they are asked for and few enough to be read."""
+    """Writes the words beside a map, where they are asked for, or numbers of too many."""
     axes.tick_params(length=0, pad=1)
     axes.set_xticks([])
     axes.set_yticks([])
-    if queries and len(of.queries) <= _LABELLED:
-        axes.set_yticks(range(len(of.queries)), of.queries, fontsize=4)
-    if keys and len(of.keys) <= _LABELLED:
-        axes.set_xticks(range(len(of.keys)), of.keys, fontsize=4, rotation=90)
+    if queries:
+        axes.set_yticks(*_places(of.queries), fontsize=4)
+        axes.set_ylabel("looks", fontsize=5)
+    if keys:
+        few = len(of.keys) <= _LABELLED
+        axes.set_xticks(*_places(of.keys), fontsize=4, rotation=90 if few else 0)
+        axes.set_xlabel("is looked at", fontsize=5)
+
+
+def _places(words: Sequence[str]) -> tuple[Sequence[int], Sequence[str]]:
+    """Returns which places of an axis have a label, and the labels."""
+    if len(words) <= _LABELLED:
+        return range(len(words)), words
+    some = range(0, len(words), 10 * (1 + len(words) // 100))
+    return some, [str(place) for place in some]
 
 
 def overview(of: Sequence[Head]) -> "Figure":

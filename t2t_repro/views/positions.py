@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.position import SinusoidalPositions
 from t2t_repro.models.transformer import Transformer
@@ -31,11 +32,7 @@ def of_model(model: Transformer, length: int | None) -> dict[str, np.ndarray]:
         return {"sinusoids": sinusoids(length or LENGTH, width)}
     most = model.learned_positions
     if most is None:
-        raise UserError(
-            "Expected a model that adds positions to its words (hparam pos). Received: "
-            f"pos={model.hparams.pos}, self_attention_type={model.hparams.self_attention_type}. "
-            "Leave --positions out."
-        )
+        raise adds_none(model.hparams)
     length = length or min(LENGTH, most)
     if length > most:
         raise UserError(
@@ -82,3 +79,12 @@ def rows(signals: dict[str, np.ndarray]) -> list[list]:
 
 def _added_by(layer: Any, length: int, width: int) -> np.ndarray:
     return np.asarray(layer(np.zeros((1, length, width), "float32")), "float32")[0]
+
+
+def adds_none(hparams: HParams) -> UserError:
+    """Returns the error for a model that adds no positions."""
+    return UserError(
+        "Expected a model that adds positions to its words (hparam pos). Received: "
+        f"pos={hparams.pos}, self_attention_type={hparams.self_attention_type}. Leave --positions "
+        "out."
+    )

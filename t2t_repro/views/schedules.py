@@ -16,7 +16,8 @@ POINTS = 500
 
 
 def steps(sets: Mapping[str, HParams], last: int | None) -> np.ndarray:
-    """Returns the steps to draw, from 1 to `last`; None: five times the longest warm-up.
+    """Returns the steps to draw, from 1 to `last`; None: five times the longest
+    warm-up, at least 1,000.
 
     They lie evenly on both axes, and the ends of the warm-ups are among them.
     """

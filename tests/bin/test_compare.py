@@ -103,6 +103,7 @@ def test_what_is_wrong_is_said_before_data_are_asked_for(flags, capsys):
         ("--sequences=none/dan,x/da", "'none' or letters of 'adnz'.*Received: 'x'"),
         ("--sequences=n", "PREPROCESS/POSTPROCESS"),
         ("--depths=two", "--depths to be whole numbers"),
+        ("--warmup=,", "--warmup to be whole numbers with commas between. Received: ','"),
         ("--seeds=0", "seeds"),
         ("--seeds=999999999999", r"a whole number from 1 to 1000"),
         ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),

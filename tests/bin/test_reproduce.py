@@ -64,6 +64,14 @@ def test_table_3_made_smaller(capsys):
             ["--table=3", "--problem=algorithmic_identity_decimal40", "--plan"],
             "Received: algorithmic_identity_decimal40",
         ),
+        (
+            ["--table=3", "--plan", "--hparams=num_heads=2,batch_size=512,label_smoothing=0.0"],
+            "num_heads and label_smoothing, in which rows differ. Leave them out",
+        ),
+        (
+            ["--table=3", "--plan", "--hparams=num_encoder_layers=1"],
+            "Received: num_encoder_layers",
+        ),
         (["--rows=ende_big", "--batch=7"], "--batch has no effect on table 2."),
     ],
 )

@@ -173,6 +173,10 @@ def test_schedules_are_those_of_the_changed_sets(tmp_path, capsys):
             ["--positions", f"--hparams_set={SET}", "--hparams=pos=emb,max_length=9"],
             "Expected an hparam set with pos=timing. Received: pos=emb",
         ),
+        (
+            ["--positions", "--hparams_set=transformer_relative"],
+            "Received: pos=None, self_attention_type=dot_product_relative. Leave --positions out.",
+        ),
     ],
 )
 def test_what_it_refuses(argv, message, capsys):

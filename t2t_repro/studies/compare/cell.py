@@ -26,7 +26,15 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import cell_result, norms
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import checkpoints, devices, distribution, experiment, guards, model_state
+from t2t_repro.training import (
+    checkpoints,
+    devices,
+    distribution,
+    experiment,
+    guards,
+    model_state,
+    trainer,
+)
 from t2t_repro.training.evaluation import Evaluator
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -92,6 +100,11 @@ def _train_and_measure(
     stopped_at, directory = None, request.run
     try:
         experiment.run(request)
+    except trainer.NoWholeCheckpoint:  # said by t2t-trainer, which has another flag for it
+        raise UserError(
+            f"Expected a whole checkpoint in {directory.checkpoints_dir}. Received: none. Remove "
+            f"{directory.path}, and give the same command again: it trains that anew."
+        ) from None
     except UserError as error:
         if not isinstance(error.__cause__, distribution.NotFinite):
             raise

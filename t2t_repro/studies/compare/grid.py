@@ -259,10 +259,13 @@ def parse_numbers(flag: str, text: str) -> tuple[int, ...]:
     """Reads "2,6,12".
 
     Raises:
-        UserError: naming the flag, if something in it is no whole number.
+        UserError: naming the flag, if something in it is no whole number, or nothing is.
     """
     try:
-        return tuple(int(piece) for piece in text.split(",") if piece.strip())
+        numbers = tuple(int(piece) for piece in text.split(",") if piece.strip())
+        if text and not numbers:
+            raise ValueError(text)
+        return numbers
     except ValueError as error:
         raise UserError(
             f"Expected --{flag} to be whole numbers with commas between. Received: {text!r}."

@@ -185,8 +185,8 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
                 f"{fall:.1%}, so that these are no whole trainings (with a learning rate that "
                 "falls to 0 they would be)"
             )
-    if 0 < len(shared) < SEEDS:
-        count = f"{len(shared)} seed{'s' * (len(shared) > 1)}"
+    if all(sides) and len(shared) < SEEDS:
+        count = f"{len(shared)} seed{'s' * (len(shared) != 1)}"
         doubts.append(f"{count} of each, where {SEEDS} are needed")
     loss = _by_loss(first, second) if shared else None
     with_text = shared and all(r.hypotheses for r in (*first, *second))

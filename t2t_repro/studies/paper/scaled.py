@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t2t_repro import registry, schema
+from t2t_repro import fields, registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
@@ -169,6 +169,30 @@ def failures(study: Study, found: Results, new: Sequence[tuple[str, int]] = ()) 
         if seed not in found.get(row, {}):
             failed.setdefault(row, []).append(seed)
     return failed
+
+
+def check_hparams(changes: str) -> None:
+    """Refuses what would make rows alike, or another thing than their names say.
+
+    Args:
+        changes: of every row, "name=value,name=value".
+
+    Raises:
+        UserError: naming those of which rows are made.
+    """
+    sets = [registry.get_hparams(row.hparams_set) for row in published.TABLE3]
+    of_rows = {
+        field.name
+        for field in dataclasses.fields(sets[0])
+        if len({getattr(each, field.name) for each in sets}) > 1
+    }
+    of_rows |= {"num_encoder_layers", "num_decoder_layers"}  # which go before num_hidden_layers
+    if taken := [name for name in fields.parse_overrides(changes) if name in of_rows]:
+        raise UserError(
+            "Expected --hparams that leave the rows of table 3 what they are. Received: "
+            f"{' and '.join(taken)}, in which rows differ. Leave them out; t2t-trainer trains "
+            "whatever you like."
+        )
 
 
 def tables(study: Study, found: Results, failed: Failed) -> list[Table]:

@@ -58,13 +58,14 @@ def step_on(
     )
 
 
-def tables(device: Device, efficiency: float | None = None) -> list[Table]:
+def tables(hardware: Hardware, efficiency: float | None = None) -> list[Table]:
     """Returns the tables of strong and of weak scaling on 1, 8 and 64 devices.
 
     Args:
-        device: the kind of device.
+        hardware: the kind of device; if there is another number of them, that gets a row too.
         efficiency: the share of its rate that a training step reaches on one; None: its own.
     """
+    device = hardware.device
     rate = f"{device.rate:.3g} TFLOP/s ({device.precision})"
     formulas = (
         f"One {device.name}: {rate}; {efficiency_note(device, efficiency)}. {device.source}.",
@@ -82,7 +83,7 @@ def tables(device: Device, efficiency: float | None = None) -> list[Table]:
             "scaling-paper-batch",
             f"Scaling on {device.name}: the paper's batch of {fixed:,} tokens, divided by N",
             columns(_COLUMNS + "hours to the paper's steps :,.2f"),
-            _rows(device, efficiency, lambda count: fixed / count),
+            _rows(hardware, efficiency, lambda count: fixed / count),
             (
                 *formulas,
                 f"hours = steps x step: the paper's {_steps()}.",
@@ -93,7 +94,7 @@ def tables(device: Device, efficiency: float | None = None) -> list[Table]:
             "scaling-batch-per-device",
             f"Scaling on {device.name}: {share:,.0f} tokens on each device, as T2T counts batches",
             columns(_COLUMNS + "hours to the paper's tokens :,.2f"),
-            _rows(device, efficiency, lambda count: share),
+            _rows(hardware, efficiency, lambda count: share),
             (
                 f"hours = the paper's steps x {fixed:,} target tokens / (tokens/s). Where N is not "
                 f"{published.GPUS} the batch is not the paper's, and neither is the training.",
@@ -120,15 +121,17 @@ def _steps() -> str:
 
 
 def _rows(
-    device: Device, efficiency: float | None, tokens_a_device: Callable[[int], float]
+    hardware: Hardware, efficiency: float | None, tokens_a_device: Callable[[int], float]
 ) -> list[tuple]:
     rows = []
     for training in published.TRAINING:
         steps = registry.get_hparams(training.hparams_set).train_steps
         alone = 0.0
-        for count in _COUNTS:
+        for count in sorted({*_COUNTS, hardware.count}):
             tokens = tokens_a_device(count)
-            step = step_on(Hardware(count, device), training.hparams_set, tokens, efficiency)
+            step = step_on(
+                Hardware(count, hardware.device), training.hparams_set, tokens, efficiency
+            )
             speed = count * tokens / step.total
             alone = alone or speed
             hours = steps * published.BATCH_TOKENS / speed / 3600

@@ -23,7 +23,7 @@ from t2t_repro.studies.compare import report as comparison_report
 from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.variants import of_sequences
-from t2t_repro.training import batch_parts, checkpoints, devices, distribution
+from t2t_repro.training import batch_parts, checkpoints, devices, distribution, trainer
 from t2t_repro.views import pictures
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -198,6 +198,16 @@ def test_other_errors_of_a_run_are_errors(plan, tmp_path):
     with pytest.raises(UserError, match="Expected hparams_set in .*run.json. Received: none"):
         comparison_cell.run(plan, cell, tmp_path, ["t2t-compare"])
     assert not (run.path / grid.RESULT_FILE).exists()
+
+
+def test_damaged_checkpoints_get_the_advice_of_this_program(plan, tmp_path, monkeypatch):
+    def train(request):
+        raise trainer.NoWholeCheckpoint("Give --restart_damaged_run.")
+
+    monkeypatch.setattr(comparison_cell.experiment, "run", train)
+    folder = grid.run_of(tmp_path, plan, Cell(1, 0, POST, 0)).path
+    with pytest.raises(UserError, match=f"Remove {folder}, and give the same command again"):
+        comparison_cell.run(plan, Cell(1, 0, POST, 0), tmp_path, ["t2t-compare"])
 
 
 def test_a_cell_trains_on_the_devices_that_are_asked_for(plan, tmp_path, monkeypatch):

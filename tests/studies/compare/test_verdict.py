@@ -125,6 +125,10 @@ def test_what_makes_it_no_answer_is_said():
         "to 0 they would be); 1 of 2 trainings of pre-norm (n/da) diverged; "
     )
     assert "1 seed of each, where 3 are needed. So far: dev loss" in answer.sentence(9000)
+    apart = {c: r for c, r in found(plan_of()).by_cell.items() if c.seed == (c.variant == PRE)}
+    (answer,) = verdict.verdicts(Results(plan_of(), apart))
+    assert answer.doubts[-1] == "0 seeds of each, where 3 are needed" and answer.loss is None
+    assert "cannot be said here" in answer.sentence(9000)
     poor = {
         c: dataclasses.replace(r, unigram_loss=1.9) for c, r in found(plan_of()).by_cell.items()
     }

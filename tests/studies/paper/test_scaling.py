@@ -28,7 +28,7 @@ def test_a_step_is_products_and_exchange():
 
 
 def test_the_tables_follow_from_the_step():
-    strong, weak = scaling.tables(P100, 0.5)
+    strong, weak = scaling.tables(hardware.Hardware(8, P100), 0.5)
     for table in (strong, weak):
         assert [(row[0], row[1]) for row in table.rows] == [
             (model, count) for model in ("base", "big") for count in (1, 8, 64)
@@ -43,6 +43,11 @@ def test_the_tables_follow_from_the_step():
     assert share == pytest.approx(strong.rows[3][5] / (count * step))
     # eight devices with an eighth of the paper's batch are the same in both
     assert strong.rows[1][3:] == pytest.approx(weak.rows[1][3:])
+
+
+def test_as_many_devices_as_are_named_have_a_row():
+    strong, _ = scaling.tables(hardware.Hardware(16, P100), 0.5)
+    assert [row[1] for row in strong.rows] == [1, 8, 16, 64] * 2
 
 
 def test_the_efficiency_says_where_it_was_measured():

@@ -14,6 +14,8 @@ def test_every_table_is_what_its_command_prints():
     commands = COMMAND.findall(text)
     assert {name for name, _ in commands} == {"P100", "H200"}
     for name, efficiency in commands:
-        for table in scaling.tables(hardware.DEVICES[name], float(efficiency or 0) or None):
+        for table in scaling.tables(
+            hardware.Hardware(1, hardware.DEVICES[name]), float(efficiency or 0) or None
+        ):
             _, rows, *_ = table.markdown().split("\n\n")
             assert rows in text, f"paste the table of --hardware={name}: {table.title}"
