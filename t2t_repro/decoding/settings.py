@@ -17,7 +17,7 @@ OF_OUTPUT = (
     *("return_token_scores", "return_alignments", "shards", "shard_id"),
 )
 LONGEST_INPUT = 1024  # tokens; see max_input_size
-LARGEST_ALPHA = 10.0  # of an export: beyond, a long sentence's length penalty leaves float32
+LARGEST_ALPHA = 10.0  # beyond, a long sentence's length penalty leaves float32
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 T2T_BATCH_SIZE = 32
 
@@ -108,7 +108,8 @@ class DecodeHParams:
     min_length_ratio: no translation ends before it has as many tokens as its source, times this.
         tensor2tensor has the name and never reads it.
     max_length_ratio: ours; no translation has more tokens than its source, times this; 0: as many
-        as extra_length says. The ends count in neither.
+        as extra_length says. The ends count in neither, so that one that is cut, as it has no end
+        by then, has another token in its place.
     sampling_method: argmax is search; random draws each token, with beam_size=1. This one and the
         next two are hparams of tensor2tensor's models.
     sampling_temp: divides the logits; below 1 it makes probable tokens more probable.
@@ -128,7 +129,7 @@ class DecodeHParams:
     """
 
     beam_size: Annotated[int, _at_least(1), _at_most(4096)] = 4
-    alpha: Annotated[float, _at_least(0.0), _at_most(100)] = 0.6
+    alpha: Annotated[float, _at_least(0.0), _at_most(LARGEST_ALPHA)] = 0.6
     extra_length: Annotated[int, _at_least(0), _at_most(10**5)] = 100
     batch_size: Annotated[int, _at_least(0), _at_most(10**6)] = 0
     return_beams: bool = False

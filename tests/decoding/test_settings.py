@@ -11,6 +11,7 @@ from t2t_repro.problem import Problem
 def test_defaults_are_those_of_tensor2tensor():
     settings = DecodeHParams()
     assert (settings.beam_size, settings.alpha, settings.extra_length) == (4, 0.6, 100)
+    assert DecodeHParams(alpha=10).alpha == 10  # its penalty of 1,024 tokens is below 1e23
     assert settings.top_beams == 1
 
 

@@ -62,7 +62,7 @@ DECODE_HPARAMS = {
     "batch_size": WHOLE,
     "max_input_size": WHOLE,
     "shards": WHOLE,
-    "alpha": ("1e308", "inf", "nan", "101"),
+    "alpha": ("1e308", "inf", "nan", "10.1"),
     "min_length_ratio": ("1e308", "inf", "nan"),
     "max_length_ratio": ("1e308", "inf", "nan"),
     "beam_size=1,sampling_method=random,sampling_temp": ("1e308", "inf", "nan", "0"),
