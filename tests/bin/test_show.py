@@ -115,6 +115,7 @@ def test_evaluations_of_other_sentences_are_left_out(run):
     for step, sample in ((5, "all 9 examples"), (10, "all 9 examples"), (15, "3 examples")):
         of = {"kind": "eval", "step": step, "split": "dev", "sample": sample}
         run.append_metrics(of | {"loss": 2.2 if step == 10 else 1.0, "accuracy": 0.1})
+    run.append_metrics({"kind": "eval", "step": 15, "split": "test", "loss": 9.5, "bleu": 1.0})
     found = run_view.view(run)
     assert found.curves["dev loss"] == [(5, 1.0), (10, 2.2), (15, 2.5)]
     assert found.checkpoints[2].scores == {"loss": 2.5, "accuracy": 0.75}

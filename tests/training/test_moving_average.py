@@ -57,11 +57,12 @@ def test_until_the_first_update_of_gathered_gradients_the_average_is_the_weights
     begun, step = weights(model), distribution.step_function(model)
     for updates in (0, 0, 1):
         step(next(batches))
+        with moving_average.in_place(model):  # as samples are written, before anything is saved
+            averages = {name: np.array(value) for name, value in weights(model).items()}
         saved = model_state.snapshot(model)["weights.npz"]
-        with moving_average.in_place(model):
-            for name, value in weights(model).items():
-                np.testing.assert_array_equal(saved[name], value)
-                assert np.array_equal(begun[name], value) == (not updates), name
+        for name, value in averages.items():
+            np.testing.assert_array_equal(saved[name], value)
+            assert np.array_equal(begun[name], value) == (not updates), name
 
 
 @pytest.mark.parametrize(
