@@ -146,12 +146,13 @@ def compare(
         name: DevSample(run.problem, run.data_dir, count=request.sentences)
         for name, run in ((NEW, child), (OLD, parent))
     }
+    learned = _learned(child, parent)
     written = [
         _written(run, of, samples, settings, say, searches)
         for run, of in ((parent, checkpoint), (child, None))
     ]
     where = {NEW: child.data_dir, OLD: parent.data_dir}
-    learned, (old, new) = _learned(child, parent), written
+    old, new = written
     return [
         _domain(name, sample, where[name], old[name], new[name], learned[name])
         for name, sample in samples.items()
@@ -166,14 +167,12 @@ def _learned(child: TrainedRun, parent: TrainedRun) -> dict[str, dict[str, int]]
     from t2t_repro.data import learned
 
     new, old = (learned.texts(run.problem, run.data_dir) for run in (child, parent))
-    counts = {
-        domain: {"parent": learned.count(dev, old), "child": learned.count(dev, new)}
-        for domain, dev in ((NEW, new), (OLD, old))
-    }
-    return {
-        domain: {run: count for run, count in of.items() if count is not None}
-        for domain, of in counts.items()
-    }
+    found: dict[str, dict[str, int]] = {NEW: {}, OLD: {}}
+    for run, training in (("parent", old), ("child", new)):
+        for domain, count in zip(found, learned.counts(training, new, old), strict=True):
+            if count is not None:
+                found[domain][run] = count
+    return found
 
 
 def _written(

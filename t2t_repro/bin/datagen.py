@@ -177,8 +177,9 @@ def run(job: "Job", machine: "Machine", parent: str | None) -> dict:
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
-    if parent:
-        of, new = trained_run(parent), learned.texts(job.problem, job.data_dir)
+    new = learned.texts(job.problem, job.data_dir) if parent else {}
+    if parent and new:
+        of = trained_run(parent)
         for warning in learned.warnings(new, learned.texts(of.problem, of.config.data_dir), parent):
             print(f"  warning: {warning}")
     return summary

@@ -13,6 +13,7 @@ nothing else. t2t-trainer --finish does it at the end of a training.
 """
 
 import os
+import shlex
 
 from absl import flags
 
@@ -52,7 +53,8 @@ def main(args: flags.FlagValues) -> None:
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     finishing.finish(run, out, request, searches=searches)
     certify_run(out.path, "t2t-finish", run.path, data_dir=args.data_dir)
-    print(f"Translate: t2t-decoder --output_dir={out.path} --decode_interactive")
+    known = shlex.quote(str(out.path)) + run.config.package_flag
+    print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
 
 
 console = cli.program(__name__, "t2t-finish", __doc__, define_flags, main)

@@ -48,7 +48,8 @@ def main(args: flags.FlagValues) -> None:
             "t2t-trainer."
         )
     if args.verify:
-        verify(pathlib.Path(args.output_dir).expanduser(), as_json=args.json)
+        folder = pathlib.Path(args.output_dir).expanduser()
+        verify(folder, as_json=args.json, with_package=bool(args.t2t_usr_dir))
         return
     found = view(RunDirectory(args.output_dir))
     if args.json:
@@ -57,13 +58,13 @@ def main(args: flags.FlagValues) -> None:
         show(found)
 
 
-def verify(folder: pathlib.Path, as_json: bool = False) -> None:
+def verify(folder: pathlib.Path, *, as_json: bool, with_package: bool) -> None:
     """Prints what is found of a run or an export; leaves with 1 if something is not as it was."""
     from t2t_repro.certificate import record, verify, verify_export
 
     kind = verify.kind_of(folder)
     if kind == record.RUN:
-        checks = verify.verify_run(folder)
+        checks = verify.verify_run(folder, with_package=with_package)
     elif kind == "ctranslate2":
         from t2t_repro.interop import ctranslate2_engine
 

@@ -86,8 +86,9 @@ def _raw_text(problem: Problem, summary: _Summary) -> tuple[File, ...]:
         return ()
     paths: dict[str, str] = {}
     for split in dict.fromkeys(entry["split"] for entry in problem.dataset_splits):
-        for path in problem.raw_text_files(summary.tmp_dir, split):
-            paths[os.path.basename(path).removesuffix(".gz")] = path
+        with contextlib.suppress(UserError):  # some that a problem needs are gone
+            for path in problem.raw_text_files(summary.tmp_dir, split):
+                paths[os.path.basename(path).removesuffix(".gz")] = path
     digests: dict[str, str] = {}
     for made in summary.splits.values():
         texts = made.get("raw_text", {})

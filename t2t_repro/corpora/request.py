@@ -238,10 +238,11 @@ class RawText:
         if not sources:
             return
         for side, names in (("source", sources), ("target", targets)):
-            if names and "," in names and os.path.exists(os.path.expanduser(names)):
+            one = names and "," in names and os.path.exists(os.path.expanduser(names))
+            if one and not all(map(os.path.exists, names.split(","))):
                 raise UserError(
                     f"Expected {self.flag_of(f'{split}_{side}')} to be files with commas between. "
-                    f"Received: {names}, the name of one file. Rename it."
+                    f"Received: {names}, the name of one file. Rename what has the comma."
                 )
         sources = [item.strip() for item in sources.split(",")]
         targets = [item.strip() for item in targets.split(",")] if targets else [""] * len(sources)

@@ -9,15 +9,16 @@ import contextlib
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from t2t_repro import schema
+from t2t_repro import progress, schema
 from t2t_repro.data import raw_text, vocabularies
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
 
+_LARGE = 1 << 28  # bytes that take a moment to read
 Texts = dict[str, tuple[str, str]]  # {split: the files of sources and of targets}
 
 
@@ -30,29 +31,42 @@ class _Summary:
 
 
 def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
-    """Returns the texts that records were made of, of the splits of which they are known."""
+    """Returns the texts that records were made of, of the splits of which they are known.
+
+    Those of a problem whose samples are not made of two files are not.
+    """
     summary = _Summary()
     with contextlib.suppress(OSError, UserError):  # tensor2tensor leaves none
         summary = schema.read(vocabularies.summary_path(problem, data_dir), _Summary)
     found: Texts = {}
     for split, made in summary.splits.items():
         digests = made.get("raw_text", {})
-        paths = problem.raw_text_files(summary.tmp_dir, split) if split in Split.ALL else []
-        if len(paths) == 2 and isinstance(digests, Mapping):
-            names = (os.path.basename(path).removesuffix(".gz") for path in paths)
-            now = zip(paths, names, strict=True)
-            with contextlib.suppress(OSError, UserError):
-                if all(raw_text.sha256(path) == digests.get(name) for path, name in now):
-                    found[split] = (paths[0], paths[1])
+        if split not in Split.ALL or not isinstance(digests, Mapping) or len(digests) != 2:
+            continue
+        with contextlib.suppress(OSError, UserError):  # they are gone
+            paths = problem.raw_text_files(summary.tmp_dir, split)
+            names = [os.path.basename(path).removesuffix(".gz") for path in paths]
+            now = {name: raw_text.sha256(path) for name, path in zip(names, paths, strict=True)}
+            if now == digests:
+                found[split] = (paths[0], paths[1])
     return found
 
 
-def count(dev: Texts, training: Texts) -> int | None:
-    """Returns how many pairs of a dev text stand in that of a training; None: it is not known."""
-    if Split.EVAL not in dev or Split.TRAIN not in training:
-        return None
-    wanted = collections.Counter(_pairs(dev))
-    return sum(wanted.pop(pair, 0) for pair in _pairs(training, Split.TRAIN))
+def counts(training: Texts, *devs: Texts) -> list[int | None]:
+    """Returns of each dev how many of its pairs stand in the text of a training.
+
+    None: it is not known. Blanks at the ends of a line are none, as in the records, and a pair
+    without words is nobody's.
+    """
+    if Split.TRAIN not in training:
+        return [None for _ in devs]
+    wanted = [collections.Counter(_pairs(dev.get(Split.EVAL))) for dev in devs]
+    found = [0 for _ in devs]
+    for pair in _pairs(training[Split.TRAIN]):
+        for number, pairs in enumerate(wanted):
+            found[number] += pairs.pop(pair, 0)
+    known = [Split.EVAL in dev for dev in devs]
+    return [count if there else None for count, there in zip(found, known, strict=True)]
 
 
 def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
@@ -64,16 +78,19 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
         parent: what that is called.
     """
     said = []
-    if known := count(new, old):
-        how = "Keep its own dev"
+    (known,) = counts(old, new)
+    if known:
+        own = "its own dev"
         if Split.EVAL in old:
             source, target = map(shlex.quote, old[Split.EVAL])
-            how += f": --dev_source={source} --dev_target={target}, in new folders"
+            own += f" (--dev_source={source} --dev_target={target}, in new folders)"
         said.append(
             f"{known:,} pairs of dev stand in the text that {parent} was trained on: what it and a "
-            f"run from it make of them says too much. {how}."
+            "run from it make of them says too much. Leave them out of dev; or, where this is more "
+            f"text of the same domain, keep {own}."
         )
-    if known := count(old, new):
+    (known,) = counts(new, old)
+    if known:
         how = "Mix in what it was trained on"
         if Split.TRAIN in old:
             how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN]))
@@ -85,6 +102,14 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
     return said
 
 
-def _pairs(of: Texts, split: str = Split.EVAL):
-    """Yields the pairs of a split; what has no partner is the business of who reads it."""
-    return zip(*map(raw.lines, of[split]), strict=False)
+def _pairs(paths: tuple[str, str] | None) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of two files; what has no partner is the business of who reads it."""
+    if paths is None:
+        return
+    lines: Iterable[tuple[str, str]] = zip(*map(raw.lines, paths), strict=False)
+    if sum(map(os.path.getsize, paths)) > _LARGE:
+        lines = progress.track(lines, f"Looking for pairs of dev in {paths[0]}", unit="pairs")
+    for source, target in lines:
+        pair = source.strip(), target.strip()
+        if any(pair):
+            yield pair

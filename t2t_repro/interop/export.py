@@ -4,6 +4,7 @@ import functools
 import importlib
 import itertools
 import pathlib
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,7 @@ def export(
         certify_export(run, source, folder, request.format, settings, translate)
 
     form.write(run, model, path, request, accept)
-    say(f"Wrote {path} from {source}. {form.use.format(path=path)}")
+    say(f"Wrote {path} from {source}. {form.use.format(path=shlex.quote(str(path)))}")
     return path
 
 

@@ -3,9 +3,11 @@
 It loads neither NumPy nor Keras: t2t-show reads these files too.
 """
 
+import collections
 import dataclasses
 import os
 import pathlib
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from t2t_repro import schema
@@ -88,6 +90,12 @@ def sample_of(metric: str, sample: str) -> str:
     """Returns what a metric is of, given in words what its whole evaluation is of."""
     teacher_forced, _, decoded = sample.partition(DECODED_OF)
     return decoded if metric == DECODED_BLEU else teacher_forced
+
+
+def mostly(samples: Iterable[str]) -> str:
+    """Returns what most evaluations were of, in words; runs of old say none, or ""."""
+    counted = collections.Counter(filter(None, samples)).most_common(1)
+    return counted[0][0] if counted else ""
 
 
 def check_folder(path: str | os.PathLike) -> None:

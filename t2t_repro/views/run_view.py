@@ -23,6 +23,7 @@ from t2t_repro.training.state import (
     TRAINING,
     WEIGHTS,
     CorruptCheckpoint,
+    mostly,
     read_ranking,
     read_state_file,
     sample_of,
@@ -118,6 +119,8 @@ def view(run: RunDirectory) -> RunView:
     saved = _checkpoints(run.checkpoints_dir, _scores(evaluated))
     steps = [row["step"] for row in rows if isinstance(row.get("step"), int)]
     whole = [each for each in saved if each.whole]
+    step, trainer = max([0, *steps, *(each.step for each in whole)]), run.writer()
+    stopped = step < config.hparams.train_steps and not trainer
     return RunView(
         path=str(run.path),
         problem=config.problem,
@@ -126,11 +129,11 @@ def view(run: RunDirectory) -> RunView:
         random_seed=config.random_seed,
         commands=config.commands,
         package_flag=config.package_flag,
-        trainer=run.writer(),
+        trainer=trainer,
         changes=_changes(config),
         train_steps=config.hparams.train_steps,
-        step=max([0, *steps, *(each.step for each in whole)]),
-        stopped_early=_stopped_early(config, rows),
+        step=step,
+        stopped_early=_stopped_early(config, rows) if stopped else "",
         seconds_since=_seconds_since(rows),
         parameters=_parameters(whole),
         checkpoints=tuple(saved),
@@ -214,13 +217,12 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
     try:
         steps = updates.batches_of_an_update(config.hparams)
         early = EarlyStopping.of_options(config.options or {}, steps)
-    except UserError:  # the trainer says so
+        if not early:
+            return ""
+        mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
+        return early.reason(mine, mostly(str(row.get("sample", "")) for row in mine))
+    except (UserError, ValueError):  # the trainer says so
         return ""
-    if not early:
-        return ""
-    mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
-    samples = [row["sample"] for row in mine if early.metric in row and "sample" in row]
-    return early.reason(mine, max(samples, key=samples.count, default=""))
 
 
 def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, float]]:
@@ -238,9 +240,8 @@ def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, fl
                 found.setdefault((split, name), []).append(point)
     curves = {}
     for of, points in found.items():
-        samples = [sample for *_, sample in points if sample]  # runs of old say none
-        mostly = max(samples, key=samples.count, default="")
-        curves[of] = {step: value for step, value, sample in points if sample in ("", mostly)}
+        usual = mostly(sample for *_, sample in points)
+        curves[of] = {step: value for step, value, sample in points if sample in ("", usual)}
     return curves
 
 

@@ -131,9 +131,17 @@ def test_a_run_that_stopped_early(run, capsys):
     assert "step 20 of 40 (50%), stopped early, last report" in said
     assert "It stopped before step 40 early: loss has not got better for 5 steps: it was" in said
     assert f"Go on: t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
-    values["options"] = {"eval_early_stopping_steps": "many"}
-    file.write_text(json.dumps(values))
-    assert "(50%), stopped, last report" in shown(capsys, f"--output_dir={run.path}")
+    with run.locked():
+        assert run_view.view(run).stopped_early == ""
+    run.append_metrics({"kind": "train", "step": 40, "time": 1.0, "loss": 2.0})
+    assert run_view.view(run).stopped_early == ""
+    run.cut_metrics(39)
+    for metric, steps in (("loss", "many"), ("accuracy_top5", "5"), ("bleu", "5")):
+        early = {"eval_early_stopping_steps": steps, "eval_early_stopping_metric": metric}
+        file.write_text(json.dumps(values | {"options": early}))
+        row = {"kind": "eval", "step": 15, "split": "dev", "accuracy_top5": "high"}
+        run.append_metrics(row)
+        assert "(50%), stopped, last report" in shown(capsys, f"--output_dir={run.path}")
 
 
 def test_commands_name_the_package_that_the_run_needs(run):

@@ -320,6 +320,6 @@ def test_a_trainer_that_makes_the_data_proposes_no_other_set(tmp_path, monkeypat
     summary = {"problem": job.problem.name, "vocab_size": {"targets": 300}, "splits": {}}
     summary["warnings"] = [{"message": "few pairs"}]
     monkeypatch.setattr("t2t_repro.data.generate.generate_data", lambda *_, **how: summary)
-    trainer.generate(job, None)
+    trainer.generate(job, None, None)
     said = capsys.readouterr().out
     assert said == "text2text_tmpdir: vocabulary of 300\n  warning: few pairs\n"

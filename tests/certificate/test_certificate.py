@@ -214,6 +214,8 @@ def test_a_run_of_a_package_is_not_called_changed_where_that_is_not_loaded(
     out, errors = capsys.readouterr()
     assert (left.value.code, out) == (2, "")
     assert "The run was made with --t2t_usr_dir=/my package: give that." in errors
+    checks = list(verify.verify_run(run.path, with_package=True))  # which does not know it either
+    assert [check.state for check in checks if check.what == str(run.path)] == [CHANGED]
     monkeypatch.setattr(registry, "get_problem", lambda name: get_problem(PROBLEM))
     (run.path / record.NAME).unlink()
     certify.certify_run(run.path, "t2t-trainer", say=said.append)

@@ -68,6 +68,10 @@ def test_flags_that_contradict_each_other_are_refused(flags, message):
         ({"train_source": "empty", "train_target": "a.de"}, "in empty. Received: an empty file"),
         ({"train_source": "a.en,d.en", "train_target": "a.de"}, "as many files in .* 2 and 1"),
         (
+            {"train_source": "a.en,d.en", "train_target": "a.de,c.tsv,b1.de"},
+            "as many files in .* 2 and 3",
+        ),
+        (
             {"train_source": "a.en", "train_target": "e,f"},
             "--train_target to be files with commas between. Received: e,f, the name of one",
         ),

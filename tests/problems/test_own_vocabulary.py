@@ -197,9 +197,9 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     said = capsys.readouterr().out
     assert f"  proposed: --warm_start_from={tmp_path}/run (" in said
     dev, train = ([raw / f"{side}.{split}.txt" for side in SIDES] for split in SPLITS)
-    assert f"warning: 4 pairs of dev stand in the text that {tmp_path}/run was trained on" in said
-    assert f"Keep its own dev: --dev_source={dev[0]} --dev_target={dev[1]}, in new folders." in said
-    assert f"warning: 4 pairs of the dev of {tmp_path}/run stand in this training text" in said
+    assert f"warning: 3 pairs of dev stand in the text that {tmp_path}/run was trained on" in said
+    assert f"its own dev (--dev_source={dev[0]} --dev_target={dev[1]}, in new folders)." in said
+    assert f"warning: 3 pairs of the dev of {tmp_path}/run stand in this training text" in said
     assert f"Mix in what it was trained on, {train[0]} and {train[1]}, in the place of" in said
     plain = dataclasses.replace(config, problem="algorithmic_reverse_binary40_test")
     RunDirectory(tmp_path / "plain").begin(plain, [], [])

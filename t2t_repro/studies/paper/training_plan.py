@@ -77,7 +77,8 @@ def command(problem: str, hparams_set: str, hardware: Hardware) -> str:
     ]
     if hardware.count > 1:
         parts.append(f"--worker_gpu={min(hardware.count, hardware.device.per_host)}")
-    if hardware.device.precision != "float32":  # the hours are those of JAX in it
-        parts.insert(0, "KERAS_BACKEND=jax")
+    if hardware.device.precision != "float32":  # that of the hours
         parts.append(f"--hparams=activation_dtype={hardware.device.precision}")
+        if hardware.count <= hardware.device.per_host:  # JAX trains on one host
+            parts.insert(0, "KERAS_BACKEND=jax")
     return " ".join(parts)

@@ -1,6 +1,7 @@
 """What a run's files say of it, where they are not as the programs write them."""
 
 import json
+import math
 
 import pytest
 
@@ -51,3 +52,13 @@ def test_rows_without_a_step_and_data_without_a_batch_cost_nothing(run):
     assert run_records.of(run).cost.hours == pytest.approx(10 / 3600)
     (run.path / TRAINING_DATA).write_text('{"targets_tokens": 0, "batches": 0}')
     assert run_records.of(run).cost.hours == 0
+
+
+def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on(run):
+    dev = {"kind": "eval", "split": "dev", "sample": "all 9 examples"}
+    for more in ({"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.0}):
+        run.append_metrics(dev | more)
+    run.append_metrics(dev | {"step": 20, "loss": 1.0, "sample": "2 examples"})
+    assert run_records.of(run).perplexity == pytest.approx(math.exp(2.0))
+    run.append_metrics({"kind": "eval", "split": "dev", "step": 20, "loss": 1.5})  # as of old
+    assert run_records.of(run).perplexity == pytest.approx(math.exp(1.5))

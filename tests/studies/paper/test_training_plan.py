@@ -40,7 +40,8 @@ def test_every_row_of_the_paper_has_a_command():
         (1, "P100", [], "float32"),
         (2, "K80", [], "float32"),
         (8, "V100", ["KERAS_BACKEND=jax"], "float16"),
-        (64, "H200", ["KERAS_BACKEND=jax"], "bfloat16"),
+        (1, "H200", ["KERAS_BACKEND=jax"], "bfloat16"),
+        (64, "H200", [], "bfloat16"),
     ],
 )
 def test_every_command_is_one_of_t2t_trainer_in_the_precision_of_its_hours(
