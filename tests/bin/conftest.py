@@ -35,7 +35,7 @@ def on(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["t2t-trainer"])  # of which what is proposed is made
     monkeypatch.setattr(experiment, "Experiment", NoExperiment)
     monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, **how: None)
-    monkeypatch.setattr(trainer, "generate", lambda job, usr_dir: begun.append(job))
+    monkeypatch.setattr(trainer, "generate", lambda job, *of: begun.append(job))
 
     def simulate(found: Machine, tried: Trial | None = None, free=500 * 10**9):
         where = Devices(local=found.replicas, kind=found.kind)
