@@ -58,7 +58,7 @@ class Domain:
         parent, child: the scores of the runs.
         p_value: how likely the child would seem as different by chance.
         signature: sacreBLEU's.
-        learned: {"parent", "child": how many pairs of the whole dev stand in its training text},
+        overlap: {"parent", "child": how many pairs of the whole dev stand in its training text},
             of those of which that is known.
     """
 
@@ -69,7 +69,7 @@ class Domain:
     child: Scored
     p_value: float
     signature: str
-    learned: dict[str, int]
+    overlap: dict[str, int]
 
     @property
     def change(self) -> float:
@@ -77,15 +77,15 @@ class Domain:
         return self.child.bleu - self.parent.bleu
 
     def __str__(self) -> str:
-        learned = "".join(
+        overlap = "".join(
             f". {count:,} pairs of this dev stand in the training text of the {run}: what it makes "
             "of them says too much"
-            for run, count in self.learned.items()
+            for run, count in self.overlap.items()
             if count
         )
         return (
             f"{self.name} domain: {self.parent} became {self.child}, {self.change:+.2f} BLEU "
-            f"(p = {self.p_value:.3f}; {self.sentences} of {self.data_dir}){learned}"
+            f"(p = {self.p_value:.3f}; {self.sentences} of {self.data_dir}){overlap}"
         )
 
 
@@ -146,7 +146,7 @@ def compare(
         name: DevSample(run.problem, run.data_dir, count=request.sentences)
         for name, run in ((NEW, child), (OLD, parent))
     }
-    learned = _learned(child, parent)
+    overlaps = _overlaps(child, parent)
     written = [
         _written(run, of, samples, settings, say, searches)
         for run, of in ((parent, checkpoint), (child, None))
@@ -154,22 +154,19 @@ def compare(
     where = {NEW: child.data_dir, OLD: parent.data_dir}
     old, new = written
     return [
-        _domain(name, sample, where[name], old[name], new[name], learned[name])
+        _domain(name, sample, where[name], old[name], new[name], overlaps[name])
         for name, sample in samples.items()
     ]
 
 
-def _learned(child: TrainedRun, parent: TrainedRun) -> dict[str, dict[str, int]]:
-    """Returns {domain: {run: how many pairs of its dev the run has learned}}, where it is known.
+def _overlaps(child: TrainedRun, parent: TrainedRun) -> dict[str, dict[str, int]]:
+    """Returns {domain: {run: how many pairs of its dev the run was trained on}}, where known."""
+    from t2t_repro.data import overlap
 
-    A child has learned what its parent had.
-    """
-    from t2t_repro.data import learned
-
-    new, old = (learned.texts(run.problem, run.data_dir) for run in (child, parent))
+    new, old = (overlap.texts(run.problem, run.data_dir) for run in (child, parent))
     found: dict[str, dict[str, int]] = {NEW: {}, OLD: {}}
     for run, training in (("parent", old), ("child", new)):
-        for domain, count in zip(found, learned.counts(training, new, old), strict=True):
+        for domain, count in zip(found, overlap.counts(training, new, old), strict=True):
             if count is not None:
                 found[domain][run] = count
     return found
@@ -206,10 +203,10 @@ def paired(
 
 
 def _domain(
-    name: str, sample: Any, data_dir: str, old: list[str], new: list[str], learned: dict[str, int]
+    name: str, sample: Any, data_dir: str, old: list[str], new: list[str], overlap: dict[str, int]
 ) -> Domain:
     parent, child, p_value, signature = paired(old, new, sample.references)
-    of = name, sample.described, data_dir, parent, child, p_value, signature, learned
+    of = name, sample.described, data_dir, parent, child, p_value, signature, overlap
     return Domain(*of)
 
 

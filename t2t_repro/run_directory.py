@@ -72,11 +72,6 @@ class RunConfig(_RunFile):
 
     hparams: HParams
 
-    @property
-    def package_flag(self) -> str:
-        """What a command that reads the run needs besides its folder, for a shell; "": nothing."""
-        return f" --t2t_usr_dir={shlex.quote(self.t2t_usr_dir)}" if self.t2t_usr_dir else ""
-
 
 @dataclasses.dataclass(frozen=True)
 class _Begun:
@@ -323,6 +318,11 @@ class RunDirectory:
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
+
+
+def usr_dir_flag(t2t_usr_dir: str | None) -> str:
+    """Returns what follows a run's folder in a command that reads the run, for a shell."""
+    return f" --t2t_usr_dir={shlex.quote(t2t_usr_dir)}" if t2t_usr_dir else ""
 
 
 def _lock(file: Any) -> None:

@@ -60,8 +60,8 @@ def test_both_dev_sets_are_scored_with_both_runs(runs, decoded, tmp_path, capsys
     assert re.search(rf"new domain: .*data\). {learned} child: what it", out)
     assert re.search(rf"old domain: .*data\). {learned} parent: what it", out)
     new, old = json.loads((tmp_path / "gains.json").read_text())["domains"]
-    assert new["learned"] == {"parent": 0, "child": 7}
-    assert old["learned"] == {"parent": 7, "child": 0}
+    assert new["overlap"] == {"parent": 0, "child": 7}
+    assert old["overlap"] == {"parent": 7, "child": 0}
     assert new["change"] == pytest.approx(100) and old["change"] < -30 and old["p_value"] < 0.05
     with pytest.raises(SystemExit):
         wrong = [argv[0], f"--json_file={runs['child']}/warm-start.json"]

@@ -171,16 +171,15 @@ def run(job: "Job", machine: "Machine", parent: str | None) -> dict:
 
     `parent` is the run whose vocabulary they get, if any.
     """
-    from t2t_repro.data import learned
+    from t2t_repro.data import overlap
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
-    new = learned.texts(job.problem, job.data_dir) if parent else {}
-    if parent and new:
+    if parent and (new := overlap.texts(job.problem, job.data_dir)):
         of = trained_run(parent)
-        for warning in learned.warnings(new, learned.texts(of.problem, of.config.data_dir), parent):
+        for warning in overlap.warnings(new, overlap.texts(of.problem, of.config.data_dir), parent):
             print(f"  warning: {warning}")
     return summary
 

@@ -19,7 +19,7 @@ from absl import flags
 
 from t2t_repro import cli, finishing
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.run_directory import RunDirectory, usr_dir_flag
 from t2t_repro.runs import trained_run
 
 
@@ -53,7 +53,7 @@ def main(args: flags.FlagValues) -> None:
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     finishing.finish(run, out, request, searches=searches)
     certify_run(out.path, "t2t-finish", run.path, data_dir=args.data_dir)
-    known = shlex.quote(str(out.path)) + run.config.package_flag
+    known = shlex.quote(str(out.path)) + usr_dir_flag(run.config.t2t_usr_dir)
     print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
 
 

@@ -8,9 +8,9 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.requests import flags_of
+from t2t_repro.training.early_stopping import FLAGS as EARLY_STOPPING
 from t2t_repro.training.request import Plan
 
-EARLY_STOPPING = "eval_early_stopping_"
 OF_EARLY_STOPPING = ("metric", "metric_delta", "metric_minimize")
 # {schedule: what it does not read}. --train_steps is no such flag: what a run is may depend on it.
 _UNREAD = {

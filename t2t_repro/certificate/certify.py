@@ -11,7 +11,7 @@ from t2t_repro.certificate.record import Certificate, Data, File, Score
 from t2t_repro.decoding import chosen
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import CHOSEN, TRAINING_DATA
+from t2t_repro.run_directory import CHOSEN, TRAINING_DATA, usr_dir_flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.training import checkpoints
 from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
@@ -71,7 +71,7 @@ def certify_run(
     except (UserError, OSError) as error:
         say(f"No {record.NAME} is written: {error}")
         return
-    flags = shlex.quote(str(run.path)) + run.config.package_flag
+    flags = shlex.quote(str(run.path)) + usr_dir_flag(run.config.t2t_usr_dir)
     say(f"Certified: {run.path / record.NAME}. t2t-show {flags} --verify checks it.")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from t2t_repro.errors import UserError
 from t2t_repro.training.state import LESS_IS_BETTER, sample_of
 
+FLAGS = "eval_early_stopping_"  # with which those of t2t-trainer begin
 _SHOWN = 5  # values in the reason
 
 
@@ -63,17 +64,16 @@ class EarlyStopping:
         Raises:
             UserError: on values that are none.
         """
-        begin = "eval_early_stopping_"
         try:
-            steps = int(options.get(f"{begin}steps", 0))
-            delta = float(options.get(f"{begin}metric_delta", cls.metric_delta))
+            steps = int(options.get(f"{FLAGS}steps", 0))
+            delta = float(options.get(f"{FLAGS}metric_delta", cls.metric_delta))
         except ValueError as error:
             raise UserError(f"Expected numbers in run.json. Received: {error}.") from None
         if not steps:
             return None
         return cls(
             steps=steps * batches,
-            metric=options.get(f"{begin}metric", cls.metric),
+            metric=options.get(f"{FLAGS}metric", cls.metric),
             metric_delta=delta,
             split="test" if options.get("eval_use_test_set") == "True" else cls.split,
         )

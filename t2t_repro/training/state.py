@@ -92,7 +92,7 @@ def sample_of(metric: str, sample: str) -> str:
     return decoded if metric == DECODED_BLEU else teacher_forced
 
 
-def mostly(samples: Iterable[str]) -> str:
+def usual_sample(samples: Iterable[str]) -> str:
     """Returns what most evaluations were of, in words; runs of old say none, or ""."""
     counted = collections.Counter(filter(None, samples)).most_common(1)
     return counted[0][0] if counted else ""

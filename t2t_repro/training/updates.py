@@ -50,7 +50,7 @@ def as_begun(hparams: HParams, before: HParams) -> HParams:
     batches = hparams.optimizer_multistep_accumulate_steps
     another = batches not in (0, before.optimizer_multistep_accumulate_steps)
     if hparams.batch_size < before.batch_size or another:
-        name = CHOSEN[2] if another else CHOSEN[0]
+        name = "optimizer_multistep_accumulate_steps" if another else "batch_size"
         raise UserError(
             f"Expected the run's own {name}, which it chose for updates of "
             f"{before.effective_batch_size:,} tokens. Received: {name} was "

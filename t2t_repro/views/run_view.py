@@ -15,7 +15,7 @@ from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory, usr_dir_flag
 from t2t_repro.training import updates
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.state import (
@@ -23,10 +23,10 @@ from t2t_repro.training.state import (
     TRAINING,
     WEIGHTS,
     CorruptCheckpoint,
-    mostly,
     read_ranking,
     read_state_file,
     sample_of,
+    usual_sample,
 )
 
 _CHECKPOINT = re.compile(r"ckpt-(\d+)")
@@ -64,7 +64,7 @@ class RunView:
 
     Attributes:
         path, problem, hparams_set, version, random_seed, commands: as its run.json.
-        package_flag: " --t2t_usr_dir=...", which commands that read the run need; "": nothing.
+        t2t_usr_dir: the package that it was made with, which commands that read it need.
         trainer: the process that trains here now, "process 7 on HOST, since ..."; "" if none.
         changes: {hparam: (in the set, in the run)}; None if the set is not known here.
         train_steps: where the run is to end.
@@ -86,7 +86,7 @@ class RunView:
     version: str
     random_seed: int
     commands: tuple[str, ...]
-    package_flag: str
+    t2t_usr_dir: str | None
     trainer: str
     changes: dict[str, tuple[Any, Any]] | None
     train_steps: int
@@ -128,7 +128,7 @@ def view(run: RunDirectory) -> RunView:
         version=config.version,
         random_seed=config.random_seed,
         commands=config.commands,
-        package_flag=config.package_flag,
+        t2t_usr_dir=config.t2t_usr_dir,
         trainer=trainer,
         changes=_changes(config),
         train_steps=config.hparams.train_steps,
@@ -154,7 +154,7 @@ def next_steps(of: RunView) -> list[str]:
     whole = [each for each in of.checkpoints if each.whole]
     said = []
     path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
-    known = path + of.package_flag
+    known = path + usr_dir_flag(of.t2t_usr_dir)
     if of.trainer:
         said.append(f"It trains now. Watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
@@ -220,7 +220,7 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
         if not early:
             return ""
         mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
-        return early.reason(mine, mostly(str(row.get("sample", "")) for row in mine))
+        return early.reason(mine, usual_sample(str(row.get("sample", "")) for row in mine))
     except (UserError, ValueError):  # the trainer says so
         return ""
 
@@ -228,7 +228,7 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
 def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, float]]:
     """Returns {(split, metric): {step: value}} of the evaluations.
 
-    What was evaluated on other sentences than mostly, as by other flags, cannot be compared, and
+    What was evaluated on other sentences than usual, as by other flags, cannot be compared, and
     is left out. What is no number is no metric.
     """
     found: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
@@ -240,7 +240,7 @@ def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, fl
                 found.setdefault((split, name), []).append(point)
     curves = {}
     for of, points in found.items():
-        usual = mostly(sample for *_, sample in points)
+        usual = usual_sample(sample for *_, sample in points)
         curves[of] = {step: value for step, value, sample in points if sample in ("", usual)}
     return curves
 

@@ -16,10 +16,9 @@ POINTS = 500
 
 
 def steps(sets: Mapping[str, HParams], last: int | None) -> np.ndarray:
-    """Returns the steps to draw, from 1 to `last`; None: five times the longest
-    warm-up, at least 1,000.
+    """Returns the steps to draw, evenly on both axes, and the ends of the warm-ups.
 
-    They lie evenly on both axes, and the ends of the warm-ups are among them.
+    They go from 1 to `last`; None: to five times the longest warm-up, at least to 1,000.
     """
     warmups = [hparams.learning_rate_warmup_steps for hparams in sets.values()]
     last = last or max(5 * max(warmups), 1000)

@@ -10,7 +10,7 @@ from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
-from t2t_repro.training.state import mostly, read_state_file
+from t2t_repro.training.state import read_state_file, usual_sample
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
 DEV_BLEU_FILE = "bleu-dev.json"
@@ -75,7 +75,9 @@ def of(run: RunDirectory) -> RunRecord:
         rows = [
             row for row in run.read_metrics() if row.get("split") == Split.EVAL and "loss" in row
         ]
-        usual = mostly(str(row.get("sample", "")) for row in rows)  # others cannot be compared
+        usual = usual_sample(
+            str(row.get("sample", "")) for row in rows
+        )  # others cannot be compared
         rows = [row for row in rows if row.get("sample", usual) == usual]
         loss = float(rows[-1]["loss"]) if rows else None
     return RunRecord(

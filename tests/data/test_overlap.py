@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import learned
+from t2t_repro.data import overlap
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 
@@ -21,7 +21,7 @@ def make(tmp_path):
             for side in ("inputs", "targets"):
                 (raw / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
         generate_data(Job(PROBLEM, data, raw, num_shards=1))
-        return learned.texts(PROBLEM, data)
+        return overlap.texts(PROBLEM, data)
 
     return make
 
@@ -31,7 +31,7 @@ def test_pairs_are_counted(make):
     new = make(
         "new", ["a cab", "one more", "a cab"], ["the sea", "the sea", "a cab", "two", "a bee"]
     )
-    assert learned.counts(old, new, old) == [3, 1] and learned.counts(new, old) == [1]
+    assert overlap.counts(old, new, old) == [3, 1] and overlap.counts(new, old) == [1]
 
 
 def test_a_pair_is_both_sides(make, tmp_path):
@@ -40,26 +40,26 @@ def test_a_pair_is_both_sides(make, tmp_path):
     make("new", ["two"], ["a bee", "the sea"])
     (raw / "targets.eval.txt").write_text("the sea\nthe sea\n")
     generate_data(Job(PROBLEM, tmp_path / "again", raw, num_shards=1))
-    assert learned.counts(old, learned.texts(PROBLEM, tmp_path / "again")) == [1]
+    assert overlap.counts(old, overlap.texts(PROBLEM, tmp_path / "again")) == [1]
 
 
 def test_blanks_at_the_ends_are_none_and_what_is_empty_is_nobodys(make):
     old = make("old", ["a bee ", "", " "], ["an egg"])
     new = make("new", ["two"], ["", "  a bee", ""])
-    assert learned.counts(old, new) == [1]
+    assert overlap.counts(old, new) == [1]
 
 
 def test_what_is_not_known_is_not_counted(make, tmp_path):
     old = make("old", ["a bee"], ["a bee"])
     data, raw = tmp_path / "old" / "data", tmp_path / "old" / "raw"
-    assert learned.counts(old, {}, old) == [None, 1] and learned.counts({}, old) == [None]
+    assert overlap.counts(old, {}, old) == [None, 1] and overlap.counts({}, old) == [None]
     (raw / "inputs.train.txt").write_text("another\n")
-    assert set(learned.texts(PROBLEM, data)) == {"dev"}
+    assert set(overlap.texts(PROBLEM, data)) == {"dev"}
     (raw / "inputs.eval.txt").unlink()
-    assert learned.texts(PROBLEM, data) == {}
+    assert overlap.texts(PROBLEM, data) == {}
     summary = data / "datagen.text2text_tmpdir.json"
     distilled = registry.get_problem("text2text_tmpdir_distill")  # which wants its texts
     (data / "datagen.text2text_tmpdir_distill.json").write_bytes(summary.read_bytes())
-    assert learned.texts(distilled, data) == {}
+    assert overlap.texts(distilled, data) == {}
     summary.write_text("{")
-    assert learned.texts(PROBLEM, data) == learned.texts(PROBLEM, tmp_path / "none") == {}
+    assert overlap.texts(PROBLEM, data) == overlap.texts(PROBLEM, tmp_path / "none") == {}
