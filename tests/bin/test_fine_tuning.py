@@ -2,12 +2,16 @@ import json
 
 import numpy as np
 import pytest
+from absl import flags as flag_values
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import fine_tuning, trainer
+from t2t_repro.bin import data_flags, datagen, fine_tuning, trainer
+from t2t_repro.data import records
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun
 from t2t_repro.training import learning_rate
+from tests import untrained
 
 GATHERED = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
 
@@ -149,6 +153,34 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
         cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, argv)
     # Nothing is proposed by the parent: the set would be the one for so many pairs.
     assert "Expected files text2text_tmpdir-train-*" in capsys.readouterr().err and not asked
+
+
+def test_what_the_parent_has_learned_is_looked_for_where_data_are_made(
+    parent, tmp_path, monkeypatch
+):
+    of = []
+    monkeypatch.setattr(datagen, "run", lambda job, machine, parent: of.append(parent))
+    monkeypatch.setattr(data_flags, "trained_run", lambda path: TrainedRun)
+    monkeypatch.setattr(TrainedRun, "vocabularies", {})
+    args = flag_values.FlagValues()
+    trainer.define_flags(args)
+    untrained.write_pairs(tmp_path, {"inputs": ["a b"], "targets": ["c"]})
+    args(
+        [
+            *("t2t-trainer", "--problem=text2text_tmpdir", "--generate_data"),
+            *(
+                f"--tmp_dir={tmp_path}",
+                f"--data_dir={tmp_path}/data",
+                f"--output_dir={tmp_path}/run",
+            ),
+            *("--hparams_set=transformer_test", f"--vocab_from={parent.path}"),
+        ]
+    )
+    request = trainer.request_of(args)
+    request.generate()
+    monkeypatch.setattr(records, "are_there", lambda *of: True)
+    request.generate()
+    assert of == [str(parent.path), None]  # once: a run that goes on has it behind it
 
 
 @pytest.mark.parametrize(

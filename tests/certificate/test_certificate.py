@@ -12,6 +12,7 @@ from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
 from t2t_repro.decoding.chosen import Beams
+from t2t_repro.errors import UserError
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.runs import trained_run
@@ -149,14 +150,20 @@ def test_data_that_have_moved_are_named_and_read(copy):
     assert [file.path for file in found.data.vocabulary] == [f"vocab.{PROBLEM}.32768.subwords"]
 
 
-def test_t2t_finish_certifies_by_the_data_that_it_is_given(copy, monkeypatch):
+def test_t2t_finish_certifies_by_the_data_that_it_is_given(copy, monkeypatch, capsys):
     asked = []
+    monkeypatch.setattr(registry, "get_problem", lambda name: get_problem(PROBLEM))
+    values = json.loads((copy / "run" / "run.json").read_text())
+    (copy / "run" / "run.json").write_text(json.dumps(values | {"t2t_usr_dir": "/my package"}))
     for name in ("check", "finish"):
         monkeypatch.setattr(finishing, name, lambda *args, **kwargs: None)
     monkeypatch.setattr(certify, "certify_run", lambda *of, data_dir: asked.append(data_dir))
     argv = [f"--model_dir={copy / 'run'}", f"--data_dir={copy / 'moved'}"]
     cli.run("t2t-finish", "", finish.define_flags, finish.main, argv)
     assert asked == [str(copy / "moved")]
+    known = f"{copy / 'run' / 'finished'} --t2t_usr_dir='/my package'"
+    said = capsys.readouterr().out
+    assert said == f"Translate: t2t-decoder --output_dir={known} --decode_interactive\n"
 
 
 def test_another_translation_another_score_and_another_run_json(copy):
@@ -249,6 +256,20 @@ def test_data_of_tensor2tensor_have_no_origin(copy):
     data = record.read(copy / "run").data
     assert data.raw_files == data.raw_text == () and data.seeds == {} and len(data.splits) == 2
     assert states(copy / "run")[0] == {}
+
+
+def test_a_run_whose_text_is_gone_is_certified(copy, monkeypatch):
+    """As of t2t-distill's problem, which wants its text to say which files it is."""
+
+    def wanting(self, tmp_dir, split):
+        raise UserError("Expected inputs.")
+
+    monkeypatch.setattr(type(get_problem(PROBLEM)), "raw_text_files", wanting)
+    before = record.read(copy / "run").data
+    (copy / "run" / record.NAME).unlink()
+    certify.certify_run(copy / "run", "t2t-trainer", say=lambda line: None)
+    files = record.read(copy / "run").data.raw_text
+    assert [file.sha256 for file in files] == [file.sha256 for file in before.raw_text] != []
 
 
 @pytest.mark.parametrize(
