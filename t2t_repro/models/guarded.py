@@ -124,7 +124,7 @@ class GuardedModel(keras.Model):
         self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
         self._check_parts()
         self._build_first(training=True)
-        given = prepared(given)
+        given = prepared(keras_data.with_targets_apart(given))
         for name in ("x", "validation_data"):
             if name in given:
                 given[name] = keras_data.checked(given[name], self.vocab_sizes)
@@ -139,6 +139,7 @@ class GuardedModel(keras.Model):
         self._build_first(training=False)
         if "x" in given:
             given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
+        given.update(keras_data.with_targets_apart(given))
         with kept(self):
             return super().evaluate(*bound.args[1:], **bound.kwargs)
 

@@ -2,13 +2,18 @@
 
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import keras
 
 from t2t_repro.errors import UserError
 
-_OF_PROBABILITIES = ("crossentropy", "ce")  # names that Keras resolves only when it sees the data
+# Names that Keras resolves only when it sees the data.
+_OF_PROBABILITIES = ("crossentropy", "ce")
+_ACCURACY = ("accuracy", "acc")
+# Metrics of Keras's that can take ids and logits, besides those with "sparse" in their names.
+_OF_IDS = ("MeanMetricWrapper", "IoU", "MeanIoU")
 
 
 def check_loss(loss: Any, loss_weights: Any) -> None:
@@ -30,18 +35,29 @@ def check_loss(loss: Any, loss_weights: Any) -> None:
         )
     for each in losses:
         _check_takes_logits("loss", each, keras.losses.get)
-        _check_takes_ids(each)
+        if not _takes_ids(each, keras.losses):
+            raise UserError(
+                "Expected a loss of each token, of ids (B, T) and logits (B, T, V). Received: "
+                f"{each!r}, which is of others. Give no loss: the model has T2T's own; "
+                "keras.losses.SparseCategoricalCrossentropy(from_logits=True); or a function."
+            )
 
 
 def check_metrics(**metrics: Any) -> None:
-    """Refuses metrics that take the logits for probabilities; as `check_loss`."""
+    """Refuses metrics that take the logits for probabilities, or no ids; as `check_loss`."""
     for argument, given in metrics.items():
         for each in keras.tree.flatten(given):
             _check_takes_logits(argument, each, keras.metrics.get)
+            if str(each).lower() not in _ACCURACY and not _takes_ids(each, keras.metrics):
+                raise UserError(
+                    f"Expected {argument} of ids (B, T) and logits (B, T, V). Received: {each!r}, "
+                    'which is of others. Give "accuracy", "sparse_top_k_categorical_accuracy", or '
+                    "a function."
+                )
 
 
 def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
-    if given is None or str(given).lower() in ("accuracy", "acc"):
+    if given is None or str(given).lower() in _ACCURACY:
         return
     if str(given).lower() in _OF_PROBABILITIES:
         takes_logits = False
@@ -61,17 +77,17 @@ def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
         )
 
 
-def _check_takes_ids(loss: Any) -> None:
-    """Refuses one of Keras's that takes no id for a token."""
-    resolved = keras.losses.get(loss)
+def _takes_ids(given: Any, module: ModuleType) -> bool:
+    """Whether a loss or metric may take an id for a token: one of the user's, and some of Keras's.
+
+    Args:
+        given: as `compile` takes it.
+        module: keras.losses or keras.metrics.
+    """
+    resolved = module.get(given)
     kind = resolved if inspect.isfunction(resolved) else type(resolved)
-    of_keras = getattr(keras.losses, kind.__name__, None) is kind
-    if of_keras and "sparse" not in kind.__name__.lower():
-        raise UserError(
-            "Expected a loss of each token, of ids (B, T) and logits (B, T, V). Received: "
-            f"{loss!r}, which is of others. Give no loss: the model has T2T's own; "
-            "keras.losses.SparseCategoricalCrossentropy(from_logits=True); or a function."
-        )
+    of_keras = getattr(module, kind.__name__, None) is kind
+    return not of_keras or "sparse" in kind.__name__.lower() or kind.__name__ in _OF_IDS
 
 
 def _config(given: Any) -> dict[str, Any]:

@@ -78,8 +78,7 @@ def check_arrays(
         sample_weight: as `token_weights`.
         sizes: {"inputs", "targets"}: of the vocabularies, as far as known.
     """
-    pair = isinstance(x, tuple | list) and len(x) == 2 and all(hasattr(a, "shape") for a in x)
-    if pair or isinstance(x, dict) or hasattr(x, "shape"):
+    if _is_arrays(x):
         batch = as_batch(x, y)
         for name in ("inputs", "targets"):
             ids, size = batch[name], sizes.get(name)
@@ -93,6 +92,33 @@ def check_arrays(
                 )
         if hasattr(sample_weight, "shape"):
             _check_weights(sample_weight, batch["targets"])
+
+
+def with_targets_apart(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments of `fit` or `evaluate`, the targets of weighted arrays as their y.
+
+    Keras leaves the weights of data without y out.
+    """
+    changed = {}
+    if given.get("sample_weight") is not None:
+        changed["x"], changed["y"] = _targets_apart(given.get("x"), given.get("y"))
+    validation = given.get("validation_data")
+    if isinstance(validation, tuple | list) and len(validation) == 3:
+        x, y, weights = validation
+        changed["validation_data"] = (*_targets_apart(x, y), weights)
+    return given | changed
+
+
+def _targets_apart(x: Any, y: Any) -> tuple[Any, Any]:
+    if y is not None or not _is_arrays(x):
+        return x, y
+    batch = dict(as_batch(x))
+    return batch, batch.pop("targets")
+
+
+def _is_arrays(x: Any) -> bool:
+    pair = isinstance(x, tuple | list) and len(x) == 2 and all(hasattr(a, "shape") for a in x)
+    return pair or isinstance(x, dict) or hasattr(x, "shape")
 
 
 class CheckedBatches(keras.utils.PyDataset):

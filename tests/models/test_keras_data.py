@@ -111,3 +111,21 @@ def test_weights_of_sentences_and_of_targets_take_turns():
         for weights in (np.ones(2), np.ones(Y.shape), np.ones((2, 1)))
     ]
     assert found == pytest.approx(found[:1] * 3)
+
+
+@pytest.mark.parametrize("both", [{"inputs": X, "targets": Y}, (X, Y)])
+@pytest.mark.parametrize("shape", [(2,), Y.shape])
+def test_weights_count_of_data_that_have_their_targets_in_x(both, shape):
+    hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
+    model = t2t_repro.Transformer(hparams, inputs_vocab_size=23, targets_vocab_size=29)
+    model.compile("sgd")
+    weights = np.random.default_rng(5).random(shape).astype("float32")
+    found = model.evaluate(both, sample_weight=weights, verbose=0)
+    assert found == pytest.approx(model.evaluate(X, Y, sample_weight=weights, verbose=0))
+    zero = np.zeros(shape, "float32")
+    before = model.get_weights()
+    for arguments in ({}, {"validation_split": 0.5}, {"validation_data": (both, None, zero)}):
+        logs = model.fit(both, sample_weight=zero, verbose=0, **arguments).history
+        assert set(map(tuple, logs.values())) == {(0.0,)}
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
