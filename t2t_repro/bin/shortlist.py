@@ -18,6 +18,8 @@ from absl import flags
 
 from t2t_repro import cli, progress
 from t2t_repro.decoding.request import check_output
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
 from t2t_repro.files import behind_links, is_stream, write_text_atomic
 from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
@@ -66,6 +68,11 @@ def main(args: flags.FlagValues) -> None:
     searches = 1
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
+        if DecodeHParams.parse(request.decode_hparams).shortlist:
+            raise UserError(
+                "Expected --decode_hparams without a shortlist: what is tried is the one that is "
+                f"made. Received: {request.decode_hparams}. Leave it out."
+            )
         run.check_checkpoint()
         settings = run.decode_settings(request.decode_hparams)
         settings.check_searches(request.decode_hparams)

@@ -61,20 +61,8 @@ def translate_file(
             has more or fewer lines, or another process writes here.
         Interrupted: at a signal, where something has been done that the next call goes on with.
     """
-    most = translator.settings.num_samples
-    stop = most if most >= 0 else None
-    total, digest = _count_and_digest(islice(raw.lines(source), stop))
-    if not total and most != 0:
-        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
-    job = {"source": digest, "json_file": json_file is not None, **_decoding(translator)}
-    job |= {"output_format": "jsonl" if as_json else "text", "prefixes": None}
-    if prefixes is not None:
-        count, job["prefixes"] = _count_and_digest(islice(raw.lines(prefixes), stop))
-        if count != total:
-            raise UserError(
-                f"Expected a beginning for each of the {total:,} lines of {source} in {prefixes}. "
-                f"Received: {count:,} lines. Leave a line empty where nothing is given."
-            )
+    stop = _stop(translator)
+    total, job = described(translator, source, json_file, prefixes=prefixes, as_json=as_json)
     reader = translator.reader
     with growing([target, json_file] if json_file else [target], job, report) as files:
         if files.lines > total or files.lines and reader and not reader.reads(files.state):
@@ -109,7 +97,7 @@ def translate_file(
             where = f" behind line {files.lines:,} of {total:,}"
             signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
             raise Interrupted(signum, where) from stopped
-        changed = source if seen.hexdigest() != digest else None
+        changed = source if seen.hexdigest() != job["source"] else None
         if not changed and prefixes is not None and seen_begun.hexdigest() != job["prefixes"]:
             changed = prefixes
         if changed:
@@ -119,6 +107,39 @@ def translate_file(
                 "another. Give the same command again."
             )
     return total
+
+
+def described(
+    translator: Translator,
+    source: str | os.PathLike,
+    json_file: str | os.PathLike | None = None,
+    *,
+    prefixes: str | os.PathLike | None = None,
+    as_json: bool = False,
+) -> tuple[int, dict[str, Any]]:
+    """Returns the number of lines, and all that decides what `translate_file` makes of them.
+
+    Arguments and errors are those of `translate_file`.
+    """
+    stop = _stop(translator)
+    total, digest = _count_and_digest(islice(raw.lines(source), stop))
+    if not total and stop != 0:
+        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
+    job = {"source": digest, "json_file": json_file is not None, **_decoding(translator)}
+    job |= {"output_format": "jsonl" if as_json else "text", "prefixes": None}
+    if prefixes is not None:
+        count, job["prefixes"] = _count_and_digest(islice(raw.lines(prefixes), stop))
+        if count != total:
+            raise UserError(
+                f"Expected a beginning for each of the {total:,} lines of {source} in {prefixes}. "
+                f"Received: {count:,} lines. Leave a line empty where nothing is given."
+            )
+    return total, job
+
+
+def _stop(translator: Translator) -> int | None:
+    most = translator.settings.num_samples
+    return most if most >= 0 else None
 
 
 def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:

@@ -66,6 +66,12 @@ def job_of(path: str | os.PathLike) -> dict[str, Any]:
         return {}
 
 
+def as_read(job: dict[str, Any]) -> dict[str, Any]:
+    """Returns a job as a journal has it: tuples become lists."""
+    read: dict[str, Any] = json.loads(json.dumps(job))
+    return read
+
+
 class Streams:
     """What `growing` yields where it cannot go on: `lines` are done before, which are none."""
 
@@ -93,7 +99,7 @@ class GrowingFiles:
         self.unfinished = [path.with_name(path.name + INCOMPLETE) for path in self.paths]
         self.journal = self.paths[0].with_name(self.paths[0].name + JOURNAL)
         self.lines, self.state = 0, None  # type: int, Any
-        self._job = json.loads(json.dumps(job))  # tuples become lists, as in the journal
+        self._job = as_read(job)
         self._sizes = [0] * len(self.paths)
         self._whole = False
         self._files: list[BinaryIO] = []

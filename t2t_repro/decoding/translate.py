@@ -18,7 +18,7 @@ from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.sampling import draws
-from t2t_repro.decoding.settings import LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
+from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
@@ -371,7 +371,7 @@ def interact(
         except UserError as error:  # such as a word where the vocabulary has numbers alone
             write(str(error))
             continue
-        for hypothesis in hypotheses:
+        for hypothesis in (h for n, h in enumerate(hypotheses) if n == 0 or h.score > FILLER):
             columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
             if hypothesis.token_scores is not None:
                 columns.append(" ".join(f"{score:.4f}" for score in hypothesis.token_scores))

@@ -9,8 +9,9 @@ from itertools import islice
 
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.files import described
 from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.journal import job_of
+from t2t_repro.decoding.journal import as_read, job_of
 from t2t_repro.decoding.quickest import Way, quickest
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
@@ -68,9 +69,13 @@ def _why_not(job: DecodeJob) -> str:
 
 def _begun(job: DecodeJob, engines: dict[str, Engine]) -> tuple[str, str] | None:
     """The engine that has begun the file, if it is one of these."""
-    begun = job_of(job.target)
+    begun, source = job_of(job.target), job.request.decode_from_file
+    assert source  # `_why_not` has seen to it
     for name, engine in engines.items():
-        if begun.get("weights") == engine.fingerprint:
+        if begun.get("weights") != engine.fingerprint:
+            continue
+        translator = job.run.translator(engine, job.settings, warn=lambda text: None)
+        if begun == as_read(described(translator, source)[1]):
             return name, "it has begun the file"
     return None
 

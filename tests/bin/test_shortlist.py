@@ -66,6 +66,10 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
             "--max_bleu_drop=1 --decode_hparams=num_samples=1,alpha=1",
             "Expected --decode_hparams that say how to search. Received: num_samples. Leave it",
         ),
+        (
+            "--max_bleu_drop=1 --decode_hparams=shortlist=RUN/run.json",
+            "Expected --decode_hparams without a shortlist: what is tried is the one that is made.",
+        ),
         ("--best=0", "--best"),
         ("--shortlist_file=RUN/run.json", "to be a file of your own. Received: "),
         ("--shortlist_file=", "Expected --shortlist_file with a value. Received: nothing"),

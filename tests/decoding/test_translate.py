@@ -263,6 +263,14 @@ def test_interactive(translator):
     translate.interact(stub, lambda prompt: next(typed), said.append)
     assert said[-1] == "a\t-0.5000\t-0.2500 -0.5000\t0-0"
 
+    filler = Hypothesis("b", [6], -1e7, -1e7, True)
+    for found, count in (([detailed, filler], 1), ([filler], 1)):
+        before = len(said)
+        stub = types.SimpleNamespace(translate_lines=lambda lines, found=found: iter([found]))
+        typed = iter(["w5", "q"])
+        translate.interact(stub, lambda prompt, typed=typed: next(typed), said.append)
+        assert len(said) == before + 1 + count
+
     for setting in ("ns=3", "dl=100", "it=text", "in=0"):
         typed = iter([setting, "q"])
         translate.interact(None, lambda prompt, typed=typed: next(typed), said.append)

@@ -5,6 +5,7 @@ import types
 import pytest
 
 from t2t_repro.decoding import quickest
+from t2t_repro.decoding.files import described
 from t2t_repro.decoding.journal import growing
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
@@ -31,7 +32,14 @@ class Run:
             self.clock += engine.seconds * len(lines)
             return [line + engine.text for line in lines]
 
-        return types.SimpleNamespace(translate_lines=translate_lines, format=str)
+        return types.SimpleNamespace(
+            translate_lines=translate_lines,
+            format=str,
+            engine=engine,
+            settings=settings,
+            t2t_exact=False,
+            shortlist=None,
+        )
 
 
 @pytest.fixture
@@ -92,15 +100,18 @@ def test_the_quicker_one_that_writes_the_same(take, other, chosen, reason):
 
 def test_what_has_begun_a_file_goes_on(take, tmp_path):
     own, other = Told("own"), Told("ct2", seconds=2)
-    with (
-        pytest.raises(ZeroDivisionError),
-        growing([tmp_path / "out"], {"weights": "ct2"}, print) as f,
-    ):
+    translator = Run().translator(other, DecodeHParams.parse("beam_size=3"), None)
+    job = described(translator, tmp_path / "in")[1]
+    with pytest.raises(ZeroDivisionError), growing([tmp_path / "out"], job, print) as f:
         f.add(["a\n"], 1)
         raise ZeroDivisionError
-    assert take(own, other) == ("ct2", "--engine=auto takes CTranslate2: it has begun the file")
+    said = "--engine=auto takes CTranslate2: it has begun the file"
+    assert take(own, other, "beam_size=3") == ("ct2", said)
     assert own.lines == other.lines == 0
-    assert take(own, Told("another"))[0] == "own"
+    assert take(own, Told("another"), "beam_size=3")[0] == "own"
+    assert take(own, other, "beam_size=2")[0] == "own"
+    (tmp_path / "in").write_text("b\n" * LINES)
+    assert take(own, other, "beam_size=3")[0] == "own"
 
 
 @pytest.mark.parametrize(
