@@ -14,7 +14,7 @@ from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
 from t2t_repro.parsing.lexicon import Lexicon, parts_of_speech
-from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
+from t2t_repro.parsing.trees import PHRASE_LABELS, linearised, parse
 from t2t_repro.problem import (
     Count,
     OutputType,
@@ -119,8 +119,17 @@ class _TreesProblem(Text2TextProblem):
         Args:
             tree: on one line.
             where: begins the message of an error.
+
+        Raises:
+            UserError: if it is no tree, or its outermost bracket, which is left out, is a phrase.
         """
-        words, tags = words_and_tags_from_wsj_tree(tree, where)
+        root = parse(tree, where)
+        if root.word is None and root.label in PHRASE_LABELS - {"TOP"}:
+            raise UserError(
+                f"{where}: expected a tree under TOP, which is not written. Received: "
+                f"({root.label} outermost. Put it under one: (TOP ({root.label} ...))."
+            )
+        words, tags = linearised(root, where)
         return {"inputs": words, "targets": tags}
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_repro.errors import UserError
 from t2t_repro.parsing import parseval, trees
 from t2t_repro.text import raw
 
@@ -34,6 +35,7 @@ def score_files(
     if tags or gold_parts_of_speech:
         parsed = [trees.parse(line, f"{gold}, line {n}") for n, line in enumerate(gold_trees, 1)]
     if tags:
+        _check_tags(predicted_trees, predicted)
         predicted_trees, repairs = trees_of_tags(parsed, predicted_trees, gold_parts_of_speech)
     elif gold_parts_of_speech:
         predicted_trees = [
@@ -50,6 +52,16 @@ def score_files(
     if tags:
         result["repairs"] = repairs
     return result, gold_trees, predicted_trees
+
+
+def _check_tags(lines: Sequence[str], file: str | Path) -> None:
+    """Refuses a file of trees, as t2t-decoder writes them, in the place of one of tags."""
+    brackets = (n for n, line in enumerate(lines, 1) if line.lstrip().startswith("("))
+    if (number := next(brackets, None)) is not None:
+        raise UserError(
+            f"Expected linearised tags, such as S NP PRP /NP /S, at line {number} of {file}. "
+            "Received: a bracketed tree. Give the file by --predicted."
+        )
 
 
 def with_parts_of_speech(gold: trees.Tree, predicted: str, where: str) -> str:

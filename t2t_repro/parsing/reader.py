@@ -3,13 +3,13 @@
 import dataclasses
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Container
 from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.constraint import TreeConstraint
 from t2t_repro.parsing.lexicon import UNKNOWN_WORD
-from t2t_repro.parsing.trees import PHRASE_LABELS, Repairs, tree_from_words_and_tags
+from t2t_repro.parsing.trees import PHRASE_LABELS, PhraseLabels, Repairs, tree_from_words_and_tags
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
 
@@ -23,7 +23,7 @@ class TreeReader:
         phrase_labels: as `tree_from_words_and_tags` takes them.
     """
 
-    def __init__(self, phrase_labels: Collection[str] = PHRASE_LABELS) -> None:
+    def __init__(self, phrase_labels: Container[str] = PhraseLabels()) -> None:
         self._phrase_labels = phrase_labels
         self.sentences = self.repaired = 0
         self.repairs = dict.fromkeys(dataclasses.asdict(Repairs()), 0)
@@ -71,16 +71,17 @@ class TreeReader:
         return f"Repaired {self.repaired} of {self.sentences} trees ({kinds})"
 
 
-def phrase_labels(encoder: Any) -> Collection[str]:
+def phrase_labels(encoder: Any) -> PhraseLabels:
     """Returns the labels that open a phrase in a vocabulary of the tags.
 
     Where it has every tag whole, those that it can close: a treebank of the user's own may have any
     labels. Of tags in pieces nothing is known, and they are the Penn Treebank's.
     """
     if not isinstance(encoder, TokenTextEncoder):
-        return PHRASE_LABELS
-    tokens = set(encoder.decode_list(range(encoder.vocab_size)))
-    return (PHRASE_LABELS - tokens) | {token for token in tokens if f"/{token}" in tokens}
+        return PhraseLabels()
+    tokens = frozenset(encoder.decode_list(range(encoder.vocab_size)))
+    phrases = frozenset(token for token in tokens if f"/{token}" in tokens)
+    return PhraseLabels((PHRASE_LABELS - tokens) | phrases, tokens - phrases)
 
 
 def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> TreeConstraint:

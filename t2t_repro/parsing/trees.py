@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from t2t_repro.errors import UserError
 
@@ -21,6 +21,24 @@ PHRASE_LABELS = frozenset(
     "ADJP ADVP ADVP|PRT CONJP FRAG INTJ LST NAC NP NX PP PRN PRT PRT|ADVP QP RRC S SBAR SBARQ "
     "SINV SQ TOP UCP VP WHADJP WHADVP WHNP WHPP X".split()
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseLabels:
+    """Tells labels that open a phrase, with function tags looked through ("NP-SBJ" is one of "NP").
+
+    Args:
+        phrases: without function tags, or with them.
+        parts_of_speech: labels that are none, such as "N-SG" where "N" is one.
+    """
+
+    phrases: frozenset[str] = PHRASE_LABELS
+    parts_of_speech: frozenset[str] = frozenset()
+
+    def __contains__(self, label: object) -> bool:
+        if label in self.phrases or label in self.parts_of_speech:
+            return label in self.phrases
+        return re.split("[-=]", str(label))[0] in self.phrases
 
 
 @dataclasses.dataclass
@@ -118,11 +136,15 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
         tree_string: the bracketed tree on one line.
         where: begins the message of an error, such as "wsj.trees, line 7".
     """
-    tree = parse(tree_string, where)
+    return linearised(parse(tree_string, where), where)
+
+
+def linearised(tree: Tree, where: str) -> tuple[str, str]:
+    """As `words_and_tags_from_wsj_tree`, of a tree that is read."""
     if tree.word is not None:
         raise UserError(
-            f"{where}: expected brackets around all words. Received: {tree_string.strip()!r}, a "
-            f"word alone. Put it under one: (TOP {tree_string.strip()})."
+            f"{where}: expected brackets around all words. Received: '{tree}', a word alone. Put "
+            f"it under one: (TOP {tree})."
         )
     words, tags = [], []
     for node, opens in tree.walk():
@@ -140,14 +162,14 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
     return " ".join(words), " ".join(tags[1:-1])
 
 
-def phrase_labels_of(trees: Iterable[Tree]) -> frozenset[str]:
+def phrase_labels_of(trees: Iterable[Tree]) -> PhraseLabels:
     """Returns the labels that open a phrase where these are the gold trees: those of their phrases,
     and the Penn Treebank's but for those that are their parts of speech."""
     nodes = [node for tree in trees for node, opens in tree.walk() if opens]
     leaves = {node.label for node in nodes if node.word is not None}
     # Without that of the bracket around a raw tree, which is "".
     phrases = {node.label for node in nodes if node.word is None and node.label}
-    return (PHRASE_LABELS - leaves) | phrases
+    return PhraseLabels((PHRASE_LABELS - leaves) | phrases, frozenset(leaves))
 
 
 def leaf_tags(tags: str) -> list[str]:
@@ -177,7 +199,7 @@ def tree_from_words_and_tags(
     words: str | Sequence[str],
     tags: str | Sequence[str],
     parts_of_speech: str | Sequence[str] | None = None,
-    phrase_labels: Collection[str] = PHRASE_LABELS,
+    phrase_labels: Container[str] = PhraseLabels(),
 ) -> tuple[Tree, Repairs]:
     """Returns the tree, under TOP, that predicted tags give the words; it is always a valid one.
 
@@ -193,7 +215,7 @@ def tree_from_words_and_tags(
         parts_of_speech: the true or separately predicted one of each word: written at the leaves
             in place of the predicted ones, and used to align. Bracketing is usually scored with
             the true ones, because EVALB tells punctuation by its part of speech.
-        phrase_labels: the labels that open a phrase; function tags ("NP-SBJ") are looked through.
+        phrase_labels: the labels that open a phrase.
     """
     words = words.split() if isinstance(words, str) else list(words)
     tags = tags.split() if isinstance(tags, str) else list(tags)
@@ -247,12 +269,8 @@ def _escape(token: str) -> str:
     return token.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
-def _is_phrase(label: str, phrase_labels: Collection[str]) -> bool:
-    return label in phrase_labels or re.split("[-=]", label)[0] in phrase_labels
-
-
 def _balance(
-    tags: Sequence[str], phrase_labels: Collection[str]
+    tags: Sequence[str], phrase_labels: Container[str]
 ) -> tuple[list[tuple[str, str]], int, int]:
     """Returns balanced (kind, label) events, and how many phrases were unclosed and unopened."""
     events: list[tuple[str, str]] = []
@@ -271,7 +289,7 @@ def _balance(
                 continue
             while close() != tag[1:]:
                 unclosed += 1
-        elif _is_phrase(tag, phrase_labels):
+        elif tag in phrase_labels:
             events.append((_OPEN, tag))
             open_labels.append(tag)
         else:

@@ -4,7 +4,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader, phrase_labels, tree_constraint
-from t2t_repro.parsing.trees import PHRASE_LABELS
+from t2t_repro.parsing.trees import PHRASE_LABELS, PhraseLabels
 from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
 
 
@@ -22,16 +22,17 @@ def test_trees_are_read_and_repairs_counted():
 
 def test_a_treebank_may_have_labels_of_its_own():
     tags = "oracion sn d n /sn X gv v /gv /oracion"
-    tokens = ["<UNK>", *sorted(set(tags.split()))]
+    tokens = ["<UNK>", "sn-s", *sorted(set(tags.split()))]
     labels = phrase_labels(TokenTextEncoder(None, vocab_list=tokens))
-    assert {"oracion", "sn", "gv", "NP"} <= labels  # the last is of no tree: it could be written
-    assert not {"X", "d", "n", "v", "<UNK>"} & labels  # "X" is a part of speech here
+    # "NP" is of no tree, and could be written; "X" and "sn-s" are parts of speech here.
+    assert all(label in labels for label in ("oracion", "sn", "gv", "NP", "sn-p"))
+    assert not any(label in labels for label in ("X", "d", "n", "v", "sn-s", "<UNK>"))
     reader = TreeReader(labels)
     assert reader.read("un gato ! come", tags) == (
         "(TOP (oracion (sn (d un) (n gato)) (X !) (gv (v come))))"
     )
     assert reader.repaired == 0
-    assert phrase_labels(ByteTextEncoder()) == PHRASE_LABELS
+    assert phrase_labels(ByteTextEncoder()) == PhraseLabels(PHRASE_LABELS)
 
 
 def test_a_constraint_of_a_vocabulary_and_a_lexicon(tmp_path):

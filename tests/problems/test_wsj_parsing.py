@@ -170,6 +170,18 @@ def test_a_broken_tree_is_named_with_its_line(raw_dir):
         list(problem.generate_samples("", raw_dir, Split.EVAL))
 
 
+def test_a_tree_that_is_not_under_a_bracket_of_its_own_is_refused(raw_dir):
+    with open(f"{raw_dir}/wsjEval.trees", "a", encoding="utf-8") as file:
+        file.write("(ROOT (S (NN a)))\n(S (NN a) (. .))\n")
+    problem = registry.get_problem("wsj_parsing")
+    samples = problem.generate_samples("", raw_dir, Split.EVAL)
+    message = r"wsjEval.trees, line 19: expected a tree under TOP.* Received: \(S outermost. Put it"
+    with pytest.raises(UserError, match=message):
+        for sample in samples:
+            last = sample
+    assert last == {"inputs": "a", "targets": "S NN /S"}
+
+
 def test_a_split_without_a_tree_is_an_error(treebank, tmp_path):
     (treebank / "combined" / "wsj_0010.mrg").write_text("( (S (-NONE- *)) )\n")
     options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}

@@ -112,7 +112,7 @@ def _how_to_score(run: RunDirectory) -> str:
     ways = {
         OutputType.TEXT: "t2t-bleu --translation=OUT --reference=REFERENCE "
         f"--json_file={run.path / BLEU_FILE}",
-        OutputType.TREE: "t2t-score-trees --gold=TREES --predicted_tags=OUT "
+        OutputType.TREE: "t2t-score-trees --gold=TREES --predicted=OUT --gold_parts_of_speech "
         f"--json_file={run.path / F1_FILE}",
     }
     with contextlib.suppress(UserError):  # of a problem of the user's that is not loaded
