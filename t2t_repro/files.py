@@ -216,7 +216,7 @@ def append_line(path: str | os.PathLike, line: str) -> None:
         path: a file of lines in UTF-8, or a stream.
         line: the line, without its end.
     """
-    with open(path, "ab") as file:
+    with naming(path), open(path, "ab") as file:
         file.write(b"\n" * _is_torn(path) + line.encode() + b"\n")
 
 

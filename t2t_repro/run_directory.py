@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from t2t_repro import run_vocabularies, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import INCOMPLETE, append_line, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, append_line, naming, write_text_atomic, writing
 
 CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
@@ -239,10 +239,11 @@ class RunDirectory:
                     f"Expected {file.name} on a file system with locks (flock). Received: "
                     f"{error.strerror}. Give an --output_dir elsewhere."
                 ) from error
-            file.truncate(0)
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
-            file.flush()
+            with naming(self.path / _LOCK):
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
+                file.flush()
             yield
 
     def writer(self) -> str:

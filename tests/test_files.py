@@ -55,6 +55,11 @@ def test_a_folder_in_its_place_is_found_at_once(tmp_path):
         raise AssertionError("the work was done")
 
 
+def test_a_line_for_which_there_is_no_room_names_its_file():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        files.append_line("/dev/full", "{}")
+
+
 def test_an_error_of_the_system_names_the_file(tmp_path):
     with pytest.raises(OSError, match="No space left on device: .*file'"):
         with files.writing(tmp_path / "file"):

@@ -284,6 +284,12 @@ def test_a_description_that_a_full_disk_cuts_short_is_no_run(tmp_path, monkeypat
     assert not out.exists()
 
 
+def test_a_lock_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "trainer.lock").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="trainer.lock"), RunDirectory(tmp_path).locked():
+        pass
+
+
 def test_a_file_that_goes_while_a_description_is_copied_is_left_out(tmp_path, monkeypatch):
     run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
     run.begin(CONFIG, ["x"], [])

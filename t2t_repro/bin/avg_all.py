@@ -17,6 +17,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.outputs import check_room
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import CHOSEN, RunDirectory
 from t2t_repro.waiting import appearing
@@ -77,6 +78,7 @@ def average_all(
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
     _check_free(run, out, n)
+    check_room(out.path)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from t2t_repro import cli, registry
 from t2t_repro.bin import avg_all
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints
+from t2t_repro.training import averaging, checkpoints
 from t2t_repro.training.checkpoints import WEIGHTS, State
 
 
@@ -195,6 +196,12 @@ def test_what_is_removed_before_it_is_read_is_left_out(trained, tmp_path, monkey
     written = avg_all.average_all(request(trained, tmp_path, n=2), say=said.append)
     assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.5, "ckpt-40": 3.5}
     assert "Averaged ckpt-20, ckpt-30 as" in said[2]
+
+
+def test_a_folder_without_room_is_named_before_the_work(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(averaging, "opened", None)
+    with pytest.raises(OSError, match="/proc/avg"):
+        avg_all.average_all(dataclasses.replace(request(trained, tmp_path), output_dir="/proc/avg"))
 
 
 def test_a_damaged_checkpoint_is_an_error(trained, tmp_path):

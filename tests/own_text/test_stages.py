@@ -12,7 +12,7 @@ from t2t_repro import cli, files, processes
 from t2t_repro.bin import own_text
 from t2t_repro.certificate import record as certificate
 from t2t_repro.errors import UserError
-from t2t_repro.own_text import plan
+from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.record import Record
 from tests.own_text.left_files import run
 
@@ -85,6 +85,23 @@ def test_it_goes_on_behind_what_is_done(programs, request_of):
     del programs.called[:]
     found, _ = run(request_of())
     assert programs.names == PROGRAMS[3:] and list(found.stages) == STAGES
+
+
+def test_a_test_that_was_not_scored_is_made_again(programs, request_of, monkeypatch):
+    """Else the scores of an earlier training would be those of this one."""
+    steadily = {"hparams": "learning_rate_schedule=legacy"}
+    steadily["hparams_set"] = "transformer_own_text_small"
+    run(request_of(train_steps=30, **steadily))
+
+    def stop(*files):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(stages, "score_files", stop)
+        run(request_of(train_steps=90, **steadily))
+    del programs.called[:]
+    run(request_of(train_steps=90, **steadily))
+    assert programs.names == PROGRAMS[-2:]
 
 
 def test_what_another_has_done_meanwhile_is_not_done_again(programs, request_of, monkeypatch):

@@ -83,10 +83,10 @@ def carry_out(
         say(f"\n{recipe.name}: {doing}\n  {shlex.join(command)}")
         program(command, doing)
 
-    if not is_trained(run):
-        do(training(recipe, place), "training")
     # The description of a run follows the first of its checkpoints.
     if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
+        # Where it is trained, too: the last evaluation and the certificate follow the checkpoint.
+        do(training(recipe, place), "training")
         n = min(recipe.averaged, there := len(list(run.checkpoints_dir.glob("ckpt-*"))))
         if there < recipe.averaged:  # as where they were saved by the clock
             say(
@@ -207,13 +207,6 @@ def _wanted(recipe: Recipe, place: Place) -> dict[str, Any]:
         json.dumps({**dataclasses.asdict(recipe), "changes": settings})
     )
     return wanted
-
-
-def is_trained(run: RunDirectory) -> bool:
-    """Whether a run has the checkpoint of its last step."""
-    if not run.exists():
-        return False
-    return (run.checkpoints_dir / f"ckpt-{run.config().hparams.train_steps}").is_dir()
 
 
 def write_texts(

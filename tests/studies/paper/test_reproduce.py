@@ -50,7 +50,8 @@ def hparams_of(recipe):
 
 
 class Programs:
-    """Stands for the programs: keeps their commands; the run is there after training."""
+    """Stands for the programs: keeps their commands; the run is there after training, and what
+    t2t-avg-all leaves."""
 
     def __init__(self, place):
         self.place, self.commands = place, []
@@ -58,7 +59,8 @@ class Programs:
     def __call__(self, command, doing):
         self.commands.append(command)
         flags = dict(flag.removeprefix("--").split("=", 1) for flag in command[1:] if "=" in flag)
-        if command[0] == "t2t-trainer":
+        trained = command[0] == "t2t-trainer" and RunDirectory(flags["output_dir"]).exists()
+        if command[0] == "t2t-trainer" and not trained:
             hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
             seed, steps = int(flags["random_seed"]), hparams.train_steps
             begin(
@@ -201,14 +203,15 @@ def test_a_problem_without_text_of_dev_is_refused_before_anything(
         reproduce.carry_out(recipe, place, program=lambda *of: pytest.fail("it began"))
 
 
-def test_an_average_that_was_stopped_between_its_files_is_made_again(place):
+def test_until_there_is_an_average_training_may_have_to_end(place):
+    """The last evaluation and the certificate are made after the last checkpoint."""
     scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
     recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
     run = reproduce.carry_out(recipe, place, lambda line: None, programs)
     (run.path / "averaged" / "run.json").unlink()
     programs.commands.clear()
     reproduce.carry_out(recipe, place, lambda line: None, programs)
-    assert [command[0] for command in programs.commands] == ["t2t-avg-all"]
+    assert [command[0] for command in programs.commands] == ["t2t-trainer", "t2t-avg-all"]
 
 
 @pytest.mark.parametrize("there, averaged", [(2, 2), (7, 5)])
@@ -220,7 +223,7 @@ def test_of_fewer_checkpoints_than_the_recipe_averages_all_are(place, tmp_path, 
     for step in range(1, there):
         (run.checkpoints_dir / f"ckpt-{step}").mkdir()
     reproduce.carry_out(recipe, place, said.append, programs)
-    (command,) = programs.commands
+    _, command = programs.commands
     assert command[0] == "t2t-avg-all" and f"--n={averaged}" in command
     fewer = "ende_base has 2 checkpoints, of which the recipe averages the last 5: all of them are"
     assert any(line.startswith(fewer) for line in said) == (there < 5)
