@@ -132,7 +132,10 @@ def finish(
     with files.locked([out.path], say):
         averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
         _exchange(out)
-        return _finish(run, out, request, say, searches)
+        try:
+            return _finish(run, out, request, say, searches)
+        finally:  # whole sets of weights, perhaps on a disk that is full
+            shutil.rmtree(out.path / _WORK, ignore_errors=True)
 
 
 def _finish(
@@ -217,7 +220,6 @@ def _finish(
     result.write(made.path)
     os.rename(made.path, out.path / _READY)
     _exchange(out)
-    shutil.rmtree(work)
     best = result.search
     say(f"Chose {weights.name} and {best}: {best.bleu:.2f} BLEU on dev. Written to {out.path}.")
     return result

@@ -240,10 +240,10 @@ class RunDirectory:
                     f"{error.strerror}. Give an --output_dir elsewhere."
                 ) from error
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            holder = f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n"
             with naming(self.path / _LOCK):
                 file.truncate(0)
-                file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
-                file.flush()
+                os.write(file.fileno(), holder.encode())  # what is buffered would fail again later
             yield
 
     def writer(self) -> str:

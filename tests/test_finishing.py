@@ -148,12 +148,12 @@ def test_the_result_before_stays_until_the_new_one_is_whole(made, tried, tmp_pat
     before = ("ckpt-30", (20, 30), found)
     (out.path / "certificate.json").write_text("of the result before")
     for patched, name in ((dev_bleu.DevSample, "score"), (checkpoints, "copy_weights")):
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch, pytest.raises(OSError):
             full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             patch.setattr(patched, name, mock.Mock(side_effect=full))
-            with pytest.raises(OSError):
-                finishing.finish(made, out, ONE, say=lambda line: None)
+            finishing.finish(made, out, ONE, say=lambda line: None)
         assert state(out) == before and (out.path / "certificate.json").exists()
+        assert not [path for path in out.path.iterdir() if path.name.startswith(".")]
     found = finishing.finish(made, out, ONE, say=lambda line: None)
     assert state(out) == ("ckpt-20", (20,), found)
     assert sorted(path.name for path in out.path.iterdir()) == [

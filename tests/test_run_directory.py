@@ -284,8 +284,11 @@ def test_a_description_that_a_full_disk_cuts_short_is_no_run(tmp_path, monkeypat
     assert not out.exists()
 
 
-def test_a_lock_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "trainer.lock").symlink_to("/dev/full")
+def test_a_lock_for_which_there_is_no_room_is_named(tmp_path, monkeypatch):
+    def full(descriptor, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_directory.os, "write", full)
     with pytest.raises(OSError, match="trainer.lock"), RunDirectory(tmp_path).locked():
         pass
 

@@ -1,7 +1,8 @@
 """distill.json: what was made of what, by which commands, and how student and teacher compare."""
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from t2t_repro.distilling.comparison import Comparison
 from t2t_repro.own_text.begun import Begun
@@ -18,6 +19,7 @@ class Record(Begun):
 
     FILE: ClassVar[str] = "distill.json"
     PROGRAM: ClassVar[str] = "t2t-distill"
+    RESULTS: ClassVar[Mapping[str, tuple[str, Any]]] = {"comparison": ("comparison", None)}
 
     pairs: dict[str, int] = dataclasses.field(default_factory=dict)
     comparison: Comparison | None = None

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing_folder
+from t2t_repro.files import naming, writing_folder
 from t2t_repro.hparam_rules import DOT_PRODUCTS
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
@@ -65,7 +65,7 @@ def export(
         spec.register_vocabulary_mapping(shortlist)
     details = {"positions": _positions_of(spec)}
     path = pathlib.Path(path).expanduser()
-    with writing_folder(path) as unfinished:
+    with writing_folder(path) as unfinished, naming(path):
         spec.validate()
         spec.optimize(quantization=None if quantization == "float32" else quantization)
         spec.save(os.fspath(unfinished))

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from t2t_repro import __version__, registry
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.files import locked, write_text_atomic
+from t2t_repro.files import locked, write_text_atomic, writing
 from t2t_repro.hparam_rules import BYTENET, TRANSFORMER
 from t2t_repro.interop import (
     t2t_checkpoint,
@@ -291,12 +290,14 @@ def export_checkpoint(
     target.mkdir(parents=True, exist_ok=True)
     with locked([target], say):
         _check_target(target, run)  # another process may have filled it meanwhile
-        # First, so that after a kill the folder is known for an export that may be written again.
+        # First, so that after a kill the folder is known for an export that may be written again;
+        # the checkpoint last, as what is beside it would be taken for what belongs to it.
         write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
-        prefix = t2t_checkpoint.write(target, state.step, arrays)
-        for file in run.vocabulary_files:
-            shutil.copyfile(file, target / file.name)
         write_text_atomic(target / "hparams.json", hparams)
+        for file in run.vocabulary_files:
+            with writing(target / file.name, "wb") as copy:
+                copy.write(file.read_bytes())
+        prefix = t2t_checkpoint.write(target, state.step, arrays)
     own = [file.name for file in run.vocabulary_files]
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")

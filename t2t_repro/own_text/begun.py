@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Self
 
 from t2t_repro import __version__, schema
@@ -55,6 +55,7 @@ class Begun:
     Attributes:
         FILE: its name.
         PROGRAM: whose it is.
+        RESULTS: {stage: (field, value of none)}: what a stage found, beside what it made.
         version: the project's.
         packages: {package: version}, Python's too.
         begun_with: the flags that must stay, {name: value}.
@@ -65,6 +66,7 @@ class Begun:
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
     FILE: ClassVar[str]
     PROGRAM: ClassVar[str]
+    RESULTS: ClassVar[Mapping[str, tuple[str, Any]]]
 
     version: str
     packages: dict[str, str]
@@ -75,6 +77,12 @@ class Begun:
     def write(self, folder: pathlib.Path) -> None:
         """Writes it into its folder."""
         write_text_atomic(folder / self.FILE, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+    def of_stages(self, stages: dict[str, Stage]) -> Self:
+        """Returns it with these stages finished, less what others found: it is of what was there
+        before."""
+        lost = dict(found for stage, found in self.RESULTS.items() if stage not in stages)
+        return dataclasses.replace(self, stages=stages, **lost)
 
     @classmethod
     def read(cls, folder: pathlib.Path) -> Self | None:

@@ -1,6 +1,7 @@
 """own-text.json: what was made of what, by which commands, and what came out."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from t2t_repro.own_text.begun import Begun
@@ -59,6 +60,7 @@ class Record(Begun):
 
     FILE: ClassVar[str] = "own-text.json"
     PROGRAM: ClassVar[str] = "t2t-own-text"
+    RESULTS: ClassVar[Mapping[str, tuple[str, Any]]] = {"test": ("scores", {})}
 
     test_size: int
     plan: Plan | None = None

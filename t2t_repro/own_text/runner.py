@@ -97,7 +97,7 @@ class Runner(Generic[Record]):
         names = list(self.record.stages)
         kept = names[: names.index(task.name)] if task.name in names else names
         stages = {name: self.record.stages[name] for name in kept} | {task.name: stage}
-        self.keep(dataclasses.replace(self.record, stages=stages))
+        self.keep(self.record.of_stages(stages))
         return True
 
     def is_done(self, task: Task) -> bool:

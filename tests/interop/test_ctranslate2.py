@@ -1,6 +1,8 @@
 """What is written for CTranslate2, and what is refused."""
 
+import errno
 import json
+import os
 import re
 
 import pytest
@@ -81,8 +83,13 @@ def test_what_is_refused_is_not_written(write, tmp_path):
         assert (folder / "model.bin").exists()
         raise UserError("too bad")
 
+    def full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with pytest.raises(UserError, match="too bad"):
         write(accept=refuse)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}"):
+        write(accept=full)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_their_sets_are_read_as_tensor2tensor_wrote_them(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_there_and_back(name, tmp_path):
+def test_there_and_back(name, tmp_path, monkeypatch):
     case = Case(name)
     theirs = T2TRun(tmp_path / "t2t", case)
     folder = theirs.write(7)
@@ -82,6 +83,13 @@ def test_there_and_back(name, tmp_path):
     config = RunDirectory(tmp_path / "run").config()
     assert config.hparams == case.hparams
     assert config.hparams_set == ("bytenet_base" if model == "byte_net" else "lstm_seq2seq")
+    stop = mock.Mock(side_effect=KeyboardInterrupt)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(t2t_runs.t2t_checkpoint, "write", stop)
+        t2t_runs.export_checkpoint(trained_run(tmp_path / "run"), tmp_path / "back")
+    # Nothing is taken for a checkpoint before all that belongs to it is there.
+    there = {path.name for path in (tmp_path / "back").iterdir()}
+    assert {"flags.txt", "hparams.json"} <= there and "checkpoint" not in there
     t2t_runs.export_checkpoint(trained_run(tmp_path / "run"), tmp_path / "back")
     one, other = Checkpoint(folder), Checkpoint(tmp_path / "back")
     assert set(one.shapes) == set(other.shapes)

@@ -139,7 +139,7 @@ def _measure(
     layered = isinstance(model, Transformer)
     measured: dict[str, dict[str, dict[str, float]]] = {"gradients": {}, "activations": {}}
     losses = []
-    for step, path in _points(directory):
+    for step, path in _points(directory, request.plan.local_eval_frequency):
         if path is not None:
             model_state.load_weights(model, path)
         scales = norms.activation_scales(model, batches[0]) if layered else {}
@@ -179,10 +179,14 @@ def _measure(
     return result
 
 
-def _points(directory: RunDirectory) -> list[tuple[int, pathlib.Path | None]]:
-    """Returns what is measured: step 0, the first checkpoint and the last."""
+def _points(directory: RunDirectory, every: int) -> list[tuple[int, pathlib.Path | None]]:
+    """Returns what is measured: step 0, the first planned checkpoint and the last.
+
+    A signal has saved others, which a run that it did not stop does not have.
+    """
     saved = checkpoints.list_checkpoints(directory.path)
-    ends = {checkpoints.step_of(path): path for path in (*saved[:1], *saved[-1:])}
+    planned = [path for path in saved if checkpoints.step_of(path) % every == 0]
+    ends = {checkpoints.step_of(path): path for path in (*planned[:1], *saved[-1:])}
     return [(0, None), *ends.items()]
 
 

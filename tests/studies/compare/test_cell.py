@@ -15,7 +15,7 @@ from t2t_repro.cores import available_cores
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig
+from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.compare import cell as comparison_cell
 from t2t_repro.studies.compare import cell_result, grid
 from t2t_repro.studies.compare import pictures as comparison_pictures
@@ -64,6 +64,17 @@ def copy(plan, output_dir, source, target):
     file = folder / grid.RESULT_FILE
     values = json.loads(file.read_text()) | {"cell": dataclasses.asdict(target)}
     file.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("saved", "measured"),
+    [((2, 3, 60, 120), (0, 60, 120)), ((2, 3), (0, 3)), ((60,), (0, 60)), ((), (0,))],
+)
+def test_a_checkpoint_that_a_signal_has_saved_is_not_measured(tmp_path, saved, measured):
+    run = RunDirectory(tmp_path)
+    for step in saved:
+        checkpoints.write(run.checkpoints_dir, {}, checkpoints.State(step=step))
+    assert tuple(step for step, _ in comparison_cell._points(run, 60)) == measured
 
 
 def test_a_cell_is_a_run_directory_with_its_last_checkpoint(plan, finished):
