@@ -14,7 +14,7 @@ from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
 from t2t_repro.parsing.lexicon import Lexicon, parts_of_speech
-from t2t_repro.parsing.trees import PHRASE_LABELS, linearised, parse
+from t2t_repro.parsing.trees import PENN, linearised, parse
 from t2t_repro.problem import (
     Count,
     OutputType,
@@ -124,7 +124,7 @@ class _TreesProblem(Text2TextProblem):
             UserError: if it is no tree, or its outermost bracket, which is left out, is a phrase.
         """
         root = parse(tree, where)
-        if root.word is None and root.label in PHRASE_LABELS - {"TOP"}:
+        if root.word is None and root.label != "TOP" and root.label in PENN:
             raise UserError(
                 f"{where}: expected a tree under TOP, which is not written. Received: "
                 f"({root.label} outermost. Put it under one: (TOP ({root.label} ...))."

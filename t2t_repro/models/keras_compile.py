@@ -48,7 +48,8 @@ def check_metrics(**metrics: Any) -> None:
     for argument, given in metrics.items():
         for each in keras.tree.flatten(given):
             _check_takes_logits(argument, each, keras.metrics.get)
-            if str(each).lower() not in _ACCURACY and not _takes_ids(each, keras.metrics):
+            takes_ids = str(each).lower() in _ACCURACY or _takes_ids(each, keras.metrics)
+            if not takes_ids or isinstance(each, keras.losses.Loss):
                 raise UserError(
                     f"Expected {argument} of ids (B, T) and logits (B, T, V). Received: {each!r}, "
                     'which is of others. Give "accuracy", "sparse_top_k_categorical_accuracy", or '
@@ -66,8 +67,8 @@ def _check_takes_logits(argument: str, given: Any, get: Callable) -> None:
         if hasattr(resolved, "get_config"):
             takes_logits = _config(resolved).get("from_logits", True)
         else:
-            parameters = inspect.signature(resolved).parameters
-            takes_logits = "from_logits" not in parameters
+            parameter = inspect.signature(resolved).parameters.get("from_logits")
+            takes_logits = parameter is None or parameter.default is True
     if not takes_logits:
         module = "losses" if argument == "loss" else "metrics"
         raise UserError(
@@ -86,8 +87,11 @@ def _takes_ids(given: Any, module: ModuleType) -> bool:
     """
     resolved = module.get(given)
     kind = resolved if inspect.isfunction(resolved) else type(resolved)
-    of_keras = getattr(module, kind.__name__, None) is kind
-    return not of_keras or "sparse" in kind.__name__.lower() or kind.__name__ in _OF_IDS
+    if getattr(resolved, "sparse_y_pred", False):  # of an IoU: ids in the place of logits
+        return False
+    name = getattr(kind, "__name__", "")  # which a functools.partial has not
+    of_keras = getattr(module, name, None) is kind
+    return not of_keras or "sparse" in name.lower() or name in _OF_IDS
 
 
 def _config(given: Any) -> dict[str, Any]:

@@ -142,7 +142,8 @@ class CheckedBatches(keras.utils.PyDataset):
         batch = self._data[index]
         x, y, weights, *_ = (*(batch if isinstance(batch, tuple) else (batch,)), None, None)
         check_arrays(x, y, weights, self._sizes)
-        return batch
+        # Keras takes no None between the others under TensorFlow.
+        return batch if weights is None else (*_targets_apart(x, y), weights)
 
     def on_epoch_begin(self) -> None:
         """Tells the data."""

@@ -3,13 +3,18 @@
 import dataclasses
 import json
 import os
-from collections.abc import Container
 from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.constraint import TreeConstraint
 from t2t_repro.parsing.lexicon import UNKNOWN_WORD
-from t2t_repro.parsing.trees import PHRASE_LABELS, PhraseLabels, Repairs, tree_from_words_and_tags
+from t2t_repro.parsing.trees import (
+    PENN,
+    PHRASE_LABELS,
+    PhraseLabels,
+    Repairs,
+    tree_from_words_and_tags,
+)
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
 
@@ -23,7 +28,7 @@ class TreeReader:
         phrase_labels: as `tree_from_words_and_tags` takes them.
     """
 
-    def __init__(self, phrase_labels: Container[str] = PhraseLabels()) -> None:
+    def __init__(self, phrase_labels: PhraseLabels = PENN) -> None:
         self._phrase_labels = phrase_labels
         self.sentences = self.repaired = 0
         self.repairs = dict.fromkeys(dataclasses.asdict(Repairs()), 0)
@@ -78,7 +83,7 @@ def phrase_labels(encoder: Any) -> PhraseLabels:
     labels. Of tags in pieces nothing is known, and they are the Penn Treebank's.
     """
     if not isinstance(encoder, TokenTextEncoder):
-        return PhraseLabels()
+        return PENN
     tokens = frozenset(encoder.decode_list(range(encoder.vocab_size)))
     phrases = frozenset(token for token in tokens if f"/{token}" in tokens)
     return PhraseLabels((PHRASE_LABELS - tokens) | phrases, tokens - phrases)

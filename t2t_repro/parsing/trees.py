@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from t2t_repro.errors import UserError
 
@@ -39,6 +39,9 @@ class PhraseLabels:
         if label in self.phrases or label in self.parts_of_speech:
             return label in self.phrases
         return re.split("[-=]", str(label))[0] in self.phrases
+
+
+PENN = PhraseLabels()
 
 
 @dataclasses.dataclass
@@ -199,7 +202,7 @@ def tree_from_words_and_tags(
     words: str | Sequence[str],
     tags: str | Sequence[str],
     parts_of_speech: str | Sequence[str] | None = None,
-    phrase_labels: Container[str] = PhraseLabels(),
+    phrase_labels: PhraseLabels = PENN,
 ) -> tuple[Tree, Repairs]:
     """Returns the tree, under TOP, that predicted tags give the words; it is always a valid one.
 
@@ -270,7 +273,7 @@ def _escape(token: str) -> str:
 
 
 def _balance(
-    tags: Sequence[str], phrase_labels: Container[str]
+    tags: Sequence[str], phrase_labels: PhraseLabels
 ) -> tuple[list[tuple[str, str]], int, int]:
     """Returns balanced (kind, label) events, and how many phrases were unclosed and unopened."""
     events: list[tuple[str, str]] = []

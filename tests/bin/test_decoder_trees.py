@@ -71,7 +71,7 @@ def test_a_parser_writes_trees(parser, tmp_path, capsys):
 
     decode(*arguments, f"--decode_to_file={tmp_path / 'raw'}", f"{short},raw_output=True")
     lines = (tmp_path / "raw").read_text().splitlines()
-    labels = {"oracion", "sn", "gv"}
+    labels = trees.PhraseLabels(frozenset({"oracion", "sn", "gv"}))
     again, _ = trees.tree_from_words_and_tags("the dog barks .", lines[0], phrase_labels=labels)
     assert str(again) == first
     assert not (tmp_path / "raw.repairs.json").exists()

@@ -1,14 +1,19 @@
 """Metrics of Keras's: those of ids and logits are taken, others named."""
 
+import functools
+
 import keras
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.models.keras_compile import check_metrics
+from t2t_repro.models.keras_compile import check_loss, check_metrics
 
 
-def own(labels, logits):
+def own(labels, logits, from_logits=True):
     return keras.ops.mean(logits, -1)
+
+
+CROSSENTROPY = keras.losses.sparse_categorical_crossentropy
 
 
 @pytest.mark.parametrize(
@@ -20,6 +25,7 @@ def own(labels, logits):
         keras.metrics.MeanIoU(7, sparse_y_pred=False),
         keras.metrics.MeanMetricWrapper(own),
         own,
+        functools.partial(CROSSENTROPY, from_logits=True),
     ],
 )
 def test_metrics_of_ids_and_logits_are_taken(metric):
@@ -28,9 +34,20 @@ def test_metrics_of_ids_and_logits_are_taken(metric):
 
 @pytest.mark.parametrize(
     "metric",
-    ["categorical_accuracy", "mae", keras.metrics.Accuracy(), keras.metrics.F1Score()],
+    [
+        *("categorical_accuracy", "mae", keras.metrics.Accuracy(), keras.metrics.F1Score()),
+        *(keras.metrics.MeanIoU(7), keras.losses.MeanSquaredError()),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ],
 )
 def test_metrics_of_labels_of_another_form_are_refused(metric):
     message = r'Expected weighted_metrics of ids .*, which is of others. Give "accuracy", "sparse'
     with pytest.raises(UserError, match=message):
         check_metrics(metrics=["accuracy"], weighted_metrics=[metric])
+
+
+def test_a_loss_may_be_of_logits_by_its_arguments():
+    check_loss(functools.partial(CROSSENTROPY, from_logits=True), None)
+    check_loss(own, None)
+    with pytest.raises(UserError, match="Expected loss of logits"):
+        check_loss(functools.partial(CROSSENTROPY, ignore_class=0), None)

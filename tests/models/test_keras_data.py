@@ -129,3 +129,11 @@ def test_weights_count_of_data_that_have_their_targets_in_x(both, shape):
         assert set(map(tuple, logs.values())) == {(0.0,)}
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+    class OneBatch(keras.utils.PyDataset):
+        num_batches = 1
+
+        def __getitem__(self, index):
+            return both, None, weights
+
+    assert model.evaluate(OneBatch(), verbose=0) == pytest.approx(found)

@@ -172,10 +172,10 @@ def test_a_broken_tree_is_named_with_its_line(raw_dir):
 
 def test_a_tree_that_is_not_under_a_bracket_of_its_own_is_refused(raw_dir):
     with open(f"{raw_dir}/wsjEval.trees", "a", encoding="utf-8") as file:
-        file.write("(ROOT (S (NN a)))\n(S (NN a) (. .))\n")
+        file.write("(ROOT (S (NN a)))\n(S-1 (NN a) (. .))\n")
     problem = registry.get_problem("wsj_parsing")
     samples = problem.generate_samples("", raw_dir, Split.EVAL)
-    message = r"wsjEval.trees, line 19: expected a tree under TOP.* Received: \(S outermost. Put it"
+    message = r"wsjEval.trees, line 19: expected a tree under TOP.* Received: \(S-1 outermost. Put"
     with pytest.raises(UserError, match=message):
         for sample in samples:
             last = sample
