@@ -262,8 +262,10 @@ class Problem:
 
     def datagen_command(self, data_dir: str | os.PathLike) -> str:
         """Returns the command that makes this problem's files."""
-        folder = shlex.quote(os.fspath(data_dir))
-        return f"t2t-datagen --problem={self.name} --data_dir={folder} --tmp_dir=RAW_FILES"
+        flags = [f"--problem={self.name}", f"--data_dir={os.fspath(data_dir)}"]
+        if package := user_code.package_of(type(self)):
+            flags.insert(0, f"--t2t_usr_dir={package}")
+        return shlex.join(["t2t-datagen", *flags, "--tmp_dir=RAW_FILES"])
 
 
 _OTHER = {"inputs": "targets", "targets": "inputs"}

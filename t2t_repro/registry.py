@@ -22,6 +22,7 @@ from t2t_repro.names import snake_case
 
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem
+_TAKEN_OVER: dict[str, Callable[[], HParams]] = {}  # this package's sets, whose names are a user's
 _PROBLEMS: dict[str, type] = {}
 _MODELS: dict[str, type] = {}
 _OWN_MODELS = {  # this package's, and the modules that register them
@@ -54,7 +55,10 @@ def register_hparams(
     if function is None:
         return functools.partial(register_hparams, name=name, problem=problem, take_over=take_over)
     name = name or function.__name__
+    there = _HPARAMS.get(name, function)
     _register(_HPARAMS, "hparams set", name, function, take_over)
+    if _is_ours(there) and not _is_ours(function):
+        _TAKEN_OVER[name] = there
     _MADE_FOR[name] = problem
     return function
 
@@ -73,6 +77,11 @@ def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> t
             f"{user_code.shown(cls)}{user_code.definition(cls)}. Derive it from one."
         )
     name = name or snake_case(cls.__name__)
+    if "/" in name:
+        raise UserError(
+            "Expected a name for this problem that files can begin with. Received: "
+            f"{name!r}{user_code.definition(cls)}. Leave the slash out."
+        )
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
     return _register(_PROBLEMS, "problem", name, cls, take_over)
 
@@ -146,6 +155,15 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
     hparams = hparams.override(overrides)
     check_model(hparams.model)
     return hparams
+
+
+def get_own_hparams(name: str) -> HParams:
+    """Returns the hparam set `name` as this package has it, where a user's has taken the name too.
+
+    Raises:
+        UserError: as `get_hparams`.
+    """
+    return _TAKEN_OVER[name]() if name in _TAKEN_OVER else get_hparams(name)
 
 
 def problem_of_hparams(name: str) -> str:
@@ -224,15 +242,18 @@ def load_usr_dir(path: str) -> None:
 
 
 def _register(table: dict, kind: str, name: str, value, take_over: bool):
-    there = table[name].__module__ if name in table else value.__module__
-    ours = there.startswith(f"{__package__}.")
-    if there != value.__module__ and not (take_over and ours):
+    there = table.get(name, value)
+    if there.__module__ != value.__module__ and not (take_over and _is_ours(there)):
         raise UserError(
             f"Expected a new name for this {kind}. Received: {name!r}, which "
-            f"{there} registers too. Rename one of them."
+            f"{there.__module__} registers too. Rename one of them."
         )
     table[name] = value
     return value
+
+
+def _is_ours(registered: Any) -> bool:
+    return bool(registered.__module__.startswith(f"{__package__}."))
 
 
 def _load_catalogue(name: str) -> None:

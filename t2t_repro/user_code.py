@@ -24,6 +24,14 @@ def add(place: str | os.PathLike) -> None:
     _PLACES.add(pathlib.Path(place).resolve())
 
 
+def package_of(cls: type) -> str:
+    """Returns the folder of the user's package that a class is of; "": of none that was added."""
+    with contextlib.suppress(OSError, TypeError):  # it was not written in a file
+        file = pathlib.Path(inspect.getsourcefile(cls) or "").resolve()
+        return next((os.fspath(p) for p in _PLACES if p.is_dir() and p in file.parents), "")
+    return ""
+
+
 def place_of(error: BaseException) -> str:
     """Returns "FILE line N": the last line of the user's that led to an error; "": none."""
     frames = traceback.walk_tb(error.__traceback__)

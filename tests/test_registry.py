@@ -84,7 +84,12 @@ def test_usr_dir(tmp_path):
     registry.load_usr_dir(tmp_path / "mine")
     assert registry.get_hparams("mine_small").num_hidden_layers == 1
     assert "mine_problem" in registry.list_problems()
-    assert registry.get_problem("mine_problem").name == "mine_problem"
+    problem = registry.get_problem("mine_problem_rev")
+    assert problem.name == "mine_problem"
+    package = f"t2t-datagen --t2t_usr_dir={tmp_path / 'mine'} --problem=mine_problem"
+    assert problem.datagen_command("a b") == f"{package} '--data_dir=a b' --tmp_dir=RAW_FILES"
+    ours = registry.get_problem("text2text_tmpdir").datagen_command("data")
+    assert ours.startswith("t2t-datagen --problem=text2text_tmpdir --data_dir=data ")
 
 
 def test_usr_dir_must_be_a_package(tmp_path):
@@ -131,6 +136,10 @@ def test_a_name_of_ours_can_be_taken_over_on_purpose(monkeypatch):
     assert registry.get_hparams("transformer_tiny") == ours
     mine = type("Mine", (t2t_repro.get_problem("text2text_tmpdir").__class__,), {})
     mine.__module__ = "mine"
+    with pytest.raises(
+        UserError, match="for this problem that files can begin with. Received: 'a/"
+    ):
+        registry.register_problem(mine, name="a/b")
     with pytest.raises(UserError, match="Expected a new name for this problem"):
         registry.register_problem(mine, name="text2text_tmpdir")
     registry.register_problem(mine, name="text2text_tmpdir", take_over=True)

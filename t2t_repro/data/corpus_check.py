@@ -73,7 +73,10 @@ def _examine(
     for line in made.lines():
         report(line)
     if any(each.count for each in made.findings):
-        report(f"The numbers of lines are those of the files in {job.tmp_dir}.")
+        splits = (entry["split"] for entry in job.problem.dataset_splits)
+        known = any(job.problem.raw_text_files(job.tmp_dir, split) for split in splits)
+        said = f"of lines are those of the files in {job.tmp_dir}"
+        report(f"The numbers {said if known else 'count samples as the problem yields them'}.")
     output.write_report(to, made, _title(job))
     report(f"The report, with the first pairs of each kind: {to.html}")
     return made, corpus

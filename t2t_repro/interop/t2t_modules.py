@@ -388,7 +388,7 @@ def _register_nothing(function: Callable[[Any], None], name: str, warn: Warn) ->
 
 
 def _mutable(name: str) -> MutableHParams:
-    return MutableHParams(registry.get_hparams(name))
+    return MutableHParams(registry.get_own_hparams(name))  # as T2T's module has it
 
 
 def _with_prefix(names: list[str], prefix: str | None) -> list[str]:

@@ -367,8 +367,8 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int 
     splits = [entry["split"] for entry in problem.dataset_splits]
     if split not in splits:
         raise UserError(
-            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. "
-            f"Received: {split!r}."
+            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. Received: "
+            f"{split!r}. Add it to dataset_splits; t2t-trainer --schedule=train evaluates none."
         )
     from t2t_repro.data.pipeline import make_dataset
 

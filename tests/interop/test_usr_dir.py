@@ -266,6 +266,28 @@ def transformer_tiny():
     assert registry.get_hparams("transformer_tiny") == registry.get_hparams("transformer_small")
 
 
+def test_a_set_may_derive_from_ours_whose_name_it_takes(load):
+    ours = registry.get_hparams("transformer_small").hidden_size
+    load(
+        f"""{TOP}from tensor2tensor.models import transformer
+@registry.register_hparams
+def transformer_small():
+  hparams = transformer.transformer_small()
+  hparams.hidden_size += 8
+  return hparams
+
+@registry.register_hparams
+def transformer_shim_other():
+  hparams = transformer.transformer_small()
+  hparams.num_heads = 1
+  return hparams
+"""
+    )
+    assert registry.get_hparams("transformer_small").hidden_size == ours + 8
+    other = registry.get_hparams("transformer_shim_other")
+    assert (other.hidden_size, other.num_heads) == (ours, 1)  # as in tensor2tensor
+
+
 def test_two_packages_cannot_register_one_name(load):
     text = f"{TOP}\n@registry.register_hparams\ndef shim_twice(): pass\n"
     load(text, name="one")

@@ -323,7 +323,7 @@ def test_a_split_that_the_problem_lacks_is_refused(make):
     with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
         Experiment(request).train_and_evaluate()
     assert not request.run.path.exists()
-    with pytest.raises(UserError, match="one of the splits of .*: train, dev. Received: 'test'"):
+    with pytest.raises(UserError, match="Received: 'test'. Add it .* --schedule=train evaluates"):
         evaluation_data(request.problem, "test", request.config)
 
 
