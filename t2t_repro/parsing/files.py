@@ -56,11 +56,11 @@ def score_files(
 
 def _check_tags(lines: Sequence[str], file: str | Path) -> None:
     """Refuses a file of trees, as t2t-decoder writes them, in the place of one of tags."""
-    brackets = (n for n, line in enumerate(lines, 1) if line.lstrip().startswith("("))
-    if (number := next(brackets, None)) is not None:
+    begin = {line.lstrip()[0] for line in lines if line.strip()}
+    if begin == {"("}:
         raise UserError(
-            f"Expected linearised tags, such as S NP PRP /NP /S, at line {number} of {file}. "
-            "Received: a bracketed tree. Give the file by --predicted."
+            f"Expected linearised tags, such as S NP PRP /NP /S, in {file}. Received: bracketed "
+            "trees. Give the file by --predicted."
         )
 
 

@@ -157,8 +157,10 @@ def test_a_part_of_speech_may_look_like_a_phrase_with_a_function(tmp_path):
 
 
 def test_trees_in_the_place_of_tags_are_refused(tmp_path):
-    (tmp_path / "trees").write_text("(TOP (S (NN it)))\n")
-    message = "Expected linearised tags, .* line 1 of .*trees. Received: a bracketed tree. Give the"
+    (tmp_path / "trees").write_text("(TOP (S (NN it)))\n(TOP (S (NN it)))\n")
+    (tmp_path / "tags").write_text("S NN /S\n( NN\n")  # what a model may write
+    score_files(tmp_path / "trees", tmp_path / "tags", tags=True)
+    message = "Expected linearised tags, .* in .*trees. Received: bracketed trees. Give the file by"
     with pytest.raises(UserError, match=message):
         score_files(tmp_path / "trees", tmp_path / "trees", tags=True)
 
