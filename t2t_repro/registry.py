@@ -243,10 +243,14 @@ def load_usr_dir(path: str) -> None:
 
 def _register(table: dict, kind: str, name: str, value, take_over: bool):
     there = table.get(name, value)
-    if there.__module__ != value.__module__ and not (take_over and _is_ours(there)):
+    where, other = value.__module__, there.__module__
+    # A notebook may say the same again, otherwise.
+    twice = where.startswith(USR_DIR_PREFIX) and there.__qualname__ != value.__qualname__
+    if (other != where or twice) and not (take_over and _is_ours(there)):
+        registers = f"{there.__qualname__} there" if other == where else other
         raise UserError(
             f"Expected a new name for this {kind}. Received: {name!r}, which "
-            f"{there.__module__} registers too. Rename one of them."
+            f"{registers} registers too. Rename one of them."
         )
     table[name] = value
     return value

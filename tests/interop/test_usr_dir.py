@@ -295,6 +295,13 @@ def test_two_packages_cannot_register_one_name(load):
         load(text, name="two")
 
 
+def test_a_package_cannot_register_one_name_twice(load):
+    function = '@registry.register_hparams("shim_twice")\ndef shim_{}(): pass\n'
+    message = "a new name for this hparams set. Received: 'shim_twice', which shim_one there regist"
+    with pytest.raises(UserError, match=message):
+        load(TOP + function.format("one") + function.format("two"))
+
+
 def test_imports_that_come_too_late_are_told(load):
     said = load("def f():\n  from tensor2tensor.utils import registry\n\ndef g():\n  import os\n")
     assert len(said) == 2 and "line 2 imports tensor2tensor inside a function" in said[0]
