@@ -80,7 +80,7 @@ def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> t
     if "/" in name:
         raise UserError(
             "Expected a name for this problem that files can begin with. Received: "
-            f"{name!r}{user_code.definition(cls)}. Leave the slash out."
+            f"{name!r}. Leave the slash out."
         )
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
     return _register(_PROBLEMS, "problem", name, cls, take_over)
@@ -244,10 +244,11 @@ def load_usr_dir(path: str) -> None:
 def _register(table: dict, kind: str, name: str, value, take_over: bool):
     there = table.get(name, value)
     where, other = value.__module__, there.__module__
-    # A notebook may say the same again, otherwise.
-    twice = where.startswith(USR_DIR_PREFIX) and there.__qualname__ != value.__qualname__
+    # One definition may be executed again, as where a package is mended and loaded once more.
+    names = [getattr(each, "__qualname__", "") for each in (value, there)]
+    twice = where.startswith(USR_DIR_PREFIX) and names[0] != names[1]
     if (other != where or twice) and not (take_over and _is_ours(there)):
-        registers = f"{there.__qualname__} there" if other == where else other
+        registers = f"{names[1]} there" if other == where else other
         raise UserError(
             f"Expected a new name for this {kind}. Received: {name!r}, which "
             f"{registers} registers too. Rename one of them."

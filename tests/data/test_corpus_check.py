@@ -102,6 +102,17 @@ def test_bad_pairs_are_left_out_of_vocabulary_and_files(tmp_path):
     ]
 
 
+class FromFile(Pairs):
+    def raw_text_files(self, tmp_dir, dataset_split):
+        return [f"{tmp_dir}/pairs.txt"] if dataset_split == Split.TRAIN else []
+
+
+def test_numbers_are_of_lines_where_files_are_read(tmp_path):
+    (tmp_path / "pairs.txt").write_text("all of them\n")
+    said = run(tmp_path, DROP, FromFile())
+    assert f"The numbers of lines are those of the files in {tmp_path}." in said
+
+
 class Scored(Pairs):
     """Has a test split of text alone, of which a pair is in training; another is no pair."""
 
