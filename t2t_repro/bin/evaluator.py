@@ -93,19 +93,19 @@ def evaluate(
     """
     config = dataclasses.replace(run.config, data_dir=run.data_dir)
     run.check_checkpoint(checkpoint)
-    from t2t_repro.training import checkpoints, devices, experiment, machine, metrics
-    from t2t_repro.training.evaluation import Evaluator
+    from t2t_repro.training import checkpoints, devices, evaluation, machine, metrics
 
     where = devices.here(worker_gpu)
     for warning in machine.warnings(where, worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
     path = run.checkpoint(checkpoint)
-    dataset = experiment.evaluation_data(run.problem, split, config, steps)
-    values = Evaluator(run.on(where).model(path), list(metrics.METRICS)).evaluate(dataset)
+    dataset = evaluation.evaluation_data(run.problem, split, config, steps)
+    evaluator = evaluation.Evaluator(run.on(where).model(path), list(metrics.METRICS))
+    values = evaluator.evaluate(dataset)
     return {
         "problem": config.problem,
         "split": split,
-        "sample": experiment.evaluation_sample(run.problem, split, config, steps),
+        "sample": evaluation.evaluation_sample(run.problem, split, config, steps),
         "step": checkpoints.step_of(path),
         "checkpoint": str(path),
         "metrics": values,

@@ -57,11 +57,11 @@ def show(run: TrainedRun) -> float:
     """Decodes held-out sentences of a run, prints samples, and returns the share that is right."""
     from t2t_repro.decoding.decode import decode
     from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.training import experiment
+    from t2t_repro.training.evaluation import evaluation_data
 
     settings, model, encoder = DecodeHParams(), run.model(), run.encoders["targets"]
     lines = []
-    for batch in experiment.evaluation_data(run.problem, "dev", run.config).as_numpy_iterator():
+    for batch in evaluation_data(run.problem, "dev", run.config).as_numpy_iterator():
         ids, _ = decode(model, batch["inputs"], beam_size=settings.beam_size, alpha=settings.alpha)
         for sides in zip(batch["inputs"], batch["targets"], ids[:, 0], strict=True):
             lines.append([_words(side, encoder) for side in sides])

@@ -60,13 +60,16 @@ def generate_data(
             problem.keep_text(raw_text.kept(job, _read_summary(job)))
     with contextlib.ExitStack() as stack:
         stack.enter_context(user_code.blaming())
-        there = _existing(job.data_dir, job.tmp_dir)
-        stack.enter_context(locked(there, report))
+        held = [job.tmp_dir] if os.path.isdir(job.tmp_dir) else []
+        stack.enter_context(locked(held, report))
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
-        os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
-        # Never without the lock on tmp_dir: another process would replace the text in it.
-        new = [each for each in _existing(job.data_dir, job.tmp_dir) if each not in there]
-        stack.enter_context(locked(new, report))
+        # tmp_dir first in every process, so that no two wait for each other; and never without
+        # its lock, since another would replace the text in it, or download the same.
+        for folder in (job.tmp_dir, job.data_dir):
+            os.makedirs(folder, exist_ok=True)  # not before the flags are known to be right
+            if not any(os.path.samefile(folder, each) for each in held):
+                stack.enter_context(locked([folder], report))
+                held.append(folder)
         job = raw_text.sized(job)
         problem = job.problem
         others = _other_sets(job)
@@ -90,6 +93,8 @@ def generate_data(
                 if anew:
                     vocabularies.remove(job)
                 if todo:
+                    if begins:
+                        journal.announce(job)  # else a kill leaves a vocabulary of no known text
                     problem.prepare_vocabulary(
                         job.data_dir,
                         job.tmp_dir,
@@ -152,10 +157,6 @@ def _other_sets(job: Job) -> list[str]:
             "use --overwrite."
         )
     return others
-
-
-def _existing(*folders: str) -> list[str]:
-    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _check_room(job: Job, todo: list[Files]) -> None:

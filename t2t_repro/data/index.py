@@ -20,6 +20,8 @@ from t2t_repro.errors import UserError
 
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
 
+Version = tuple[int, int]
+
 
 @dataclasses.dataclass(frozen=True)
 class Index:
@@ -27,6 +29,7 @@ class Index:
 
     Attributes:
         paths: the files.
+        versions: of each file (bytes, time of change in ns), as it was read.
         file: (R,) int32, the record's file.
         offset: (R,) int64, where its bytes begin in the file.
         size: (R,) int32, how many there are.
@@ -35,6 +38,7 @@ class Index:
     """
 
     paths: tuple[str, ...]
+    versions: tuple[Version, ...]
     file: np.ndarray
     offset: np.ndarray
     size: np.ndarray
@@ -66,8 +70,10 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
             has an id below 0.
     """
     workers = min(8, len(paths), available_cores())
+    versions = tuple((status.st_size, status.st_mtime_ns) for status in map(os.stat, paths))
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(functools.partial(_read_file, features=features), paths))
+        one = functools.partial(_read_unchanged_file, features=features)
+        parts = list(pool.map(one, paths, versions))
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     file = np.repeat(np.arange(len(paths), dtype=np.int32), [len(part["size"]) for part in parts])
     if not len(file):
@@ -87,19 +93,14 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
     ids = {
         name: [int(part[f"{name}_largest"].max(initial=0)) for part in parts] for name in lengths
     }
-    return Index(tuple(paths), file, rows["offset"], rows["size"], lengths, ids)
-
-
-def _read_file(path: str, features: tuple[str, ...]) -> dict[str, np.ndarray]:
-    status = os.stat(path)
-    return _read_unchanged_file(path, status.st_size, status.st_mtime_ns, features)
+    return Index(tuple(paths), versions, file, rows["offset"], rows["size"], lengths, ids)
 
 
 @functools.lru_cache(maxsize=4096)
 def _read_unchanged_file(
-    path: str, size: int, modified: int, features: tuple[str, ...]
+    path: str, version: Version, features: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    del size, modified  # part of the cache's key
+    del version  # part of the cache's key
     measured = _by_tensorflow if keras.backend.backend() == "tensorflow" else _by_numpy
     parts = measured(path, features)
     kinds: dict[str, type] = {"size": np.int32}
@@ -193,24 +194,35 @@ def _check_packing(path: str, parts: list[dict[str, np.ndarray]], features: Sequ
 
 
 class Reader:
-    """Reads records by their number in an index, through memory maps."""
+    """Reads records by their number in an index, through memory maps.
+
+    The files are mapped at once: who removes or replaces them later changes nothing here.
+
+    Raises:
+        UserError: if one was replaced since the index was read.
+    """
 
     def __init__(self, index: Index):
         self._index = index
-        self._maps: dict[int, mmap.mmap] = {}
+        self._maps = [_map(*of) for of in zip(index.paths, index.versions, strict=True)]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Returns the records as an array of bytes objects."""
         index = self._index
         starts = index.offset[rows].tolist()
         ends = (index.offset[rows] + index.size[rows]).tolist()
-        maps = [self._map(file) for file in index.file[rows].tolist()]
+        maps = [self._maps[file] for file in index.file[rows].tolist()]
         read = np.empty(len(rows), object)
         read[:] = [m[start:end] for m, start, end in zip(maps, starts, ends, strict=True)]
         return read
 
-    def _map(self, file: int) -> mmap.mmap:
-        if file not in self._maps:
-            with open(self._index.paths[file], "rb") as stream:
-                self._maps[file] = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        return self._maps[file]
+
+def _map(path: str, version: Version) -> mmap.mmap | bytes:
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if (status.st_size, status.st_mtime_ns) != version:
+            raise UserError(
+                f"Expected nobody to write {path} while it is read. Received: another file than a "
+                "moment ago. Wait for t2t-datagen to end, and give the command again."
+            )
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""

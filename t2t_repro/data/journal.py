@@ -73,9 +73,14 @@ class Journal:
         write_text_atomic(journal_path(job), json.dumps(dataclasses.asdict(self)))
 
 
+def announce(job: Job) -> None:
+    """Says that a run is at work that has made nothing yet, not even its vocabulary."""
+    write_text_atomic(journal_path(job), json.dumps(dataclasses.asdict(Journal())))
+
+
 def journal_path(job: Job) -> pathlib.Path:
     """Returns the path of the job's journal."""
-    return pathlib.Path(job.data_dir, f"datagen.{job.problem.dataset_filename()}.unfinished.json")
+    return records.journal_path(job.problem, job.data_dir)
 
 
 def discard(job: Job) -> int:
@@ -105,6 +110,8 @@ def resume(job: Job, report: Callable[[str], None]) -> Journal:
     """
     try:
         journal = schema.read(journal_path(job), Journal)
+        if journal == Journal():
+            return Journal(settings=settings(job))
         reason = _misfit(journal, job)
     except FileNotFoundError:
         if removed := discard(job):

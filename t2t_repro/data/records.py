@@ -66,16 +66,27 @@ def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
     return all(any(len(paths) == total for total, paths in each) for each in sets)
 
 
+def journal_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
+    """Returns the file that is there from the begin of a problem's t2t-datagen to its end."""
+    name = f"datagen.{problem.dataset_filename()}.unfinished.json"
+    return pathlib.Path(data_dir, name).expanduser()
+
+
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:
     """Returns the files of a split in order.
 
     Raises:
         UserError: if there is none, or one of a set is missing, or sets of different sizes lie
-            beside each other.
+            beside each other, or the splits are not all made yet: one may be of other text.
     """
     sets = shard_sets(problem, split, data_dir)
     where = f"{problem.dataset_filename()}-{split}-* in {os.fspath(data_dir)!r}"
     command = problem.datagen_command(data_dir)
+    if sets and (journal := journal_path(problem, data_dir)).exists():
+        raise UserError(
+            f"Expected files {where} of a t2t-datagen that has ended. Received: {journal.name}, "
+            "of one at work or interrupted. Wait for it, or give its command again."
+        )
     if not sets:
         raise UserError(f"Expected files {where}. Received: none. Make them: {command}")
     if len(sets) > 1:

@@ -1,4 +1,4 @@
-"""Evaluation of a model on a dataset, teacher-forced, with tensor2tensor's metrics."""
+"""Evaluation of a model, teacher-forced, with tensor2tensor's metrics; and on which data."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,41 @@ import numpy as np
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
 from t2t_repro.models.copies import HERE
+from t2t_repro.problem import Problem
+from t2t_repro.run_directory import RunConfig
 from t2t_repro.text.encoders import PAD_ID
 from t2t_repro.training import distribution, guards, machine, metrics
+
+
+def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
+    """Returns one pass over a split, as tf.data.Dataset; see `make_dataset`.
+
+    Args:
+        problem: the problem.
+        split: one of its splits.
+        config: the hparams and the data_dir.
+        steps: at most this many batches, a fair sample of all; 0: all.
+
+    Raises:
+        UserError: if the problem has no such split.
+    """
+    splits = [entry["split"] for entry in problem.dataset_splits]
+    if split not in splits:
+        raise UserError(
+            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. Received: "
+            f"{split!r}. Add it to dataset_splits; t2t-trainer --schedule=train evaluates none."
+        )
+    from t2t_repro.data.pipeline import make_dataset
+
+    where = (config.hparams, config.data_dir)
+    return make_dataset(problem, split, *where, training=False, most=steps)
+
+
+def evaluation_sample(problem: Problem, split: str, config: RunConfig, steps: int) -> str:
+    """Returns in words which part of a split `evaluation_data` takes."""
+    from t2t_repro.data.pipeline import describe_sample
+
+    return describe_sample(problem, split, config.hparams, config.data_dir, steps)
 
 
 class Evaluator:

@@ -36,7 +36,7 @@ from t2t_repro.training import (
     xla,
 )
 from t2t_repro.training.devices import ONE, Devices
-from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
 from t2t_repro.training.events import EventWriter, make_writer
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
@@ -194,7 +194,20 @@ class Experiment:
         self._training_data(0, most_shapes=0)
         self._request.check_metrics(with_evaluation)
         if with_evaluation:
-            evaluation_data(self._problem, self._request.eval_split, self._config)
+            _ = self._dev
+
+    @functools.cached_property
+    def _dev(self):
+        """What is evaluated: opened once, so that files made anew meanwhile change nothing."""
+        request = self._request
+        return evaluation_data(self._problem, request.eval_split, self._config, request.eval_steps)
+
+    @functools.cached_property
+    def _dev_sample(self) -> str:
+        request = self._request
+        return evaluation_sample(
+            self._problem, request.eval_split, self._config, request.eval_steps
+        )
 
     def _training_data(self, start: int, most_shapes: int = few_shapes.MOST):
         """Returns the endless batches of this worker without the first `start`."""
@@ -318,9 +331,7 @@ class Experiment:
 
     def _sample(self, bleu: DecodedBleu | None) -> str:
         """Returns in words what is evaluated of the split, and what is decoded."""
-        split, steps = self._request.eval_split, self._request.eval_steps
-        sample = evaluation_sample(self._problem, split, self._config, steps)
-        return f"{sample}{DECODED_OF}{bleu.sample}" if bleu else sample
+        return f"{self._dev_sample}{DECODED_OF}{bleu.sample}" if bleu else self._dev_sample
 
     def _evaluate(
         self,
@@ -335,14 +346,12 @@ class Experiment:
 
         What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
         """
-        request, started = self._request, time.monotonic()
-        split, sample = request.eval_split, self._sample(bleu)
+        split, sample, started = self._request.eval_split, self._sample(bleu), time.monotonic()
         said = {"signature": bleu.signature} if bleu else {}
         known = log.recorded(step, split, sample)
         self._results = known
         if again or not known:
-            dataset = evaluation_data(self._problem, split, self._config, request.eval_steps)
-            self._results = evaluator.evaluate(dataset)
+            self._results = evaluator.evaluate(self._dev)
             if bleu:
                 self._results[DECODED_BLEU] = bleu.score()
         seconds = time.monotonic() - started
@@ -350,37 +359,6 @@ class Experiment:
         is_new = str(self._results) != str(known)  # as text nan is nan
         log.evaluation(step, self._results, split, seconds, sample=sample, record=is_new, **said)
         return self._results
-
-
-def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
-    """Returns one pass over a split, as tf.data.Dataset; see `make_dataset`.
-
-    Args:
-        problem: the problem.
-        split: one of its splits.
-        config: the hparams and the data_dir.
-        steps: at most this many batches, a fair sample of all; 0: all.
-
-    Raises:
-        UserError: if the problem has no such split.
-    """
-    splits = [entry["split"] for entry in problem.dataset_splits]
-    if split not in splits:
-        raise UserError(
-            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. Received: "
-            f"{split!r}. Add it to dataset_splits; t2t-trainer --schedule=train evaluates none."
-        )
-    from t2t_repro.data.pipeline import make_dataset
-
-    where = (config.hparams, config.data_dir)
-    return make_dataset(problem, split, *where, training=False, most=steps)
-
-
-def evaluation_sample(problem: Problem, split: str, config: RunConfig, steps: int) -> str:
-    """Returns in words which part of a split `evaluation_data` takes."""
-    from t2t_repro.data.pipeline import describe_sample
-
-    return describe_sample(problem, split, config.hparams, config.data_dir, steps)
 
 
 def _what_is_trained(model: keras.Model) -> str:

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -29,6 +31,16 @@ def test_index_and_reader_find_every_record(problem, write_split, tmp_path):
     read = index.Reader(found)
     assert read(np.arange(31)).tolist() == expected
     assert read(np.array([30, 0, 17])).tolist() == [expected[30], expected[0], expected[17]]
+
+
+def test_a_reader_keeps_what_it_has_opened(tmp_path):
+    path = write_raw(tmp_path / "x", [{"inputs": [5, 1], "targets": [9, 1]}])
+    found = index.read([path])
+    read, before = index.Reader(found), tfrecord.read(path)
+    os.replace(write_raw(tmp_path / "y", [{"inputs": [7, 7, 1], "targets": [9, 1]}]), path)
+    assert read(np.array([0])).tolist() == before
+    with pytest.raises(UserError, match=f"Expected nobody to write {path} while it is read"):
+        index.Reader(found)
 
 
 def test_largest_ids_are_kept_by_file(tmp_path):

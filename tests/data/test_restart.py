@@ -1,24 +1,20 @@
 """t2t-datagen killed and started again, and on several processes: always the same bytes."""
 
-import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import blocks, generate, journal, local
-from t2t_repro.data.job import Job
+from t2t_repro.data import blocks, generate, journal, local, records
 from t2t_repro.data.local import Local
 from t2t_repro.errors import UserError
+from tests.data.small_text import PROBLEM, SHARDS, contents, job, run, write_text
 
-PROBLEM = "text2text_tmpdir"
 JOURNAL = f"datagen.{PROBLEM}.unfinished.json"
-SHARDS = 5
 
 # Kills itself when a function is called for the so-many-th time.
 DYING = """
@@ -48,12 +44,7 @@ generate.generate_data(Job(registry.get_problem("text2text_tmpdir"), data, raw, 
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("raw")
-    for side in ("inputs", "targets"):
-        lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(83)]
-        (folder / f"{side}.train.txt").write_text("".join(lines))
-        (folder / f"{side}.eval.txt").write_text("".join(lines[:9]))
-    return folder
+    return write_text(tmp_path_factory.mktemp("raw"))
 
 
 @pytest.fixture(autouse=True)
@@ -61,20 +52,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "SAMPLES", 7)
     monkeypatch.setattr(blocks, "TEXTS", 20)
     monkeypatch.setattr(local, "_SECONDS", -1)
-
-
-def job(raw, data, **options):
-    return Job(registry.get_problem(PROBLEM), data, raw, **{"num_shards": SHARDS, **options})
-
-
-def run(raw, data, processes=1, **options):
-    said = []
-    generate.generate_data(job(raw, data, **options), Local(processes), report=said.append)
-    return said
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +104,34 @@ def test_a_kill_with_overwrite_keeps_what_is_new(raw, whole, tmp_path):
             run(raw, tmp_path, overwrite=True)
     run(raw, tmp_path, overwrite=True)
     assert contents(tmp_path) == whole
+
+
+def test_splits_of_a_run_that_has_not_ended_are_not_read(raw, whole, tmp_path):
+    run(raw, tmp_path)
+    make = Local.make
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Local, "make", lambda self, *of: (interrupt if of[1].name == "dev" else make)(self, *of)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            run(raw, tmp_path, overwrite=True)
+    problem = registry.get_problem(PROBLEM)
+    with pytest.raises(UserError, match=rf"Received: datagen.{PROBLEM}.unfinished.json, of one"):
+        records.find_shards(problem, "train", tmp_path)
+    run(raw, tmp_path, overwrite=True)
+    assert len(records.find_shards(problem, "train", tmp_path)) == SHARDS
+    assert contents(tmp_path) == whole
+
+
+def test_a_vocabulary_of_a_killed_run_is_not_taken_for_other_text(raw, whole, tmp_path):
+    text = tmp_path / "text"
+    shutil.copytree(raw, text)
+    for path in text.iterdir():
+        path.write_text(path.read_text().upper())
+    kill("journal.Journal.save", 1, text, tmp_path / "data")
+    assert list((tmp_path / "data").glob("vocab.*.subwords"))
+    run(raw, tmp_path / "data")
+    assert contents(tmp_path / "data") == whole
 
 
 def interrupt(*args):
@@ -294,58 +299,3 @@ def test_the_journal_does_not_look_at_its_own_folder(raw, tmp_path, whole):
     assert said[0].startswith("Going on where")
     found = journal.raw_files(job(tmp_path, tmp_path))
     assert sorted(found) == sorted(path.name for path in raw.iterdir())
-
-
-HOLDER = """
-import sys, time
-from t2t_repro import registry
-from t2t_repro.data import blocks, generate
-from t2t_repro.data.job import Job
-
-def wait(*args):
-    print("encoding", flush=True)
-    time.sleep(60)
-
-blocks.Spill.write = wait
-generate.generate_data(Job(registry.get_problem("text2text_tmpdir"), *sys.argv[1:], num_shards=5))
-"""
-
-
-def test_the_text_is_not_replaced_between_its_making_and_its_use(raw, tmp_path):
-    """Another process waits for the folder of the text until the files are there."""
-    data, there = tmp_path / "data", []
-
-    def wait():
-        folder = os.open(raw, os.O_RDONLY)
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        there.append((data / f"datagen.{PROBLEM}.json").exists())
-        os.close(folder)
-
-    work, other = job(raw, data), threading.Thread(target=wait)
-    prepare = work.problem.prepare_raw_files
-    work.problem.prepare_raw_files = lambda *of: (other.start(), prepare(*of))
-    generate.generate_data(work)
-    other.join()
-    assert there == [True]
-
-
-@pytest.mark.parametrize("shared", ["data", "raw"])
-def test_a_second_process_waits_for_the_first(raw, whole, tmp_path, shared):
-    data = {"data": tmp_path / "data", "raw": tmp_path / "other"}[shared]
-    raws = {"data": tmp_path / "nothing", "raw": raw}[shared]
-    raws.mkdir(exist_ok=True)
-    for path in raw.iterdir() if shared == "data" else ():
-        (raws / path.name).write_bytes(path.read_bytes())
-    command = [sys.executable, "-c", HOLDER, tmp_path / "data", raws]
-    said = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
-        assert first.stdout.readline() == b"encoding\n"
-
-        def kill(line):
-            said.append(line)
-            first.kill()
-
-        generate.generate_data(job(raw, data), report=kill)
-    folder = {"data": data, "raw": raw}[shared]
-    assert said[0] == f"Waiting for another process that writes to {folder}."
-    assert contents(data) == whole

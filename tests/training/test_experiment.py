@@ -14,8 +14,9 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, experiment, model_state, named_variables
-from t2t_repro.training.experiment import Experiment, build_model, evaluation_data
+from t2t_repro.training import checkpoints, model_state, named_variables
+from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
+from t2t_repro.training.experiment import Experiment, build_model
 from t2t_repro.training.request import Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -154,14 +155,32 @@ def test_a_few_batches_are_a_fair_sample_of_the_split(make):
     assert min(few) < np.median(every) < max(few)
     assert abs(np.mean(few) - np.mean(every)) < 0.1 * np.mean(every)
     assert abs(np.mean(every[:3]) - np.mean(every)) > 0.1 * np.mean(every)
-    assert experiment.evaluation_sample(problem, "dev", config, 0).startswith("all ")
-    sample = experiment.evaluation_sample(problem, "dev", config, 3)
+    assert evaluation_sample(problem, "dev", config, 0).startswith("all ")
+    sample = evaluation_sample(problem, "dev", config, 3)
     assert f"3 of {len(every)} batches" in sample
 
 
 def rows_of(run):
     times = ("time", "tokens_per_second")
     return [{n: v for n, v in row.items() if n not in times} for row in run.read_metrics()]
+
+
+@pytest.mark.slow
+def test_files_removed_while_it_trains_change_nothing(make, data_dir, tmp_path, monkeypatch):
+    shutil.copytree(data_dir, tmp_path / "data")
+    found, plainly = [], Evaluator.evaluate
+
+    def evaluate(self, dataset):
+        found.append(plainly(self, dataset))
+        shutil.rmtree(tmp_path / "data", ignore_errors=True)
+        return found[-1]
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    request = make(steps=5, run="disturbed")
+    config = dataclasses.replace(request.config, data_dir=str(tmp_path / "data"))
+    Experiment(dataclasses.replace(request, config=config)).run()
+    Experiment(make(steps=5, run="quiet")).run()
+    assert len(found) == 6 and found[:3] == found[3:]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from t2t_repro.training import (
     model_state,
     trainer,
 )
-from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.evaluation import Evaluator, evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
 _REPORTS = 100  # lines of training in metrics.jsonl
@@ -241,7 +241,7 @@ def _score_sentences(model, config: RunConfig, problem: Problem) -> dict[str, li
         eval_drop_long_sequences=False,
     )
     config = dataclasses.replace(config, hparams=large)
-    dataset = experiment.evaluation_data(problem, Split.EVAL, config)
+    dataset = evaluation_data(problem, Split.EVAL, config)
     for statistics, labels in Evaluator(model).statistics(dataset):
         real = labels != PAD_ID
         right = (statistics["predictions"] == labels) & real
@@ -264,7 +264,7 @@ def _unigram_loss(
         counts += np.bincount(batch["targets"].ravel(), minlength=len(counts))
     counts[PAD_ID] = 0
     costs = -np.log(np.maximum(counts, 1e-9) / counts.sum())
-    dataset = experiment.evaluation_data(problem, Split.EVAL, config)
+    dataset = evaluation_data(problem, Split.EVAL, config)
     labels = [batch["targets"].ravel() for batch in dataset.as_numpy_iterator()]
     ids = np.concatenate(labels)
     return float(costs[ids[ids != PAD_ID]].mean())
