@@ -76,13 +76,36 @@ def check_model(model: Any) -> None:
     """Refuses a model that nothing can decode with.
 
     Raises:
-        UserError: if it has not the methods of a `SequenceModel` that write step by step.
+        UserError: if it has not the methods of a `SequenceModel` that write step by step, or its
+            logits are its own in `call` and those of the class that it derives from in these.
     """
     if not hasattr(model, "decode_step"):
         raise UserError(
             "decode expects a t2t_repro.Transformer, or another model with start_decoding and "
             f"decode_step. Received: a {type(model).__name__}. Give one, such as the `model` of "
             "what t2t_repro.load returns."
+        )
+    for each in getattr(model, "models", [model]):
+        _check_step(each)
+
+
+def _check_step(model: Any) -> None:
+    order = type(model).__mro__
+    call, step = (next(c for c in order if name in vars(c)) for name in ("call", "decode_step"))
+    if order.index(call) >= order.index(step):
+        return
+    ids, first = np.ones((1, 2), "int32"), np.zeros((1, 1), "int32")
+    called = model({"inputs": ids, "targets": ids})[0, 0]
+    state, memory = model.initial_state(1, 1, 2), model.start_decoding(ids)
+    stepped, _ = model.decode_step(first, first, 0, state, memory)
+    near = 1e-4 if model.compute_dtype == "float32" else 0.05
+    called, stepped = map(ops.convert_to_numpy, (called, stepped[0, 0]))
+    if not np.allclose(called, stepped, near, near):
+        raise UserError(
+            f"Expected {call.__name__}.call and its decode_step to give the same logits. Received: "
+            f"a call of its own, the decode_step of {step.__name__}, and logits up to "
+            f"{np.abs(called - stepped).max():.2g} apart: it would decode as another model than "
+            "it is trained as. Define both."
         )
 
 

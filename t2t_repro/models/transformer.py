@@ -176,8 +176,9 @@ class Transformer(SequenceModel):
         """
         if self.hparams.r_drop_alpha:
             return self.loss_and_logits(batch, sample_weight)[0]
-        own = getattr(self.compute_loss, "__func__", None) is Transformer.compute_loss
-        if not (own and self._compile_loss is None):
+        loss = getattr(self.compute_loss, "__func__", None) is Transformer.compute_loss
+        logits = type(self).call is Transformer.call
+        if not (loss and logits and self._compile_loss is None):
             return super().train_loss(batch, sample_weight)
         smoothing, labels = self.hparams.label_smoothing, batch["targets"]
         outputs = self(batch, training=True, logits=False)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 
@@ -16,7 +17,9 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
+from t2t_repro.layers.cross_entropy import padded_cross_entropy
 from t2t_repro.models import parameters
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training import distribution, learning_rate, losses, optimizers
 
@@ -180,6 +183,45 @@ def test_in_half_precision_a_search_computes_as_the_model(name):
 def test_every_layer_is_built_with_the_model(models):
     for model in models:
         assert [layer.name for layer in model._flatten_layers() if not layer.built] == []
+
+
+class Capped(Transformer):
+    def call(self, batch, training=False):
+        return 0.5 * keras.ops.tanh(super().call(batch, training=training) / 0.5)
+
+
+class Louder(Transformer):
+    def call(self, batch, training=False):
+        self.heard = True
+        return super().call(batch, training=training)
+
+
+def make(kind):
+    hparams = HParams(hidden_size=12, filter_size=20, num_heads=2, num_hidden_layers=1)
+    hparams = dataclasses.replace(hparams, layer_prepostprocess_dropout=0.0)
+    return kind.from_hparams(hparams, inputs_vocab_size=7, targets_vocab_size=9)
+
+
+def test_a_call_of_ones_own_is_what_is_trained():
+    model, ids = make(Capped), np.array([[3, 5, 4, 1]])
+    batch = {"inputs": ids, "targets": ids + (ids > 1)}
+    smoothing = model.hparams.label_smoothing
+    total, count = padded_cross_entropy(model(batch), batch["targets"], smoothing)
+    for metrics in ([], ["accuracy"]):  # without, the loss is made of what comes before logits
+        model.compile(keras.optimizers.SGD(0.0), metrics=metrics)
+        loss = model.train_on_batch(batch, return_dict=True)["loss"]
+        np.testing.assert_allclose(loss, total / count, rtol=1e-6)
+
+
+def test_a_call_of_ones_own_is_what_is_decoded():
+    inputs = np.array([[3, 5, 4, 1]])
+    expected = "Expected Capped.call .*of Transformer, and logits up to [0-9.e-]+ apart"
+    for model in (make(Capped), Ensemble([make(Louder), make(Capped)])):
+        with pytest.raises(UserError, match=expected):
+            ModelEngine(model)
+    with pytest.raises(UserError, match=expected):
+        decode(make(Capped), inputs)
+    assert decode(make(Louder), inputs)[0].shape[:2] == (1, 1)
 
 
 def test_packed_examples_are_refused(models):
