@@ -260,6 +260,11 @@ class GuardedModel(keras.Model):
         with strategy.scope() if strategy else contextlib.nullcontext():
             self.build()
 
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Keras adds up the devices' parts of the first batch, which need not have as many rows.
+        if not self.built:
+            super()._maybe_symbolic_build(iterator, data_batch)
+
     def _evaluated(self, batch, weights) -> dict:
         logits = self(batch, training=False)
         loss = self._loss_of(batch, logits, weights, training=False)
