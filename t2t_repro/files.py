@@ -189,7 +189,7 @@ def _alone_at(unfinished: pathlib.Path, path: pathlib.Path, flags: int) -> Itera
 
 
 def check_new_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that holds something, and what is no folder.
+    """Refuses a folder that holds something, one that cannot be replaced, and what is no folder.
 
     Raises:
         UserError: naming it.
@@ -198,6 +198,12 @@ def check_new_folder(path: pathlib.Path) -> None:
         raise UserError(
             f"Expected a new or empty folder. Received: {path}, which holds files. Remove it, or "
             "name another."
+        )
+    if path.is_dir() and (os.path.ismount(path) or path.samefile(pathlib.Path.cwd())):
+        where = "a file system of its own" if os.path.ismount(path) else "the folder you are in"
+        raise UserError(
+            "Expected a new folder, or an empty one that a full one can take the place of. "
+            f"Received: {path}, {where}. Name a folder in it."
         )
     if path.exists() and not path.is_dir():
         raise UserError(f"Expected a folder. Received: the file {path}. Name another.")

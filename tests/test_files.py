@@ -1,5 +1,6 @@
 import errno
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -89,6 +90,19 @@ def test_a_folder_that_is_taken(tmp_path):
         files.check_new_folder(tmp_path)
     with pytest.raises(UserError, match="Expected a folder. Received: the file .*file. Name"):
         files.check_new_folder(tmp_path / "file")
+
+
+def test_an_empty_folder_that_cannot_be_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in (pathlib.Path("."), tmp_path):
+        with pytest.raises(UserError, match=f"Received: {path}, the folder you are in. Name a fo"):
+            with files.writing_folder(path):
+                pass
+    (tmp_path / "volume").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: path.name == "volume")
+    with pytest.raises(UserError, match="Received: volume, a file system of its own. Name"):
+        files.check_new_folder(pathlib.Path("volume"))
+    assert names(tmp_path) == ["volume"]
 
 
 HOLDER = """

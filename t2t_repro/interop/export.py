@@ -85,7 +85,7 @@ def check_folder(path: pathlib.Path) -> None:
     """
     check_outputs({"--export_dir": path}, {}, folders=True)
     check_new_folder(path)
-    check_room(path)
+    check_room(path.parent)  # where it gets its name, also in the place of an empty one
 
 
 def _examples(

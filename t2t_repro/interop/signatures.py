@@ -128,6 +128,10 @@ class Served:
         right = (extra_length >= 0) & (extra_length <= self.most_extra)
         message = f"Expected extra_length from 0 to {self.most_extra}."
         extra_length = _expect(right, message, extra_length, extra_length)
+        for name, value in (("alpha", alpha), ("extra_length", extra_length)):
+            right = (tf.size(value) == 1) | (tf.size(value) == tf.size(inputs))
+            message = f"Expected one {name}, or one for each of the inputs."
+            inputs = _expect(right, message, tf.shape(value), inputs)
         ids, lengths = self._source_ids(inputs)
         asked = (tf.broadcast_to(x, tf.shape(inputs)) for x in (alpha, extra_length))
         return self._translations(*self._search(*self._cut(ids, lengths), *asked))

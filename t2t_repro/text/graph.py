@@ -106,8 +106,9 @@ class GraphSubwords(tf.Module):
             type(encoder).encode is not SubwordTextEncoder.encode
         ):
             raise UserError(
-                "Expected a SubwordTextEncoder, the one that is known inside a graph. Received: a "
-                f"{type(encoder).__name__}. Serve a problem whose vocabulary is of subwords."
+                "Expected vocabularies of subwords or SentencePiece pieces, which are known inside "
+                f"a graph. Received: a {type(encoder).__name__}. Translate with t2t-decoder, or "
+                "serve another problem."
             )
         subtokens = encoder.all_subtoken_strings
         # The matcher's strings end at a zero: a character that no escaped token has stands for it.

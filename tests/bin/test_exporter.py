@@ -172,6 +172,6 @@ def test_a_problem_without_subwords(tmp_path, capsys):
     run = make_run(tmp_path, "algorithmic_identity_decimal40")
     with pytest.raises(SystemExit):
         program(exporter, f"--output_dir={run.path}")
-    message = "the one that is known inside a graph. Received: a SymbolEncoder. Serve a problem"
+    message = "which are known inside a graph. Received: a SymbolEncoder. Translate with t2t-dec"
     assert message in capsys.readouterr().err
     assert not (run.path / "export").exists()

@@ -171,6 +171,8 @@ def test_one_alpha_does_for_all_and_what_was_exported_is_the_default(signatures)
         (-0.1, 3, "Expected alpha from 0 to 10.0. Received:"),
         (10.5, 3, "Expected alpha from 0 to 10.0. Received:"),
         (float("nan"), 3, "Expected alpha from 0 to 10.0. Received:"),
+        ([0.6, 0.5], 3, r"Expected one alpha, or one for each of the inputs. Received:\] \[2\]"),
+        (0.6, [1, 2, 3], r"Expected one extra_length, or one for each .* Received:\] \[3\]"),
         (0.6, -1, "Expected extra_length from 0 to 1024. Received:"),
         (0.6, 2**31 - 1, "Expected extra_length from 0 to 1024. Received:"),
     ],
@@ -178,7 +180,9 @@ def test_one_alpha_does_for_all_and_what_was_exported_is_the_default(signatures)
 def test_what_a_request_may_not_ask_for(signatures, alpha, extra, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         signatures["translate"](
-            inputs=tf.constant(["a"]), alpha=tf.constant([alpha]), extra_length=tf.constant([extra])
+            inputs=tf.constant(["a"] * 4),
+            alpha=tf.constant(np.ravel(alpha), tf.float32),
+            extra_length=tf.constant(np.ravel(extra), tf.int32),
         )
 
 

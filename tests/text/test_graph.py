@@ -135,5 +135,7 @@ def test_an_encoder_of_another_kind():
 
     for encoder in (ByteTextEncoder(), Lower.from_subtokens(PLAIN.all_subtoken_strings)):
         name = type(encoder).__name__
-        with pytest.raises(UserError, match=f"Expected a SubwordTextEncoder.*Received: a {name}"):
+        with pytest.raises(
+            UserError, match=f"Expected vocabularies of subwords.*Received: a {name}"
+        ):
             GraphSubwords(encoder)
