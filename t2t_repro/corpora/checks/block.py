@@ -11,10 +11,14 @@ import numpy as np
 PAIRS = 4096  # in a block
 Pair = tuple[str, str]
 
-# Scripts that put no space between words count by characters.
-_TOKEN = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-    r"|[^\W_]+|\n"
+# Scripts that put no space between words count by characters; alphabets among them, whose letters
+# say nothing alone, by each three in a row.
+_SIGNS = "\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+_LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_LETTER = re.compile(f"[{_LETTERS}]")
+_TOKEN = re.compile(rf"[{_SIGNS}]|[^\W_]+|\n")
+_TOKEN_OR_THREE = re.compile(
+    rf"([{_SIGNS}]|[^\W_{_LETTERS}]+|\n)|(?=([{_LETTERS}]{{3}}))[{_LETTERS}]"
 )
 
 
@@ -68,7 +72,9 @@ class Side:
     @functools.cached_property
     def tokens(self) -> list[str]:
         """The words of all lines in lower case, "\\n" between two lines."""
-        return _TOKEN.findall(self.lower)
+        if not _LETTER.search(self.lower):  # most text, and twice as fast
+            return _TOKEN.findall(self.lower)
+        return [token or three for token, three in _TOKEN_OR_THREE.findall(self.lower)]
 
     def having(self, pattern: re.Pattern[str]) -> np.ndarray:
         """Returns bool (N,): the lines in which `pattern` is found."""

@@ -167,6 +167,20 @@ def test_a_stretch_that_slipped_is_found(offset):
     assert set(hits) <= set(slipped) and len(hits) >= 18
 
 
+def test_what_slips_is_told_by_letters_in_a_row_of_alphabets_without_spaces():
+    rng = random.Random(7)
+    thai = ["".join(rng.choices("กขคงจชดตทนบปพมยรลวสหอาเแโ", k=5)) for _ in range(400)]
+    english = ["".join(rng.choices("abcdefghijklmnop", k=6)) for _ in range(400)]
+    train = []
+    for _ in range(N):
+        words = rng.choices(range(400), k=5)
+        train.append((" ".join(english[i] for i in words), "".join(thai[i] for i in words)))
+    assert found(check(train), "slipped") == []
+    slipped = range(400, 420)
+    train[400:420] = [(train[i][0], train[i + 1][1]) for i in slipped]
+    assert set(found(check(train), "slipped")) == set(slipped)
+
+
 def test_nothing_slips_where_all_lines_are_alike():
     train = [(f"house number {i} of the street", f"Haus Nummer {i} der Straße") for i in range(90)]
     assert found(check(train), "slipped") == []
