@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 # say nothing alone, by each three in a row.
 _SIGNS = "\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 _LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_LETTER = re.compile(f"[{_LETTERS}]")
+UNSPACED = re.compile(f"[{_LETTERS}]")
 _TOKEN = re.compile(rf"[{_SIGNS}]|[^\W_]+|\n")
 _TOKEN_OR_THREE = re.compile(
     rf"([{_SIGNS}]|[^\W_{_LETTERS}]+|\n)|(?=([{_LETTERS}]{{3}}))[{_LETTERS}]"
@@ -72,7 +72,7 @@ class Side:
     @functools.cached_property
     def tokens(self) -> list[str]:
         """The words of all lines in lower case, "\\n" between two lines."""
-        if not _LETTER.search(self.lower):  # most text, and twice as fast
+        if not UNSPACED.search(self.lower):  # most text, and twice as fast
             return _TOKEN.findall(self.lower)
         return [token or three for token, three in _TOKEN_OR_THREE.findall(self.lower)]
 

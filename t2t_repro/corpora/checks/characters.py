@@ -5,7 +5,7 @@ import re
 import ftfy
 import numpy as np
 
-from t2t_repro.corpora.checks.block import Block, Side
+from t2t_repro.corpora.checks.block import UNSPACED, Block, Side
 from t2t_repro.corpora.checks.models import Models
 
 # Joiners and direction marks (U+200C to U+200F) belong to other scripts than the first ones.
@@ -13,6 +13,14 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\xad\u034f\u061c\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\t]|(?:^|[\x20-\u052f])[\u200c-\u200f]",
     re.MULTILINE,  # it is looked for in many lines at once, too
+)
+# Letters, and what belongs to a line that has such: direction marks, a space without width.
+_ORDINARY = (
+    (
+        re.compile("[\u05d0-\u05f2\u0620-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"),
+        re.compile("[\u061c\u200c-\u200f\u202a-\u202e\u2066-\u2069]"),
+    ),
+    (UNSPACED, re.compile("\u200b")),
 )
 _MARKUP = re.compile(
     r"</?[A-Za-z][A-Za-z0-9:-]*(?:\s[^<>]*)?/?>|<!--|<!\[CDATA|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}"
@@ -41,7 +49,10 @@ def invisible(block: Block, models: Models) -> np.ndarray:
     def has(side: Side) -> np.ndarray:
         if side.joined.replace("\n", "").isprintable():  # many times faster; most blocks are
             return np.zeros(len(side.texts), bool)
-        return side.having(_INVISIBLE)
+        found = side.having(_INVISIBLE)
+        for i in np.flatnonzero(found):
+            found[i] = _INVISIBLE.search(_without_ordinary(side.texts[i])) is not None
+        return found
 
     return has(block.sources) | has(block.targets)
 
@@ -69,6 +80,13 @@ def encoding(block: Block, models: Models) -> np.ndarray:
 
 def _is_misread(text: str) -> bool:
     return bool(_BROKEN.search(text)) or ftfy.fix_encoding(text) != text
+
+
+def _without_ordinary(text: str) -> str:
+    for letters, marks in _ORDINARY:
+        if letters.search(text):
+            text = marks.sub("", text)
+    return text
 
 
 def _blank(side: Side) -> np.ndarray:

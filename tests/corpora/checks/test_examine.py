@@ -105,6 +105,25 @@ def test_a_mark_at_the_beginning_of_a_line_is_found_whatever_is_around_it():
     assert found(check(train), "invisible") == [3, *AT]
 
 
+@pytest.mark.parametrize(
+    "line, marks",
+    [
+        ("הקובץ (GTK) נפתח", "\u200e\u200f\u202a\u202b\u202c\u2066\u2069"),
+        ("فتح الملف (GTK)", "\u061c\u200c\u200e\u200f\u202a\u202b\u202c\u2066\u2069"),
+        ("เปิดแฟ้ม (GTK)", "\u200b"),
+        ("ເປີດແຟ້ມ (GTK)", "\u200b"),
+        ("ဖိုင်ဖွင့်ပါ (GTK)", "\u200b"),
+        ("បើកឯកសារ (GTK)", "\u200b"),
+    ],
+)
+def test_marks_without_width_belong_to_the_scripts_that_need_them(line, marks):
+    of_script = [(PAIRS[0][0], line.replace("(", f"( {mark}")) for mark in marks]
+    latin = [(PAIRS[0][0], f"Datei ( {mark}GTK)") for mark in marks]
+    other = [(PAIRS[0][0], line + "\ufeff"), (f"open \u200b{PAIRS[0][0]}", line)]
+    faults = range(len(PAIRS) + len(marks), len(PAIRS) + 2 * len(marks) + 2)
+    assert found(check([*PAIRS, *of_script, *latin, *other]), "invisible") == list(faults)
+
+
 def test_nothing_is_found_in_clean_pairs():
     report = check(PAIRS, DEV)
     assert {each.check.name: each.count for each in report.findings if each.count} == {}
