@@ -112,15 +112,18 @@ def wrong_language(block: Block, known: Languages) -> np.ndarray:
 
 
 def wrong_script(block: Block, known: Languages) -> np.ndarray:
-    """Returns bool (N,): most letters of a side are of a script that is not that side's."""
+    """Returns bool (N,): most letters of a side are of a script that is not that side's.
+
+    Not beside letters of its own where all such words stand on the other side, too: names.
+    """
     found = np.zeros(len(block), bool)
-    for side, own in zip(block.sides, known.scripts, strict=True):
+    for side, other, own in zip(block.sides, block.sides[::-1], known.scripts, strict=True):
         if side.is_ascii and 0 in own:
             continue
-        groups = _groups(side.codes)
-        letters = groups >= 0
-        foreign = letters & ~np.isin(groups, list(own))
-        found |= 2 * side.sums(foreign.astype(int)) > np.maximum(side.sums(letters.astype(int)), 8)
+        foreign, letters = (side.sums(each.astype(int)) for each in _foreign(side.codes, own))
+        for i in np.flatnonzero(2 * foreign > np.maximum(letters, 8)):
+            names = _words(side.texts[i], own) <= _words(other.texts[i], own)
+            found[i] |= foreign[i] == letters[i] or not names
     return found
 
 
@@ -152,6 +155,20 @@ def _groups(codes: np.ndarray) -> np.ndarray:
     groups = same[np.searchsorted(_SCRIPTS, codes, "right")]
     ascii_letter = (codes >= 97) & (codes <= 122)  # they are in lower case
     return np.where((codes < 0xC0) & ~ascii_letter, -1, groups)
+
+
+def _foreign(codes: np.ndarray, own: frozenset[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which codes are letters of other groups of scripts, and which are letters."""
+    groups = _groups(codes)
+    return (groups >= 0) & ~np.isin(groups, list(own)), groups >= 0
+
+
+def _words(text: str, own: frozenset[int]) -> set[str]:
+    """Returns the words that are of other groups of scripts."""
+    text = text.lower()
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    foreign, _ = _foreign(codes, own)
+    return set("".join(np.where(foreign, list(text), " ")).split())
 
 
 def _main_scripts(side: Side) -> frozenset[int]:

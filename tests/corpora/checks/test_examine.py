@@ -25,6 +25,7 @@ GERMAN = (
     "unter nahe ohne alte junge grüne ruhige schwere helle"
 ).split()
 SPELT = dict(zip(WORDS, GERMAN, strict=True))
+LATIN, CYRILLIC = "abcdefghijklmnopqrstuvwxyz", "абцдефгхийклмнопярстужвхыз"
 N = 1500
 
 
@@ -278,6 +279,20 @@ def test_moses_escapes_are_no_markup():
     assert found(report, "markup") == [3]
     assert any("escaped as Moses does" in note for note in report.notes)
     assert found(check([(s.replace(".", " &apos;"), t) for s, t in PAIRS[:50]]), "markup") != []
+
+
+@pytest.mark.parametrize(
+    "source, target, is_found",
+    [
+        ("PackageKit service", "Служба PackageKit", False),
+        ("Chet Ramey wrote it", "Чет Ремей (Chet Ramey)", False),
+        ("PackageKit service", "Служба PackageKit daemon", True),
+        ("PackageKit service", "PackageKit service", True),
+    ],
+)
+def test_names_that_stand_on_both_sides_may_be_of_another_script(source, target, is_found):
+    cyrillic = [(s, t.lower().translate(str.maketrans(LATIN, CYRILLIC))) for s, t in PAIRS[:300]]
+    assert found(check([*cyrillic, (source, target)]), "wrong_script") == [300] * is_found
 
 
 def test_dev_keeps_all_but_errors():
