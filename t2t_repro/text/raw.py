@@ -128,10 +128,11 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
+            # What Windows adds to ISO-8859-1, such as curly quotes, are control characters there.
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
-                "it: iconv -f ISO-8859-1 -t UTF-8."
+                "it: iconv -f WINDOWS-1252 -t UTF-8."
             ) from error
         yield text.removesuffix("\n").removesuffix("\r")
 

@@ -1,4 +1,5 @@
 import gzip
+import re
 import time
 
 import pytest
@@ -31,6 +32,15 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
     path = write(tmp_path / "latin.txt", b"fine\nalso fine\nna\xefve\n")
     with pytest.raises(UserError, match=r"latin.txt. Received: byte 0xef at line 3, column 3"):
         list(raw.stripped_lines(path))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_line_of_windows_is_converted_as_it_is_told(tmp_path, encoding):
+    text = "“naïve”" if encoding == "cp1252" else "naïve"
+    with pytest.raises(UserError, match="iconv -f WINDOWS-1252 -t UTF-8") as error:
+        list(raw.lines(write(tmp_path / "a.txt", text.encode(encoding))))
+    (told,) = re.findall(r"iconv -f (\S+)", str(error.value))
+    assert text.encode(encoding).decode(told) == text
 
 
 def test_an_empty_file_is_an_error(tmp_path):
