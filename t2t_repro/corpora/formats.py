@@ -214,7 +214,8 @@ def _columns(
     expected = "two columns, or " if headless else ""
     raise UserError(
         f"Expected {expected}a first line with source and target in {os.fspath(path)}. Received: "
-        f"{len(first)} columns: {_shown(first)}. Name them by --columns=1,2 or by their names."
+        f"{len(first)} columns: {_shown(first)}. Name them by --columns: by their names, or, where "
+        "this line is a pair itself, by their numbers, such as 1,2."
     )
 
 

@@ -89,6 +89,7 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.tsv", "a\tb\n", (None, ("1", "3")), "columns 1 and 3 in .* Received: 2 columns"),
         ("a.tsv", "a\tb\n", (None, ("0", "1")), "Expected columns 0 and 1"),
         ("a.csv", "Hello,Hallo\n", (), "a first line with source and target .*'Hello \\| Hallo'"),
+        ("a.csv", "English,German\nHello,Hallo\n", (), "names, or, where this line is a pair"),
         ("a.csv", "german,english\n", (None, ("englisch", "german")), "Did you mean 'english'"),
         ("a.csv", 'source,target\n"a" b,c\n', (), "from line 2 on, .* Mend its quotes"),
         ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "field limit .131072.*Or split the"),
