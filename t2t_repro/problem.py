@@ -19,7 +19,7 @@ from t2t_repro.base_problem import Problem as Problem
 from t2t_repro.base_problem import Sample as Sample
 from t2t_repro.base_problem import Split as Split
 from t2t_repro.base_problem import Track as Track
-from t2t_repro.corpora import bad_pairs
+from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.space_ids import SpaceID as SpaceID
 from t2t_repro.text import vocabulary_file, vocabulary_size
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS
@@ -175,6 +175,7 @@ class Text2TextProblem(Problem):
             self._asked_vocab_size or own,
             "the command" if self._asked_vocab_size else f"{self.name} (approx_vocab_size)",
             count(track(texts, self.num_texts_for_vocab(tmp_dir))),
+            repeated=raw_record.repeated(self.raw_text_files(tmp_dir, Split.TRAIN)),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],

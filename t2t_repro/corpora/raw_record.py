@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import schema
@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import sha256, write_text_atomic
 
 NAME = "raw-text.json"
+REPEATED = "repeated"  # in the summary of t2t-datagen: what `repeated` returns, where it is not 1
 Names = Mapping[str, tuple[str, str]]  # of the two files of each split
 
 
@@ -125,6 +126,25 @@ def read(folder: pathlib.Path) -> Record | None:
     if not (folder / NAME).exists():
         return None
     return schema.read(folder / NAME, Record, "Delete it, and the text beside it if it was made.")
+
+
+def repeated(paths: Sequence[str]) -> float:
+    """Returns how often the two files of training have each of their pairs, on the average.
+
+    That is by --train_weights or --train_temperature; 1 where the files were not made here.
+    """
+    try:
+        record = read(pathlib.Path(paths[0]).parent) if paths else None
+    except UserError:  # it only informs
+        record = None
+    shares = [share for share in record.shares if share.split == "train"] if record else []
+    once = sum(min(share.pairs, share.written) for share in shares)
+    written = sum(share.written for share in shares)
+    if record is None or written == once:
+        return 1.0
+    made = {name: file.sha256 for name, file in record.files.items()}
+    are_made = all(made.get(os.path.basename(path)) == sha256(path) for path in paths)
+    return written / once if are_made else 1.0
 
 
 def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[str]:

@@ -40,10 +40,15 @@ def sized(job: Job) -> Job:
     return dataclasses.replace(job, num_shards=max(1, min(files, most)))
 
 
-def entry(job: Job, files: Files) -> dict[str, dict[str, str]]:
+def entry(job: Job, files: Files) -> dict[str, Any]:
     """Returns what the summary says of the text that some files are made of; {} where unknown."""
-    digests = _digests(job, files)
-    return {_KEY: digests} if digests else {}
+    said: dict[str, Any] = {}
+    if digests := _digests(job, files):
+        said[_KEY] = digests
+    if files.source == Split.TRAIN:
+        times = raw_record.repeated(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
+        said |= {raw_record.REPEATED: times} if times != 1 else {}
+    return said
 
 
 def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:

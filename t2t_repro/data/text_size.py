@@ -1,12 +1,12 @@
-"""How much text there is to train on, in pairs and bytes."""
+"""How much text there is to train on, in pairs and bytes; what is repeated counts once."""
 
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t2t_repro import progress, schema
-from t2t_repro.corpora import splits
-from t2t_repro.corpora.request import RawText, tempered
+from t2t_repro.corpora import raw_record, splits
+from t2t_repro.corpora.request import RawText
 from t2t_repro.data import records
 from t2t_repro.data.vocabularies import summary_path
 from t2t_repro.problem import Problem, Split
@@ -34,9 +34,13 @@ class TextSize(NamedTuple):
             LookupError, TypeError, ValueError, AttributeError: if it does not say so.
         """
         made = summary["splits"][Split.TRAIN]
-        pairs = int(made["examples"])
-        size = sum(made["bytes"].values()) if "bytes" in made else 0
-        return cls(pairs, size) if size else cls.like_captions(pairs)
+        text = cls(int(made["examples"]), sum(made["bytes"].values()) if "bytes" in made else 0)
+        text = text.once(float(made.get(raw_record.REPEATED, 1)))
+        return text if text.size else cls.like_captions(text.pairs)
+
+    def once(self, times: float) -> "TextSize":
+        """Returns the size of a text that is repeated so many times."""
+        return TextSize(round(self.pairs / max(times, 1)), round(self.size / max(times, 1)))
 
     @classmethod
     def like_captions(cls, pairs: int) -> "TextSize":
@@ -69,18 +73,17 @@ def of_training(
     samples = problem.num_samples(tmp_dir or "", Split.TRAIN)
     if samples is None:
         return None
-    files = [
-        sum(len(line.strip()) for line in raw.raw_lines(path))
-        for path in problem.raw_text_files(tmp_dir or "", Split.TRAIN)
-    ]
+    paths = problem.raw_text_files(tmp_dir or "", Split.TRAIN)
+    files = [sum(len(line.strip()) for line in raw.raw_lines(path)) for path in paths]
     if not files:
         return TextSize.like_captions(samples)
     # Of distillation there are three files, for two sides.
-    return TextSize(samples, 2 * sum(files) // len(files))
+    size = TextSize(samples, 2 * sum(files) // len(files))
+    return size.once(raw_record.repeated(paths))
 
 
 def _given(given: RawText) -> TextSize:
-    """Returns what training has of files: without what is drawn, each corpus as often as asked."""
+    """Returns what training has of files: without what is drawn or left out by a weight below 1."""
     corpora = [corpus for corpus in given.corpora() if corpus.split == Split.TRAIN]
     sizes = []
     for corpus in corpora:
@@ -90,9 +93,7 @@ def _given(given: RawText) -> TextSize:
                 pairs += 1
                 size += len((source + target).encode("utf-8", "surrogatepass"))
         sizes.append((pairs, size))
-    weights = [corpus.weight for corpus in corpora]
-    if given.train_temperature:
-        weights = tempered([pairs for pairs, _ in sizes], given.train_temperature)
+    weights = [min(1.0, corpus.weight) for corpus in corpora]
     total = sum(pairs for pairs, _ in sizes)
     dev = 0 if given.dev_source else given.dev_size or splits.default_dev_size(total)
     share = max(0, total - dev - (given.test_size or 0)) / max(1, total)

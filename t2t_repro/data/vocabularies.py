@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import schema
+from t2t_repro.corpora.raw_record import REPEATED
 from t2t_repro.data.blocks import SIDES
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -116,7 +117,8 @@ def _warnings(
     """
     size = max(summary["vocab_size"].values())
     train, dev = (summary["splits"].get(split, {}) for split in ("train", "dev"))
-    fits = made.supported if made else vocabulary_size.supported(sum(_bytes(train).values()))
+    once = round(sum(_bytes(train).values()) / train.get(REPEATED, 1))
+    fits = made.supported if made else vocabulary_size.supported(once)
     found: list[dict[str, Any]] = []
 
     def warn(kind: str, what: str, otherwise: str = "") -> None:

@@ -112,6 +112,7 @@ def build(
     why: str,
     counts: Mapping[str, int],
     *,
+    repeated: float = 1.0,
     is_t2t: bool,
     max_subtoken_length: int | None,
     reserved_tokens: Sequence[str],
@@ -123,6 +124,7 @@ def build(
         asked: about how many subwords; None: as many as the text supports.
         why: who asked.
         counts: the tokens of the text and how often each occurs.
+        repeated: how often the text has each of its pairs: it supports no more subwords for that.
         is_t2t: whether T2T's vocabulary is wanted, which has more subwords than asked for where
             each of them occurs a thousand times.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
@@ -136,27 +138,33 @@ def build(
             f"Expected text to build {path.name} from. Received: no sentence that has a token. "
             "Look at the files in --tmp_dir, and at what generate_samples yields of them."
         )
+    whole = counts
+    if repeated != 1:
+        counts = {token: max(1, round(count / repeated)) for token, count in whole.items()}
     text = Text.of(counts)
     fits = supported(text.size, text.kinds)
-    (least, most), highest = _T2T_COUNTS, max(counts.values())
+    built = whole if asked else counts  # a number that is asked for is made as T2T makes it
+    (least, most), highest = _T2T_COUNTS, max(built.values())
 
-    def made(target: int, least: int, most: int = most) -> SubwordTextEncoder:
+    def made(
+        of: Mapping[str, int], target: int, least: int, most: int = most
+    ) -> SubwordTextEncoder:
         return SubwordTextEncoder.build_to_target_size(
             target,
-            counts,
+            of,
             least,
             most,
             max_subtoken_length=max_subtoken_length,
             reserved_tokens=reserved_tokens,
         )
 
-    encoder = made(asked, least) if asked else made(fits, _SEEN)
+    encoder = made(built, asked, least) if asked else made(built, fits, _SEEN)
     target = asked or fits
     if encoder.vocab_size > 1.01 * target and highest > most and not is_t2t:
-        fewer = made(target, most, highest)
+        fewer = made(built, target, most, highest)
         encoder = min(encoder, fewer, key=lambda e: abs(e.vocab_size - target))
     if encoder.vocab_size > fits:  # asked for
-        fits = min(fits, made(fits, _SEEN).vocab_size)
+        fits = min(fits, made(counts, fits, _SEEN).vocab_size)
     fits = min(fits, encoder.vocab_size) if not asked else fits
     reason = f"{text.words:,} running words, {text.kinds:,} different ones, support {fits:,}"
     if asked:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from t2t_repro.config import HParams
+from t2t_repro.corpora import raw_record
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data import needs, preset, records
 from t2t_repro.data.batching import hparams_to_batching_scheme
@@ -209,7 +210,7 @@ def _supported(job: Job) -> int:
     if raw:
         train = [corpus for corpus in raw.corpora() if corpus.split == Split.TRAIN]
         paths = [path for corpus in train for path in corpus.paths()]
-    size = sum(map(os.path.getsize, paths))
+    size = round(sum(map(os.path.getsize, paths)) / raw_record.repeated(paths))
     return vocabulary_size.supported(size) if size else 0
 
 

@@ -43,11 +43,13 @@ def test_files_of_the_user_less_what_is_drawn_of_them(problem, tmp_path, options
 @pytest.mark.parametrize(
     "options, pairs, size",
     [
-        ({"train_weights": "0.5,2"}, 16, 4 * 8 + 12 * 10),  # of 8 + 6, less the two of dev
-        ({"train_temperature": 100.0}, 16, 8 * 8 + 8 * 10),
+        ({"train_weights": "0.5,2"}, 10, 4 * 8 + 6 * 10),  # of 8 + 6, less the two of dev
+        ({"train_temperature": 100.0}, 14, 8 * 8 + 6 * 10),
     ],
 )
-def test_corpora_count_as_often_as_they_are_taken(problem, tmp_path, options, pairs, size):
+def test_what_is_repeated_counts_once_and_what_is_left_out_does_not(
+    problem, tmp_path, options, pairs, size
+):
     write(tmp_path, "a", ["aé"] * 8)
     write(tmp_path, "b", ["words"] * 8)
     write(tmp_path, "c", ["abcde"] * 6)
@@ -58,6 +60,28 @@ def test_corpora_count_as_often_as_they_are_taken(problem, tmp_path, options, pa
     found = text_size.of_training(problem, str(tmp_path), str(tmp_path / "raw"), given)
     assert found.pairs == pytest.approx(pairs * 12 / 14, abs=1)
     assert found.size == pytest.approx(size * 12 / 14, abs=3)
+
+
+@pytest.mark.parametrize("weights, times", [("10", 10), ("10,0.5", 8.4), ("1,1", 1), ("0.5,1", 1)])
+def test_it_is_what_is_there_once_the_files_are_made_as_well(problem, tmp_path, weights, times):
+    given = {"train_source": [], "train_target": [], "dev_source": ["ds"], "dev_target": ["dt"]}
+    for name in ("ds", "dt"):
+        write(tmp_path, name, [f"of {name}"])
+    for number, _ in enumerate(weights.split(",")):
+        write(tmp_path, f"s{number}", [f"line {n} of {number}" for n in range(10, 90 >> number)])
+        write(tmp_path, f"t{number}", [f"the line {n}" for n in range(10, 90 >> number)])
+        given["train_source"].append(f"s{number}")
+        given["train_target"].append(f"t{number}")
+    options = {key: ",".join(str(tmp_path / n) for n in names) for key, names in given.items()}
+    options |= {"train_weights": weights}
+    raw, data = str(tmp_path / "raw"), str(tmp_path / "data")
+    before = text_size.of_training(problem, data, raw, options)
+    summary = generate_data(Job(problem, data, raw, options=options))
+    assert summary["splits"]["train"].get("repeated", 1) == pytest.approx(times, rel=0.1)
+    for folders in ((str(tmp_path / "no"), raw), (data, None)):  # of the text, of the records
+        made = text_size.of_training(problem, *folders, {})
+        assert made.pairs == pytest.approx(before.pairs, rel=0.1)
+        assert made.size == pytest.approx(before.size, rel=0.1)
 
 
 def test_the_problems_own_files_and_what_was_made_of_them(problem, tmp_path):

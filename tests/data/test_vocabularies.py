@@ -6,7 +6,8 @@ import random
 import pytest
 
 from t2t_repro import problem as problems
-from t2t_repro.data import generate
+from t2t_repro.corpora import raw_record
+from t2t_repro.data import generate, vocabularies
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
@@ -168,3 +169,16 @@ def test_a_vocabulary_that_was_not_made_here_is_to_be_replaced_by_hand(tmp_path)
     (tmp_path / f"{NAME}.json").unlink()
     (warning,) = run(tmp_path, overwrite=True)[0]["warnings"]
     assert warning["kind"] == "dev_subwords" and "take a vocabulary of about " in warning["message"]
+
+
+def test_text_that_weights_repeat_supports_no_more_of_one_that_was_not_made_here(
+    tmp_path, monkeypatch
+):
+    run(tmp_path)
+    (tmp_path / f"{NAME}.json").unlink()
+    sizes = []
+    monkeypatch.setattr(vocabularies.vocabulary_size, "supported", lambda n: sizes.append(n) or n)
+    for times in (1.0, 4.0):
+        monkeypatch.setattr(raw_record, "repeated", lambda paths, times=times: times)
+        run(tmp_path, overwrite=True)
+    assert sizes[0] == pytest.approx(4 * sizes[1], abs=4)

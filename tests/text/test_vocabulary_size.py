@@ -17,13 +17,14 @@ def text(lines, seed=3):
     return [" ".join(draw.choices(words, weights, k=7)) + "." for _ in range(lines)]
 
 
-def build(path, lines, asked=None, is_t2t=False):
+def build(path, lines, asked=None, is_t2t=False, repeated=1.0):
     """Builds; returns the encoder and what is known of it."""
     vocabulary_size.build(
         path,
         asked,
         "--vocab_size",
         count_tokens(lines),
+        repeated=repeated,
         is_t2t=is_t2t,
         max_subtoken_length=200,
         reserved_tokens=RESERVED_TOKENS,
@@ -71,6 +72,20 @@ def test_a_size_that_is_asked_for_is_made_as_t2t_makes_it(tmp_path):
     )
     assert encoder.all_subtoken_strings == t2t.all_subtoken_strings
     assert abs(known.made - 900) < 30 and known.reason.startswith("--vocab_size asks for 900; ")
+
+
+def test_text_that_is_repeated_supports_no_more(tmp_path):
+    lines = text(1000)
+    once, known = build(tmp_path / "once", lines)
+    again, repeated = build(tmp_path / "again", lines * 20, repeated=20.0)
+    assert again.all_subtoken_strings == once.all_subtoken_strings and repeated == known
+    _, known = build(tmp_path / "asked", lines, asked=3000)
+    asked, repeated = build(tmp_path / "asked again", lines * 20, asked=3000, repeated=20.0)
+    t2t = SubwordTextEncoder.build_from_generator(
+        iter(lines * 20), 3000, max_subtoken_length=200, reserved_tokens=RESERVED_TOKENS
+    )
+    assert asked.all_subtoken_strings == t2t.all_subtoken_strings
+    assert repeated.supported == known.supported and repeated.rare > 0.3
 
 
 def test_too_many_are_seen_by_their_rare_whole_words(tmp_path):

@@ -54,6 +54,21 @@ def test_each_part_of_a_batch_has_gradients_of_its_own(make):
     assert unparted.memory == shared.memory  # devices that share a batch cut it themselves
 
 
+def test_text_that_weights_repeat_is_to_have_no_more_subwords(make, tmp_path):
+    """Before there is a vocabulary, by the files that are named and by those that were made."""
+    options = {}
+    for name in ("train_source", "train_target", "dev_source", "dev_target"):
+        path = tmp_path / name
+        path.write_text("".join(f"a line of words {n}\n" for n in range(10_000)))
+        options[name] = str(path)
+    request = make(problem="text2text_tmpdir")
+    named = dataclasses.replace(request.job, options=options)
+    (before, _) = estimate.of(dataclasses.replace(request, job=named), CORES).vocabulary
+    weights = {"train_weights": "30"}
+    request.problem.prepare_raw_files(str(tmp_path / "raw"), options | weights)
+    assert estimate.of(request, CORES).vocabulary == (before, before)
+
+
 @pytest.mark.parametrize(
     "hparams_set, can",
     [
