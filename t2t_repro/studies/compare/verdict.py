@@ -1,13 +1,13 @@
 """Which is better after a whole training, each with the warm-up that suits it: or why not known.
 
 At each depth a variant stands with its *best warm-up*, that of the lowest mean dev loss over its
-seeds. Two variants are compared by dev loss and by BLEU, over the seeds that both have. The 95 %
-interval of the difference is of 1,000 resamples that draw seeds and, the same ones for all cells,
-dev sentences. One is *better* by a measure if it is so with every seed and the interval leaves
-zero out. That is an answer only if the trainings were whole, of at least `SEEDS` seeds, none of
-them diverged, and each ended better than word frequencies. A training is whole if its learning rate
-fell to nothing by its last step, or if in the last quarter of the steps the dev loss, on lines
-between the evaluations, fell by less than `STILL`.
+seeds that did not diverge. Two variants are compared by dev loss and by BLEU, over the seeds that
+both have. The 95 % interval of the difference is of 1,000 resamples that draw seeds and, the same
+ones for all cells, dev sentences. One is *better* by a measure if it is so with every seed and the
+interval leaves zero out. That is an answer only if the trainings were whole, of at least `SEEDS`
+seeds, none of them diverged, and each ended better than word frequencies. A training is whole if
+its learning rate fell to nothing by its last step, or if in the last quarter of the steps the dev
+loss, on lines between the evaluations, fell by less than `STILL`.
 
 Few seeds support little, whatever is drawn from them: that all of n agree happens by chance in one
 of 2 ** (n - 1) comparisons of two that are alike. The answer says that number.
@@ -147,11 +147,11 @@ def table(found: Sequence[Verdict]) -> Table:
         ),
         rows,
         (
-            "Behind a name: its best warm-up, that of the lowest mean dev loss. From and to bound "
-            f"95 % of {RESAMPLES:,} resamples of seeds and of dev sentences, the same ones for "
-            "all. Better: with every seed, and the interval leaves zero out. Warm-ups are chosen "
-            "by the sentences that are scored, which flatters who has more of them to choose from. "
-            f"{UNCORRECTED}",
+            "Behind a name: its best warm-up, that of the lowest mean dev loss over the seeds that "
+            f"did not diverge. From and to bound 95 % of {RESAMPLES:,} resamples of seeds and of "
+            "dev sentences, the same ones for all. Better: with every seed, and the interval "
+            "leaves zero out. Warm-ups are chosen by the sentences that are scored, which flatters "
+            f"who has more of them to choose from. {UNCORRECTED}",
         ),
     )
 
@@ -163,15 +163,15 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
     sides = [cells for _, cells in best]
     shared = set.intersection(*({r.cell.seed for r in side} for side in sides))
     first, second = ([r for r in side if r.cell.seed in shared] for side in sides)
-    doubts = [
-        f"of {words} no training came to its end"
-        for words, s in zip(called, sides, strict=True)
-        if not s
-    ]
+    doubts = []
     for name, words, (warmup, cells) in zip(names, called, best, strict=True):
-        ended = results.of(depth=depth, warmup=warmup, variant=name)
-        if diverged := len(ended) - len(cells):
-            doubts.append(f"{diverged} of {len(ended)} trainings of {words} diverged")
+        there = results.of(depth=depth, variant=name)
+        if cells:
+            there = [r for r in there if r.cell.warmup == warmup]
+        if not there:
+            doubts.append(f"of {words} no training came to its end")
+        if diverged := len(there) - len(cells):
+            doubts.append(f"{diverged} of {len(there)} trainings of {words} diverged")
         if poor := sum(r.status == FREQUENCIES for r in cells):
             doubts.append(f"{poor} of {words} ended no better than word frequencies")
         if not cells or _ends_at_nothing(results.grid, cells[0].cell):
@@ -198,16 +198,17 @@ def _verdict(results: Results, depth: int | None, names: tuple[str, str]) -> Ver
 def _best_warmup(
     results: Results, depth: int | None, name: str
 ) -> tuple[int | None, list[CellResult]]:
-    """Returns the warm-up of the lowest mean loss, and its cells that came to their end.
+    """Returns the warm-up of the lowest mean loss, and its cells that did not diverge.
 
-    Warm-ups of which more seeds came to their end go first.
+    The mean is of those cells alone, so that where others diverged the verdict is in doubt, and
+    not that of a worse warm-up. Of equal means that of which fewer diverged goes first.
     """
     found = []
     for warmup in results.grid.warmups:
         cells = results.of(depth=depth, warmup=warmup, variant=name)
         ended = [r for r in cells if r.diverged_at is None and r.dev_loss is not None]
         mean = float(np.mean([r.dev_loss for r in ended])) if ended else np.inf
-        found.append((-len(ended), mean, warmup, ended))
+        found.append((mean, len(cells) - len(ended), warmup, ended))
     *_, warmup, cells = min(found, key=lambda each: each[:2])
     return (warmup if cells else None), sorted(cells, key=lambda r: r.cell.seed)
 

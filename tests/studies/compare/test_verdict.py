@@ -142,9 +142,12 @@ def test_what_makes_it_no_answer_is_said():
     (answer,) = verdict.verdicts(Results(plan_of(), cells))
     assert "the dev loss of post-norm (none/dan) still fell by 5.9%, so" in answer.doubts[0]
     none = {c: dataclasses.replace(r, stopped_at=2, sentences=None) for c, r in cells.items()}
-    for given in (none, {}):
+    for given, doubt in (
+        (none, "6 of 6 trainings of post-norm (none/dan) diverged"),
+        ({}, "of post-norm (none/dan) no training came to its end"),
+    ):
         (answer,) = verdict.verdicts(Results(plan_of(), given))
-        assert answer.doubts[0] == "of post-norm (none/dan) no training came to its end"
+        assert answer.doubts[0] == doubt and len(answer.doubts) == 2
         assert answer.loss is answer.bleu is None and verdict.table([answer]).rows == []
 
 
@@ -162,10 +165,21 @@ def test_a_rate_that_falls_to_nothing_ends_a_whole_training(schedule, doubts):
     assert answer.loss.better == 0
 
 
-def test_one_that_diverges_with_a_warm_up_is_judged_by_another():
-    bad = {
+def diverged(seeds: int) -> dict[Cell, CellResult]:
+    """Post-norm's cells after 2000 steps of warm-up, of which the first seeds diverged."""
+    cells = (Cell(3, 2000, POST, seed) for seed in range(seeds))
+    return {
         cell: dataclasses.replace(result_of(cell, 2.0), stopped_at=3, sentences=None)
-        for cell in (Cell(3, 2000, POST, seed) for seed in range(2))
+        for cell in cells
     }
-    (answer,) = verdict.verdicts(found(plan_of(), but=bad))
+
+
+def test_one_that_always_diverges_with_a_warm_up_is_judged_by_another():
+    (answer,) = verdict.verdicts(found(plan_of(), but=diverged(3)))
     assert answer.warmups == (700, 700) and answer.doubts == ()
+
+
+def test_one_that_diverges_with_its_best_warm_up_is_not_judged_by_a_worse():
+    (answer,) = verdict.verdicts(found(plan_of(), but=diverged(1)))
+    assert answer.warmups == (2000, 700)
+    assert answer.doubts[0] == "1 of 3 trainings of post-norm (none/dan) diverged"
