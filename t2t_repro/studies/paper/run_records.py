@@ -14,6 +14,7 @@ from t2t_repro.training.state import read_state_file, usual_sample
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
 DEV_BLEU_FILE = "bleu-dev.json"
+_PAST_ANY = 100.0  # nats: no model's loss, but that of a training that diverged
 _EVALUATION = re.compile(r"eval-dev-(\d+)\.json")
 
 
@@ -50,7 +51,7 @@ class RunRecord:
 
     Attributes:
         perplexity: of a word piece of dev, without label smoothing, of the averaged weights where
-            there are some.
+            there are some; a training that diverged has none.
         dev_bleu: sacreBLEU of dev.
         parameters: of the model.
         cost: of its training.
@@ -81,7 +82,7 @@ def of(run: RunDirectory) -> RunRecord:
         rows = [row for row in rows if row.get("sample", usual) == usual]
         loss = float(rows[-1]["loss"]) if rows else None
     return RunRecord(
-        perplexity=None if loss is None else math.exp(min(loss, 100.0)),
+        perplexity=math.exp(loss) if loss is not None and loss < _PAST_ANY else None,  # nan is not
         dev_bleu=bleu,
         parameters=int(_number(run.path / PLAN, plan, "parameters")) if plan else None,
         cost=_cost(run, plan) if plan else None,

@@ -68,8 +68,9 @@ def run(
 ) -> list[pathlib.Path]:
     """Makes the runs that are not there yet, a seed of all rows before the next; returns the page.
 
-    One that fails after it has trained, as by a loss that is not finite, does not stop the others,
-    and is in the page as failed until the same command brings it to its end.
+    One that fails after it has trained, as by a loss that is not finite, or whose dev loss has no
+    perplexity, does not stop the others, and is in the page as failed until the same command brings
+    it to its end.
 
     Raises:
         UserError: if a run failed, or what is there was begun with other settings.
@@ -91,14 +92,15 @@ def run(
             recipe = recipes.table3(row, study.problem, study.scale, seed)
             try:
                 reproduce.carry_out(recipe, study.place, say, noted)
+                ended = "" if seed in results(study).get(row, {}) else "diverged"
             except _ProgramFailed:
                 if not RunDirectory(reproduce.folder_of(recipe, study.place)).read_metrics():
                     raise  # it never began, which the others would not either
-                say(f"{recipe.name} failed. Going on with the others.")
+                ended = "failed"
+            if ended:
+                say(f"{recipe.name} {ended}. Going on with the others.")
                 failed.append(recipe.name)
-                written = write(study, [(row, seed)])
-                continue
-            written = write(study)
+            written = write(study, [(row, seed)] if ended else [])
     if failed:
         raise UserError(
             f"Expected all runs to end. Received: {', '.join(failed)} failed, as said above; the "
@@ -154,10 +156,14 @@ def results(study: Study) -> Results:
             if not directory.exists() or reproduce.differing(recipe, study.place, directory):
                 continue
             record = run_records.of(directory)
-            if record.dev_bleu is not None and record.perplexity is not None:
-                hours = record.cost.hours if record.cost else None
-                result = Result(record.dev_bleu, record.perplexity, hours)
-                found.setdefault(row, {})[seed] = result
+            if record.dev_bleu is None:
+                continue
+            if record.perplexity is None:  # it diverged
+                found.get(row, {}).pop(seed, None)
+                continue
+            hours = record.cost.hours if record.cost else None
+            result = Result(record.dev_bleu, record.perplexity, hours)
+            found.setdefault(row, {})[seed] = result
     return found
 
 
@@ -226,9 +232,9 @@ def tables(study: Study, found: Results, failed: Failed) -> list[Table]:
         f"warm-up; big three times as many. {study.problem}, dev; the last checkpoint alone, as in "
         "the paper (section 6.2); PPL of a word piece, BLEU: sacreBLEU, cased, beam 4. "
         "+-: half of the 95 % interval over the seeds. failed: runs that an error ended, as a loss "
-        "that is not finite; they are in no mean. parameters: in millions, without the "
-        "embeddings. hours: of the steps of one run, on what it was trained. then: the paper's, at "
-        "its own widths, on newstest2013.",
+        "that is not finite, or whose dev loss is none of a model (100 nats and more); they are in "
+        "no mean. parameters: in millions, without the embeddings. hours: of the steps of one run, "
+        "on what it was trained. then: the paper's, at its own widths, on newstest2013.",
         f"t2t-reproduce --table=3 --problem={study.problem} --scale={width} --seeds={max(seeds)} "
         f"--train_steps={steps} --batch={scale.batch} --warmup_steps={scale.warmup_steps}"
         + (f" --rows={','.join(shown)}" if len(shown) < len(ROWS) else "")

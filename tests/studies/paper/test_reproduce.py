@@ -184,6 +184,27 @@ def test_a_run_that_fails_does_not_stop_the_others(place):
         scaled.run(other, said.append, broken)
 
 
+@pytest.mark.parametrize("loss", [431.0, float("nan")])
+def test_a_run_whose_dev_loss_is_none_of_a_model_counts_as_failed(place, loss):
+    study = scaled.Study(
+        rows=["base", "a_h1"],
+        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        problem="translate_ende_multi30k",
+        seeds=1,
+        place=place,
+    )
+    scaled.run(study, print, Programs(place))
+    recipe, said = recipes.table3("a_h1", study.problem, study.scale, 0), []
+    file = reproduce.folder_of(recipe, place) / "averaged" / "eval-dev-9.json"
+    file.write_text(json.dumps({"metrics": {"loss": loss}}))
+    with pytest.raises(UserError, match="all runs to end. Received: a_h1-0 failed, as said above"):
+        scaled.run(study, said.append, Programs(place))
+    assert "a_h1-0 diverged. Going on with the others." in said
+    assert scaled.kept(study).runs["a_h1"] == {} and scaled.kept(study).failed == {"a_h1": [0]}
+    base, one = json.loads(study.runs_file.with_name("table3.json").read_text())["3-scaled"]["rows"]
+    assert (base["failed"], one["failed"], one["seeds"], one["PPL"]) == (0, 1, 0, None)
+
+
 @pytest.mark.parametrize(
     "name, per_split, message",
     [

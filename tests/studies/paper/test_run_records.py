@@ -62,3 +62,12 @@ def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on
     assert run_records.of(run).perplexity == pytest.approx(math.exp(2.0))
     run.append_metrics({"kind": "eval", "split": "dev", "step": 20, "loss": 1.5})  # as of old
     assert run_records.of(run).perplexity == pytest.approx(math.exp(1.5))
+
+
+@pytest.mark.parametrize("loss", [100.0, 431.5, "nan", "inf"])
+def test_a_training_that_diverged_has_no_perplexity(run, loss):
+    dev = {"kind": "eval", "split": "dev", "step": 20}
+    run.append_metrics(dev | {"loss": 99.0})
+    assert run_records.of(run).perplexity == pytest.approx(math.exp(99.0))
+    run.append_metrics(dev | {"loss": loss})
+    assert run_records.of(run).perplexity is None
