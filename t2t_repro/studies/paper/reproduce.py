@@ -13,7 +13,7 @@ from typing import Any
 
 from t2t_repro import registry, schema
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import write_text_atomic, writing
+from t2t_repro.files import locked, write_text_atomic, writing
 from t2t_repro.problem import Problem, Split
 from t2t_repro.processes import run_program
 from t2t_repro.run_directory import RunDirectory
@@ -61,6 +61,7 @@ def carry_out(
 ) -> RunDirectory:
     """Makes everything of a recipe that is not there yet; returns its run.
 
+    Another process that makes the same is waited for, and what it has made is not made again.
     Where a run has fewer checkpoints than the recipe averages, all are averaged, and it says so.
 
     Args:
@@ -76,8 +77,16 @@ def carry_out(
     problem = registry.get_problem(recipe.problem)
     check_problem(problem)
     run = RunDirectory(folder_of(recipe, place))
-    averaged, decoded = run.path / run_records.AVERAGED, run.path / DECODED
     _begin(recipe, place, run)
+    with locked([run.path], say):
+        _make(recipe, place, problem, run, say, program)
+    return run
+
+
+def _make(
+    recipe: Recipe, place: Place, problem: Problem, run: RunDirectory, say: Say, program: Program
+) -> None:
+    averaged, decoded = run.path / run_records.AVERAGED, run.path / DECODED
 
     def do(command: list[str], doing: str) -> None:
         say(f"\n{recipe.name}: {doing}\n  {shlex.join(command)}")
@@ -109,7 +118,6 @@ def carry_out(
         flags = [f"--translation={translation}", f"--reference={reference}"]
         score = run.path / _SCORES[split]
         do(["t2t-bleu", *flags, f"--json_file={score}"], f"scoring {split}")
-    return run
 
 
 def check_problem(problem: Problem) -> None:

@@ -205,6 +205,28 @@ def test_a_run_whose_dev_loss_is_none_of_a_model_counts_as_failed(place, loss):
     assert (base["failed"], one["failed"], one["seeds"], one["PPL"]) == (0, 1, 0, None)
 
 
+def test_a_run_that_another_makes_is_waited_for(place):
+    recipe = recipes.table3(
+        "base",
+        "translate_ende_multi30k",
+        recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        0,
+    )
+    said: list[str] = []
+    folder = reproduce.folder_of(recipe, place)
+    folder.mkdir(parents=True)
+    second = threading.Thread(target=reproduce.carry_out, args=(recipe, place, said.append))
+    with files.locked([folder], print):
+        second.start()
+        second.join(0.3)
+        assert second.is_alive() and said == [
+            f"Waiting for another process that writes to {folder}."
+        ]
+        begin(folder, hparams_of(recipe))
+    second.join(30)
+    assert len(said) == 1  # all was there
+
+
 @pytest.mark.parametrize(
     "name, per_split, message",
     [
