@@ -81,14 +81,18 @@ t2t(
 )
 
 # %% [markdown]
-# All that a run has to say stands in `metrics.jsonl`, a line of JSON each.
+# All that a run has to say stands in `metrics.jsonl`, a line of JSON each. `loss` of training has
+# label smoothing and dropout in it, that of an evaluation has not: `plain_loss` compares with it,
+# which a run under JAX does not have.
 
 # %%
 lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
 training = [line for line in lines if line["kind"] == "train"]
 evaluations = [line for line in lines if line["kind"] == "eval"]
 drawn, (left, right) = pictures.figure(2, title="How it learned", width=4.0, height=3.0)
-left.plot([x["step"] for x in training], [x["loss"] for x in training], label="training")
+plain = all("plain_loss" in x for x in training)
+kind, label = ("plain_loss", "") if plain else ("loss", " (label smoothing 0.1)")
+left.plot([x["step"] for x in training], [x[kind] for x in training], label=f"training{label}")
 left.plot([x["step"] for x in evaluations], [x["loss"] for x in evaluations], "o-", label="dev")
 left.set(xlabel="step", ylabel="loss (nats per token)", ylim=(0, None))
 left.legend(fontsize=8)
