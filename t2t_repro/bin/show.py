@@ -197,14 +197,18 @@ def _checkpoints(of: RunView, out) -> None:
 
 def _row(of: RunView, each: Checkpoint, metrics: Sequence[str], last: bool) -> str:
     cells = "".join(
-        f"{each.scores[name]:>{max(10, len(name) + 2)}.4f}"
-        if name in each.scores
-        else " " * max(10, len(name) + 2)
-        for name in metrics
+        f" {_score(each.scores.get(name, '')):>{max(9, len(name) + 1)}}" for name in metrics
     )
     marks = ["last"] * last + ["NOT WHOLE"] * (not each.whole)
     marks += [f"best {name}" for name in metrics if of.best.get(name, (-1,))[0] == each.step]
     return f"  {each.step:>9}{each.megabytes:>9.1f}{cells}  {', '.join(marks)}".rstrip()
+
+
+def _score(value: float | str) -> str:
+    """Returns a score in some nine characters."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.4f}" if abs(value) < 10_000 else f"{value:.6g}"
 
 
 console = cli.program(__name__, "t2t-show", __doc__, define_flags, main, positional="output_dir")

@@ -32,7 +32,10 @@ from t2t_repro.training.state import (
 _CHECKPOINT = re.compile(r"ckpt-(\d+)")
 _LAYER = re.compile(r"((?:encoder|decoder)/)layer_\d+/([^/]+)/")
 _STACKS = ("encoder", "decoder")
+_NOT_FINITE = ("nan", "inf", "-inf")  # as metrics.jsonl has it
 _SHAPE = re.compile(rb"'shape': \(([\d, ]*)\)")
+
+Score = float | str  # text: one of _NOT_FINITE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Checkpoint:
         path: its folder.
         megabytes: its size.
         whole: whether all its files are there in full size; their bytes are not read.
-        scores: {metric: value} of its evaluation, {} if there was none.
+        scores: {metric: value} of its evaluation, {} if there was none; what is not finite is
+            "nan", "inf" or "-inf".
         averaged: the steps that were averaged; empty for one of training.
         trains_on: whether the state of training is there too, without which it does not go on.
     """
@@ -53,7 +57,7 @@ class Checkpoint:
     path: str
     megabytes: float
     whole: bool
-    scores: dict[str, float]
+    scores: dict[str, Score]
     averaged: tuple[int, ...]
     trains_on: bool
 
@@ -225,17 +229,18 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
         return ""
 
 
-def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, float]]:
+def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, Score]]:
     """Returns {(split, metric): {step: value}} of the evaluations.
 
     What was evaluated on other sentences than usual, as by other flags, cannot be compared, and
     is left out. What is no number is no metric.
     """
-    found: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
+    found: dict[tuple[str, str], list[tuple[int, Score, str]]] = {}
     for row in _evaluations(rows):
         split, sample = str(row.get("split", "dev")), str(row.get("sample", ""))
         for name, value in row.items():
-            if name not in ("step", "time") and isinstance(value, float | int):
+            number = isinstance(value, float | int) or value in _NOT_FINITE
+            if name not in ("step", "time") and number:
                 point = row["step"], value, sample_of(name, sample)
                 found.setdefault((split, name), []).append(point)
     curves = {}
@@ -249,9 +254,9 @@ def _evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("kind") == "eval" and isinstance(row.get("step"), int)]
 
 
-def _scores(evaluated: dict[tuple[str, str], dict[int, float]]) -> dict[int, dict[str, float]]:
+def _scores(evaluated: dict[tuple[str, str], dict[int, Score]]) -> dict[int, dict[str, Score]]:
     """Returns {step: {metric: value}} of the evaluations, the dev split's where it has the step."""
-    scores: dict[int, dict[str, float]] = {}
+    scores: dict[int, dict[str, Score]] = {}
     dev = {step for (split, _), points in evaluated.items() for step in points if split == "dev"}
     for (split, metric), points in evaluated.items():
         for step, value in points.items():
@@ -261,14 +266,17 @@ def _scores(evaluated: dict[tuple[str, str], dict[int, float]]) -> dict[int, dic
 
 
 def _curves(
-    rows: list[dict[str, Any]], evaluated: dict[tuple[str, str], dict[int, float]]
+    rows: list[dict[str, Any]], evaluated: dict[tuple[str, str], dict[int, Score]]
 ) -> dict[str, list[tuple[int, float]]]:
+    """Returns what is finite of the losses of training and of the evaluations."""
     curves: dict[str, dict[int, float]] = {}
     for row in rows:
         numbers = isinstance(row.get("loss"), float | int) and "step" in row
         if row.get("kind") == "train" and numbers:
             curves.setdefault("train loss", {})[row["step"]] = row["loss"]
-    curves |= {f"{split} {metric}": points for (split, metric), points in evaluated.items()}
+    for (split, metric), points in evaluated.items():
+        if finite := {step: v for step, v in points.items() if not isinstance(v, str)}:
+            curves[f"{split} {metric}"] = finite
     return {name: sorted(points.items()) for name, points in curves.items()}
 
 
@@ -277,7 +285,7 @@ def _best(metric: str, points: list[tuple[int, float]]) -> tuple[int, float]:
     return choose(points, key=lambda point: point[1])
 
 
-def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, float]]) -> list[Checkpoint]:
+def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> list[Checkpoint]:
     saved = []
     for path in folder.iterdir() if folder.is_dir() else ():
         name = _CHECKPOINT.fullmatch(path.name)

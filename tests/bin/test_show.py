@@ -73,7 +73,7 @@ def test_what_it_reads(run):
     parts = {"shared": 21, "encoder/ffn": 20, "encoder/last norm": 3}
     assert found.parameters == parts
     assert [each.step for each in found.checkpoints] == [5, 10, 15]
-    assert found.checkpoints[1].scores == {"loss": 2.0, "accuracy": 0.5}
+    assert found.checkpoints[1].scores == {"loss": 2.0, "accuracy": 0.5, "accuracy_top5": "nan"}
     assert found.best == {"loss": (10, 2.0), "accuracy": (15, 0.75)}
     assert found.curves["train loss"][:2] == [(1, 3.9), (2, 3.8)]
     assert found.curves["test loss"] == [(5, 9.0), (10, 9.0), (15, 9.0)]
@@ -118,8 +118,22 @@ def test_evaluations_of_other_sentences_are_left_out(run):
     run.append_metrics({"kind": "eval", "step": 15, "split": "test", "loss": 9.5, "bleu": 1.0})
     found = run_view.view(run)
     assert found.curves["dev loss"] == [(5, 1.0), (10, 2.2), (15, 2.5)]
-    assert found.checkpoints[2].scores == {"loss": 2.5, "accuracy": 0.75}
+    assert found.checkpoints[2].scores == {"loss": 2.5, "accuracy": 0.75, "accuracy_top5": "nan"}
     assert found.best["loss"] == (5, 1.0)
+
+
+def test_large_scores_and_what_is_not_finite(run, capsys):
+    steps = ((5, 12345.678), (10, 1e12), (15, "nan"))
+    for step, loss in steps:
+        of = {"kind": "eval", "step": step, "split": "dev"}
+        run.append_metrics(of | {"loss": loss, "bleu": "inf"})
+    lines = [line.split() for line in shown(capsys, f"--output_dir={run.path}").splitlines()]
+    assert ["5", "0.0", "12345.7", "inf", "0.2500", "best", "loss"] in lines
+    assert ["10", "0.0", "1e+12", "inf", "0.5000"] in lines
+    assert ["15", "0.0", "nan", "inf", "0.7500", "last,", "best", "accuracy"] in lines
+    found = run_view.view(run)
+    assert found.curves["dev loss"] == list(steps[:2]) and "dev bleu" not in found.curves
+    json.loads(shown(capsys, f"--output_dir={run.path}", "--json"), parse_constant=pytest.fail)
 
 
 def test_a_run_that_stopped_early(run, capsys):
