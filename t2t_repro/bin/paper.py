@@ -112,8 +112,8 @@ def report(request: Request) -> None:
     from rich import console
 
     folder = Path(request.output_dir).expanduser()
-    named = (piece.strip().partition("=")[2] for piece in request.runs.split(","))
-    scores = {f"{file} of --runs": Path(file).expanduser() for file in named if file}
+    files = (file for _, file in run_scores.named(request.runs) if file)
+    scores = {f"{file} of --runs": Path(file).expanduser() for file in files}
     check_outputs({name: folder / name for name in ("paper.json", "paper.md")}, scores)
     runs = run_scores.read(request.runs, scored=bool(_NEED_SCORES & set(request.names)))
     hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)

@@ -1,6 +1,7 @@
 """The scores of runs: what t2t-bleu and t2t-score-trees wrote about them."""
 
 import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,21 +30,36 @@ class RunScore:
     record: RunRecord
 
 
+def named(text: str) -> list[tuple[str, str]]:
+    """Returns the folders and files in "DIR,DIR=FILE", "" where there is no file.
+
+    What is a folder as it stands is that folder, whatever its name has of these signs.
+    """
+
+    def is_folder(name: str) -> bool:
+        return os.path.isdir(os.path.expanduser(name))
+
+    text, found = text.strip(), []
+    for piece in filter(None, map(str.strip, [text] if is_folder(text) else text.split(","))):
+        folder, _, file = (piece, "", "") if is_folder(piece) else piece.partition("=")
+        found.append((folder, file))
+    return found
+
+
 def read(text: str, *, scored: bool = True) -> list[RunScore]:
     """Returns the scores of the runs in "DIR,DIR=FILE": FILE, else bleu.json and f1.json in DIR.
 
     A DIR that is no run but has some stands for those in it that have a score.
 
     Args:
-        text: names the runs.
+        text: names the runs, as `named` takes them apart.
         scored: whether a run must have a score.
 
     Raises:
         UserError: if a folder is no run, has no score that it must have, or a file holds none.
     """
     scores = []
-    for piece in filter(None, (piece.strip() for piece in text.split(","))):
-        folder, _, file = piece.partition("=")
+    for folder, file in named(text):
         run = RunDirectory(folder)
         inside = [] if file or run.exists() else sorted(run.path.glob("*/run.json"))
         if inside:

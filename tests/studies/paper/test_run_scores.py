@@ -64,6 +64,17 @@ def test_a_folder_of_runs_stands_for_those_with_a_score(run, tmp_path):
         run_scores.read(str(dev))
 
 
+def test_a_folder_may_have_the_signs_between_runs_in_its_name(run, tmp_path):
+    score_bleu(tmp_path, run.path / "bleu.json")
+    equals = run.path.rename(tmp_path / "lr=0.1")
+    (score,) = run_scores.read(str(equals))
+    assert score.path == str(equals)
+    assert run_scores.named(f"{equals}, runs=x,") == [(str(equals), ""), ("runs", "x")]
+    comma = equals.rename(tmp_path / "lr=0.1,beam=4")
+    (score,) = run_scores.read(f" {comma}")
+    assert score.path == str(comma)
+
+
 def test_no_runs():
     assert run_scores.read("") == []
 
