@@ -5,6 +5,7 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -38,6 +39,7 @@ from t2t_repro.training import (
 from t2t_repro.training.evaluation import Evaluator, evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
+_TO_BE_RESULT = f"{RESULT_FILE}.measured"  # gets that name when checkpoints have been deleted
 _REPORTS = 100  # lines of training in metrics.jsonl
 _MEASURED = 2  # batches whose gradients are measured
 _FINGERPRINT = 16  # batches whose ids are hashed
@@ -90,8 +92,14 @@ def run(
     directory.path.mkdir(parents=True, exist_ok=True)
     # A trainer's own lock ends before what it has saved is measured, and deleted.
     with locked([directory.path], functools.partial(print, flush=True)):
-        if not (directory.path / RESULT_FILE).exists():
+        result, measured = directory.path / RESULT_FILE, directory.path / _TO_BE_RESULT
+        if result.exists():
+            return
+        if not measured.exists():
             _train_and_measure(grid, cell, request, where)
+        for path in checkpoints.list_checkpoints(directory.path)[:-1]:
+            checkpoints.delete(path)
+        os.replace(measured, result)  # last, as a cell with its result is left alone
 
 
 def _train_and_measure(
@@ -113,9 +121,7 @@ def _train_and_measure(
     result = _measure(grid, request, where, stopped_at is None)
     head = {"cell": dataclasses.asdict(cell), "stopped_at": stopped_at}
     text = json.dumps({**head, **result}, ensure_ascii=False) + "\n"
-    write_text_atomic(directory.path / RESULT_FILE, text)
-    for path in checkpoints.list_checkpoints(directory.path)[:-1]:
-        checkpoints.delete(path)
+    write_text_atomic(directory.path / _TO_BE_RESULT, text)
 
 
 def _step_not_made(directory: RunDirectory) -> int:

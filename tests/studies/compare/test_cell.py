@@ -101,6 +101,30 @@ def test_another_that_runs_the_same_cell_is_waited_for(plan, finished, tmp_path,
         assert (grid.run_of(output_dir, plan, cell).path / grid.RESULT_FILE).exists()
 
 
+def test_a_result_stands_when_checkpoints_have_been_deleted(plan, tmp_path, monkeypatch):
+    cell = plan.cells()[0]
+    run = grid.run_of(tmp_path, plan, cell)
+
+    def killed(path):
+        raise KeyboardInterrupt
+
+    def measured(*_):
+        for step in (2, 4):
+            checkpoints.write(run.checkpoints_dir, {}, checkpoints.State(step=step))
+        return {"parameters": 9}
+
+    monkeypatch.setattr(comparison_cell.experiment, "run", lambda request: None)
+    monkeypatch.setattr(comparison_cell, "_measure", measured)
+    monkeypatch.setattr(checkpoints, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        comparison_cell.run(plan, cell, tmp_path, [])
+    assert not (run.path / grid.RESULT_FILE).exists()
+    monkeypatch.undo()
+    comparison_cell.run(plan, cell, tmp_path, [])
+    assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-4"]
+    assert json.loads((run.path / grid.RESULT_FILE).read_text())["parameters"] == 9
+
+
 def test_both_sequences_get_the_same_batches_in_the_same_order(plan):
     problem, found = registry.get_problem(PROBLEM), []
     for sequences, seed in ((POST, 0), (PRE, 0), (PRE, 1)):
