@@ -228,18 +228,20 @@ def _finish(
 def _exchange(out: RunDirectory) -> None:
     """Puts the result that is ready, if one is, in the place of the one before.
 
-    A kill on the way is made good by the next call: what is still to be moved lies there.
+    A kill on the way is made good by the next call: what is still to be moved lies there. Until
+    then no weights are beside the search of others: the new ones are moved last.
     """
     ready = RunDirectory(out.path / _READY)
     if not ready.path.is_dir():
         return
     (out.path / CERTIFICATE).unlink(missing_ok=True)  # it is of the weights before
-    if ready.checkpoints_dir.is_dir():
-        if out.checkpoints_dir.is_dir():
-            os.rename(out.checkpoints_dir, ready.path / "before")
-        os.rename(ready.checkpoints_dir, out.checkpoints_dir)
+    new = ready.checkpoints_dir.is_dir()
+    if new and out.checkpoints_dir.is_dir():
+        os.rename(out.checkpoints_dir, ready.path / "before")
     if (ready.path / CHOSEN).exists():
         os.replace(ready.path / CHOSEN, out.path / CHOSEN)
+    if new:
+        os.rename(ready.checkpoints_dir, out.checkpoints_dir)
     shutil.rmtree(ready.path)
 
 

@@ -164,8 +164,7 @@ def test_the_result_before_stays_until_the_new_one_is_whole(made, tried, tmp_pat
 @pytest.mark.parametrize("moves", range(5))
 def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypatch, moves):
     out = RunDirectory(tmp_path / "out")
-    before = finishing.finish(made, out, FEW, say=lambda line: None)
-    moved = []
+    before, moved = finishing.finish(made, out, FEW, say=lambda line: None), []
 
     def killed_in_time(move):
         def instead(source, target):
@@ -181,7 +180,8 @@ def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypa
         patch.setattr(finishing, "os", types.SimpleNamespace(fspath=os.fspath, **renames))
         with pytest.raises(KeyboardInterrupt) if moves < 4 else contextlib.nullcontext():
             finishing.finish(made, out, ONE, say=lambda line: None)
-    assert moved == ["result", "checkpoints", "checkpoints", "decoding.json"][:moves]
+    assert moved == ["result", "checkpoints", "decoding.json", "checkpoints"][:moves]
+    assert bool(checkpoints.list_checkpoints(out.path)) == (moves not in (2, 3))
     if moves < 2:
         assert state(out) == ("ckpt-30", (20, 30), before)
     del tried[:]
