@@ -91,8 +91,11 @@ def check_model(model: Any) -> None:
 
 def _check_step(model: Any) -> None:
     order = type(model).__mro__
-    call, step = (next(c for c in order if name in vars(c)) for name in ("call", "decode_step"))
-    if order.index(call) >= order.index(step):
+    call, step = (
+        next((n for n, kind in enumerate(order) if name in vars(kind)), len(order))
+        for name in ("call", "decode_step")
+    )
+    if call >= step:
         return
     ids, first = np.ones((1, 2), "int32"), np.zeros((1, 1), "int32")
     called = model({"inputs": ids, "targets": ids})[0, 0]
@@ -102,10 +105,10 @@ def _check_step(model: Any) -> None:
     called, stepped = map(ops.convert_to_numpy, (called, stepped[0, 0]))
     if not np.allclose(called, stepped, near, near):
         raise UserError(
-            f"Expected {call.__name__}.call and its decode_step to give the same logits. Received: "
-            f"a call of its own, the decode_step of {step.__name__}, and logits up to "
-            f"{np.abs(called - stepped).max():.2g} apart: it would decode as another model than "
-            "it is trained as. Define both."
+            f"Expected {order[call].__name__}.call and its decode_step to give the same logits. "
+            f"Received: a call of its own, the decode_step of {order[step].__name__}, and logits "
+            f"up to {np.abs(called - stepped).max():.2g} apart: it would decode as another model "
+            "than it is trained as. Define both."
         )
 
 

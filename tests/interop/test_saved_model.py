@@ -243,7 +243,7 @@ def test_another_backend_is_refused(tmp_path, monkeypatch):
 
 def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path, make_model):
     byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    with pytest.raises(UserError, match="Expected a SubwordTextEncoder"):
+    with pytest.raises(UserError, match="Expected vocabularies of subwords"):
         saved_model.export(make_model(), byte, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
