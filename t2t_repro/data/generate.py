@@ -60,16 +60,16 @@ def generate_data(
             problem.keep_text(raw_text.kept(job, _read_summary(job)))
     with contextlib.ExitStack() as stack:
         stack.enter_context(user_code.blaming())
-        held = [job.tmp_dir] if os.path.isdir(job.tmp_dir) else []
-        stack.enter_context(locked(held, report))
+        if not all(map(os.path.isdir, (job.data_dir, job.tmp_dir))):
+            with locked(_existing(job), report):
+                problem.prepare_raw_files(job.tmp_dir, dict(job.options))
+            os.makedirs(job.data_dir, exist_ok=True)  # not before the flags are known to be right
+            with contextlib.suppress(OSError):  # who needs it says so
+                os.makedirs(job.tmp_dir, exist_ok=True)
+        # Both at once, which no two processes wait for in turn; and the text is looked at again,
+        # which another may have replaced meanwhile.
+        stack.enter_context(locked(_existing(job), report))
         problem.prepare_raw_files(job.tmp_dir, dict(job.options))
-        # tmp_dir first in every process, so that no two wait for each other; and never without
-        # its lock, since another would replace the text in it, or download the same.
-        for folder in (job.tmp_dir, job.data_dir):
-            os.makedirs(folder, exist_ok=True)  # not before the flags are known to be right
-            if not any(os.path.samefile(folder, each) for each in held):
-                stack.enter_context(locked([folder], report))
-                held.append(folder)
         job = raw_text.sized(job)
         problem = job.problem
         others = _other_sets(job)
@@ -159,6 +159,10 @@ def _other_sets(job: Job) -> list[str]:
     return others
 
 
+def _existing(job: Job) -> list[str]:
+    return [folder for folder in (job.data_dir, job.tmp_dir) if os.path.isdir(folder)]
+
+
 def _check_room(job: Job, todo: list[Files]) -> None:
     """Refuses to replace files where there is no room for those that take their place.
 
@@ -187,7 +191,7 @@ def _todo(job: Job, entry: Journal, report: Report) -> list[Files]:
             if all(map(os.path.exists, files.paths)):
                 continue
             del entry.finished[files.name]
-        if files.name == entry.group or job.overwrite or not _is_there(files, report):
+        if files.name == entry.group or entry.overwrite or not _is_there(files, report):
             todo.append(files)
     return todo
 

@@ -34,6 +34,7 @@ class Journal:
         sizes: how many bytes of each of them hold these.
         statistics: of these samples.
         complete: all samples are in; the files that have their final names are done.
+        overwrite: what was there before is all to be made again.
     """
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -45,6 +46,7 @@ class Journal:
     sizes: list[int] = dataclasses.field(default_factory=list)
     statistics: dict[str, Any] = dataclasses.field(default_factory=dict)
     complete: bool = False
+    overwrite: bool = False
 
     def __post_init__(self) -> None:
         if self.sizes and len(self.sizes) != len(self.files) or min(self.sizes, default=0) < 0:
@@ -111,12 +113,13 @@ def resume(job: Job, report: Callable[[str], None]) -> Journal:
     try:
         journal = schema.read(journal_path(job), Journal)
         if journal == Journal():
-            return Journal(settings=settings(job))
+            return _new(job)
+        journal.overwrite |= job.overwrite
         reason = _misfit(journal, job)
     except FileNotFoundError:
         if removed := discard(job):
             report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
-        return Journal(settings=settings(job))
+        return _new(job)
     except (OSError, schema.Malformed):
         journal, reason = Journal(), "their record cannot be read"
     if not reason and not (cut := _cut(journal, job)):
@@ -129,9 +132,13 @@ def resume(job: Job, report: Callable[[str], None]) -> Journal:
         f"{reason or cut}.{made_again}"
     )
     if reason:
-        return Journal(settings=settings(job))
+        return _new(job, journal.overwrite)
     journal.begin("", [])
     return journal
+
+
+def _new(job: Job, overwrite: bool = False) -> Journal:
+    return Journal(settings=settings(job), overwrite=job.overwrite or overwrite)
 
 
 def settings(job: Job) -> dict[str, Any]:

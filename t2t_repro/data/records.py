@@ -60,7 +60,9 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
 
 
 def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
-    """Whether all splits of a problem have their files in `data_dir`."""
+    """Whether all splits of a problem have their files in `data_dir`, and none is being made."""
+    if journal_path(problem, data_dir).exists():
+        return False
     splits = [entry["split"] for entry in problem.dataset_splits]
     sets = [shard_sets(problem, split, data_dir).items() for split in splits]
     return all(any(len(paths) == total for total, paths in each) for each in sets)

@@ -56,10 +56,10 @@ def decode(
         penalty; greedy search does not divide.
 
     Raises:
-        UserError: as `check_model`; if inputs are no batch of ids of the model's vocabulary; or
+        UserError: as `ModelEngine`; if inputs are no batch of ids of the model's vocabulary; or
             unless 1 <= top_beams <= beam_size and alpha is finite.
     """
-    check_model(model)
+    engine = engine_of(model)
     inputs = checked_inputs(inputs)
     size = getattr(model, "inputs_vocab_size", None)
     if size is not None and inputs.max(initial=0) >= size:
@@ -69,15 +69,14 @@ def decode(
         )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
-    return engine_of(model).decode(Sentences(inputs, limits), search)
+    return engine.decode(Sentences(inputs, limits), search)
 
 
 def check_model(model: Any) -> None:
     """Refuses a model that nothing can decode with.
 
     Raises:
-        UserError: if it has not the methods of a `SequenceModel` that write step by step, or its
-            logits are its own in `call` and those of the class that it derives from in these.
+        UserError: if it has not the methods of a `SequenceModel` that write step by step.
     """
     if not hasattr(model, "decode_step"):
         raise UserError(
@@ -85,11 +84,10 @@ def check_model(model: Any) -> None:
             f"decode_step. Received: a {type(model).__name__}. Give one, such as the `model` of "
             "what t2t_repro.load returns."
         )
-    for each in getattr(model, "models", [model]):
-        _check_step(each)
 
 
 def _check_step(model: Any) -> None:
+    """Refuses a model with a `call` of its own, but not `decode_step`, if they differ."""
     order = type(model).__mro__
     call, step = (
         next((n for n, kind in enumerate(order) if name in vars(kind)), len(order))
@@ -97,18 +95,22 @@ def _check_step(model: Any) -> None:
     )
     if call >= step:
         return
-    ids, first = np.ones((1, 2), "int32"), np.zeros((1, 1), "int32")
-    called = model({"inputs": ids, "targets": ids})[0, 0]
-    state, memory = model.initial_state(1, 1, 2), model.start_decoding(ids)
-    stepped, _ = model.decode_step(first, first, 0, state, memory)
+    ids = np.ones((1, 2), "int32")
+    called = model({"inputs": ids, "targets": ids})[0]
+    state, memory, steps = model.initial_state(1, 1, 2), model.start_decoding(ids), []
+    for n in range(2):
+        logits, state = model.decode_step(n * ids[:, :1], 0 * ids[:, :1], n, state, memory)
+        steps.append(logits[0, 0])
     near = 1e-4 if model.compute_dtype == "float32" else 0.05
-    called, stepped = map(ops.convert_to_numpy, (called, stepped[0, 0]))
+    called, stepped = (ops.log_softmax(each) for each in (called, ops.stack(steps)))
+    called, stepped = map(ops.convert_to_numpy, (called, stepped))
     if not np.allclose(called, stepped, near, near):
+        apart = np.abs(called - stepped).max()
         raise UserError(
-            f"Expected {order[call].__name__}.call and its decode_step to give the same logits. "
-            f"Received: a call of its own, the decode_step of {order[step].__name__}, and logits "
-            f"up to {np.abs(called - stepped).max():.2g} apart: it would decode as another model "
-            "than it is trained as. Define both."
+            f"Expected {order[call].__name__}.call and its decode_step to give the same "
+            "probabilities. Received: a call of its own, the decode_step of "
+            f"{order[step].__name__}, and logarithms up to {apart:.2g} apart: it would decode as "
+            "another model than it is trained as. Define both."
         )
 
 
@@ -130,13 +132,16 @@ class ModelEngine(Engine):
             each sentence stops by itself; see `program.share_cores`.
 
     Raises:
-        UserError: as `check_model`.
+        UserError: as `check_model`; or if `call` is a class's own, `decode_step` is not, and they
+            differ.
     """
 
     abilities = frozenset(Ability)
 
     def __init__(self, model: keras.Model, searches: int = 1):
         check_model(model)
+        for each in getattr(model, "models", [model]):
+            _check_step(each)
         self.model = model
         self._devices, self._searches = copies.devices_of(model), searches
         self.learned_positions = getattr(model, "learned_positions", None)

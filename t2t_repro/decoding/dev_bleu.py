@@ -11,7 +11,7 @@ import keras
 from t2t_repro import registry
 from t2t_repro.data.datasets import check_pairs
 from t2t_repro.data.pipeline import read_split
-from t2t_repro.decoding.decode import check_model, engine_of
+from t2t_repro.decoding.decode import engine_of
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
@@ -168,11 +168,11 @@ class DevBleu:
         signature: sacreBLEU's.
 
     Raises:
-        UserError: as `check_model`.
+        UserError: as `ModelEngine`.
     """
 
     def __init__(self, model: keras.Model, sentences: Sample):
-        check_model(model)
+        engine_of(model)  # refuses it now, not at the first evaluation
         self._model, self._sentences = model, sentences
         self.sample = f"{self._sentences.described}, decoded greedily"
         self.signature = self._sentences.signature

@@ -2,15 +2,17 @@
 
 import fcntl
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
+from t2t_repro import files, registry
 from t2t_repro.data import generate
+from t2t_repro.data.job import Job
 from tests.data.small_text import PROBLEM, contents, job, write_text
 
 # Holds its folders' locks while it encodes.
@@ -53,6 +55,7 @@ def test_the_text_is_not_replaced_between_its_making_and_its_use(raw, tmp_path):
 
     work, other = job(raw, data), threading.Thread(target=wait)
     prepare = work.problem.prepare_raw_files
+    data.mkdir()
     work.problem.prepare_raw_files = lambda *of: (other.start(), prepare(*of))
     generate.generate_data(work)
     other.join()
@@ -70,30 +73,50 @@ def is_locked(folder):
         os.close(handle)
 
 
-def test_who_waits_for_the_text_holds_nothing_that_its_owner_may_want(raw, whole, tmp_path):
-    data, said = tmp_path / "data", queue.Queue()
-    data.mkdir()
-    folder = os.open(raw, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    work = threading.Thread(
-        target=generate.generate_data, args=[job(raw, data)], kwargs={"report": said.put}
-    )
-    work.start()
-    assert said.get() == f"Waiting for another process that writes to {raw}."
-    assert not is_locked(data)
-    os.close(folder)
-    work.join()
-    assert contents(data) == whole
+def test_who_holds_the_text_does_not_wait_for_a_folder_that_another_has_made(raw, tmp_path):
+    """The other has made data_dir meanwhile, holds it, and waits for the text."""
+    data, text, there, asked = tmp_path / "data", tmp_path / "text", [], []
+    shutil.copytree(raw, text)
+    work = job(text, data)
+    prepare = work.problem.prepare_raw_files
+
+    def other():
+        with files.locked([data, text], asked.append):
+            there.append((data / f"datagen.{PROBLEM}.json").exists())
+
+    def first(*of):
+        if not data.exists():
+            data.mkdir()
+            thread.start()
+            while not asked:  # it waits for the text
+                time.sleep(0.01)
+        prepare(*of)
+
+    work.problem.prepare_raw_files = first
+    thread = threading.Thread(target=other, daemon=True)
+    makes = threading.Thread(target=generate.generate_data, args=[work], daemon=True)
+    makes.start()
+    for each in (makes, thread):
+        each.join(timeout=60)
+        assert not each.is_alive()
+    assert len(there) == 1 and (data / f"datagen.{PROBLEM}.json").exists()
 
 
 def test_a_folder_of_text_that_was_not_there_is_locked_too(raw, tmp_path):
     text, there = tmp_path / "text", []
     work = job(text, tmp_path / "data")
     prepare = work.problem.prepare_vocabulary
-    work.problem.prepare_raw_files = lambda *of: shutil.copytree(raw, text)
+    work.problem.prepare_raw_files = lambda *of: shutil.copytree(raw, text, dirs_exist_ok=True)
     work.problem.prepare_vocabulary = lambda *of: (there.append(is_locked(text)), prepare(*of))
     generate.generate_data(work)
     assert there == [True] and not is_locked(text)
+
+
+def test_a_folder_of_text_that_cannot_be_made_is_missed_where_it_is_needed(tmp_path):
+    (tmp_path / "file").touch()
+    problem = registry.get_problem("algorithmic_reverse_binary40_test")
+    summary = generate.generate_data(Job(problem, tmp_path / "data", tmp_path / "file"))
+    assert summary["splits"]["train"]["examples"]
 
 
 @pytest.mark.parametrize("shared", ["data", "raw"])

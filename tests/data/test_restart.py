@@ -10,6 +10,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data import blocks, generate, journal, local, records
+from t2t_repro.data.blocks import SIDES
 from t2t_repro.data.local import Local
 from t2t_repro.errors import UserError
 from tests.data.small_text import PROBLEM, SHARDS, contents, job, run, write_text
@@ -121,6 +122,27 @@ def test_splits_of_a_run_that_has_not_ended_are_not_read(raw, whole, tmp_path):
     run(raw, tmp_path, overwrite=True)
     assert len(records.find_shards(problem, "train", tmp_path)) == SHARDS
     assert contents(tmp_path) == whole
+
+
+def test_what_was_to_be_overwritten_is_not_kept_by_the_next_command(raw, tmp_path):
+    vocabulary = tmp_path / "mine" / "subwords"
+    run(raw, vocabulary.parent)
+    given = next(vocabulary.parent.glob("vocab.*.subwords")).rename(vocabulary)
+    options, data = {"vocabularies": dict.fromkeys(SIDES, str(given))}, tmp_path / "data"
+    run(raw, data, max_cases=5, **options)
+    make = Local.make
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Local, "make", lambda self, *of: (interrupt if of[1].name == "dev" else make)(self, *of)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            run(raw, data, overwrite=True, **options)
+    assert not records.are_there(registry.get_problem(PROBLEM), data)
+    summary = generate.generate_data(job(raw, data, **options))
+    assert {name: each["examples"] for name, each in summary["splits"].items()} == {
+        "train": 83,
+        "dev": 9,
+    }
 
 
 def test_a_vocabulary_of_a_killed_run_is_not_taken_for_other_text(raw, whole, tmp_path):

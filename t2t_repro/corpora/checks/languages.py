@@ -114,7 +114,7 @@ def wrong_language(block: Block, known: Languages) -> np.ndarray:
 def wrong_script(block: Block, known: Languages) -> np.ndarray:
     """Returns bool (N,): most letters of a side are of a script that is not that side's.
 
-    Not beside letters of its own where all such words stand on the other side, too: names.
+    Not beside a fifth of letters of its own where all such words stand on the other side: names.
     """
     found = np.zeros(len(block), bool)
     for side, other, own in zip(block.sides, block.sides[::-1], known.scripts, strict=True):
@@ -123,7 +123,7 @@ def wrong_script(block: Block, known: Languages) -> np.ndarray:
         foreign, letters = (side.sums(each.astype(int)) for each in _foreign(side.codes, own))
         for i in np.flatnonzero(2 * foreign > np.maximum(letters, 8)):
             names = _words(side.texts[i], own) <= _words(other.texts[i], own)
-            found[i] |= foreign[i] == letters[i] or not names
+            found[i] |= 5 * (letters[i] - foreign[i]) < letters[i] or not names
     return found
 
 

@@ -288,6 +288,7 @@ def test_moses_escapes_are_no_markup():
         ("Chet Ramey wrote it", "Чет Ремей (Chet Ramey)", False),
         ("PackageKit service", "Служба PackageKit daemon", True),
         ("PackageKit service", "PackageKit service", True),
+        ("PackageKit service", "PackageKit в", True),
     ],
 )
 def test_names_that_stand_on_both_sides_may_be_of_another_script(source, target, is_found):
