@@ -112,10 +112,9 @@ def resume(job: Job, report: Callable[[str], None]) -> Journal:
     """
     try:
         journal = schema.read(journal_path(job), Journal)
-        if journal == Journal():
-            return _new(job)
+        begun = journal != Journal()
+        reason = _misfit(journal, job) if begun else "it had no vocabulary yet"
         journal.overwrite |= job.overwrite
-        reason = _misfit(journal, job)
     except FileNotFoundError:
         if removed := discard(job):
             report(f"Removed {removed} unfinished files of an earlier run that was interrupted.")
