@@ -264,6 +264,9 @@ class GuardedModel(keras.Model):
         # Keras adds up the devices' parts of the first batch, which need not have as many rows.
         if not self.built:
             super()._maybe_symbolic_build(iterator, data_batch)
+        elif self._distribute_strategy is not None and not self.optimizer.built:
+            with self._distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
 
     def _evaluated(self, batch, weights) -> dict:
         logits = self(batch, training=False)
