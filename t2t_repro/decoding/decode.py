@@ -59,6 +59,7 @@ def decode(
         UserError: as `ModelEngine`; if inputs are no batch of ids of the model's vocabulary; or
             unless 1 <= top_beams <= beam_size and alpha is finite.
     """
+    check_model(model)
     engine = engine_of(model)
     inputs = checked_inputs(inputs)
     size = getattr(model, "inputs_vocab_size", None)
