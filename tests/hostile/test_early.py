@@ -116,7 +116,7 @@ CASES = {
     ),
     "an export below a file": (
         *("exporter", "--output_dir=TRAINED/run --export_dir=TRAINED/run/run.json/x"),
-        "Not a directory: '.*run.json/x'",
+        "File exists: '.*run.json'",
     ),
     "translations below a file": (
         "decoder",
