@@ -14,6 +14,7 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.studies.paper import recipes, reproduce, run_records, scaled
 from t2t_repro.studies.paper.reproduce import Place
 
+SCALE = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
 TINY = "hidden_size=16,filter_size=24,num_heads=2,num_hidden_layers=1"
 
 
@@ -45,6 +46,12 @@ def begin(folder, hparams, loss=2.0, bleu=7.0):
     return run
 
 
+def study_of(place, *rows):
+    """Returns one seed of some rows of Table 3."""
+    problem = "translate_ende_multi30k"
+    return scaled.Study(rows=list(rows), scale=SCALE, problem=problem, seeds=1, place=place)
+
+
 def hparams_of(recipe):
     return registry.get_hparams(recipe.hparams_set, recipe.hparams)
 
@@ -69,9 +76,8 @@ class Programs:
 
 
 def test_the_tables_wait_for_another_command_that_writes_them(place, tmp_path):
-    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
     problem = "translate_ende_multi30k"
-    study = scaled.Study(rows=["base"], scale=scale, problem=problem, seeds=1, place=place)
+    study = scaled.Study(rows=["base"], scale=SCALE, problem=problem, seeds=1, place=place)
     folder = tmp_path / "output_dir"
     folder.mkdir()
     writer = threading.Thread(target=scaled.write, args=(study,))
@@ -84,10 +90,9 @@ def test_the_tables_wait_for_another_command_that_writes_them(place, tmp_path):
 
 
 def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
-    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
     rows = ["base", "a_h1", "e_learned_positions", "big"]
     study = scaled.Study(
-        rows=rows, scale=scale, problem="translate_ende_multi30k", seeds=2, place=place
+        rows=rows, scale=SCALE, problem="translate_ende_multi30k", seeds=2, place=place
     )
     programs = Programs(place)
     paths = scaled.run(study, lambda line: None, programs)
@@ -124,7 +129,7 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
     assert scaled.run(study, lambda line: None, programs) == paths and not programs.commands
     base, one, *_ = json.loads(paths[0].read_text())["3-scaled"]["rows"]
     assert base["hours"] == pytest.approx(60 * 3 / 3600) and one["hours"] is None
-    other = dataclasses.replace(study, scale=dataclasses.replace(scale, width=4))
+    other = dataclasses.replace(study, scale=dataclasses.replace(SCALE, width=4))
     with pytest.raises(
         UserError, match="table3-runs.json was begun with. Received: scale.width=4, there 8. Give"
     ):
@@ -139,13 +144,7 @@ def test_table_3_is_made_seed_by_seed_and_goes_on(place, tmp_path):
 
 
 def test_a_run_that_fails_does_not_stop_the_others(place):
-    study = scaled.Study(
-        rows=["base", "a_h1", "big"],
-        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
-        problem="translate_ende_multi30k",
-        seeds=1,
-        place=place,
-    )
+    study = study_of(place, "base", "a_h1", "big")
     works, said = Programs(place), []
 
     def program(command, doing):
@@ -186,13 +185,7 @@ def test_a_run_that_fails_does_not_stop_the_others(place):
 
 @pytest.mark.parametrize("loss", [431.0, float("nan")])
 def test_a_run_whose_dev_loss_is_none_of_a_model_counts_as_failed(place, loss):
-    study = scaled.Study(
-        rows=["base", "a_h1"],
-        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
-        problem="translate_ende_multi30k",
-        seeds=1,
-        place=place,
-    )
+    study = study_of(place, "base", "a_h1")
     scaled.run(study, print, Programs(place))
     recipe, said = recipes.table3("a_h1", study.problem, study.scale, 0), []
     file = reproduce.folder_of(recipe, place) / "averaged" / "eval-dev-9.json"
@@ -209,7 +202,7 @@ def test_a_run_that_another_makes_is_waited_for(place):
     recipe = recipes.table3(
         "base",
         "translate_ende_multi30k",
-        recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
+        SCALE,
         0,
     )
     said: list[str] = []
@@ -239,17 +232,14 @@ def test_a_problem_without_text_of_dev_is_refused_before_anything(
 ):
     kind = type(registry.get_problem(name))
     monkeypatch.setattr(kind, "is_generate_per_split", per_split)
-    recipe = recipes.table3(
-        "base", name, recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500), 0
-    )
+    recipe = recipes.table3("base", name, SCALE, 0)
     with pytest.raises(UserError, match=message):
         reproduce.carry_out(recipe, place, program=lambda *of: pytest.fail("it began"))
 
 
 def test_until_there_is_an_average_training_may_have_to_end(place):
     """The last evaluation and the certificate are made after the last checkpoint."""
-    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
-    recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
+    recipe, programs = recipes.table3("base", "translate_ende_multi30k", SCALE, 0), Programs(place)
     run = reproduce.carry_out(recipe, place, lambda line: None, programs)
     (run.path / "averaged" / "run.json").unlink()
     programs.commands.clear()
@@ -273,8 +263,7 @@ def test_of_fewer_checkpoints_than_the_recipe_averages_all_are(place, tmp_path, 
 
 
 def test_a_trained_run_is_evaluated_on_the_data_that_are_asked_for(place, tmp_path):
-    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
-    recipe = recipes.table3("base", "translate_ende_multi30k", scale, 0)
+    recipe = recipes.table3("base", "translate_ende_multi30k", SCALE, 0)
     run = begin(tmp_path / "output_dir" / "base-0", hparams_of(recipe))
     (run.path / "averaged" / "eval-dev-9.json").unlink()
     programs, moved = Programs(place), dataclasses.replace(place, data_dir=str(tmp_path / "moved"))
@@ -284,26 +273,19 @@ def test_a_trained_run_is_evaluated_on_the_data_that_are_asked_for(place, tmp_pa
 
 
 def test_table_3_is_of_the_last_checkpoint_alone_as_the_papers(place, tmp_path):
-    scale = recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500)
-    recipe, programs = recipes.table3("base", "translate_ende_multi30k", scale, 0), Programs(place)
+    recipe, programs = recipes.table3("base", "translate_ende_multi30k", SCALE, 0), Programs(place)
     run, said = begin(tmp_path / "output_dir" / "base-0", hparams_of(recipe)), []
     (run.path / "averaged" / "run.json").unlink()
     reproduce.carry_out(recipe, place, said.append, programs)
     (mean,) = [command for command in programs.commands if command[0] == "t2t-avg-all"]
     assert "--n=1" in mean and "--last_only" in mean
     assert any("base-0: the last checkpoint\n" in line for line in said)
-    study = scaled.Study(rows=["base"], scale=scale, problem=recipe.problem, seeds=1, place=place)
+    study = scaled.Study(rows=["base"], scale=SCALE, problem=recipe.problem, seeds=1, place=place)
     assert "dev; the last checkpoint alone" in scaled.tables(study, {}, {})[0].notes[0]
 
 
 def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
-    study = scaled.Study(
-        rows=["base", "a_h1"],
-        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
-        problem="translate_ende_multi30k",
-        seeds=1,
-        place=place,
-    )
+    study = study_of(place, "base", "a_h1")
     programs = Programs(place)
     page, _ = scaled.run(study, lambda line: None, programs)
     before = page.read_text()
@@ -334,13 +316,7 @@ def test_what_runs_ended_with_is_kept_when_they_are_gone(place, tmp_path):
 
 
 def test_runs_of_settings_that_there_are_no_more_are_refused(place, tmp_path):
-    study = scaled.Study(
-        rows=["base"],
-        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
-        problem="translate_ende_multi30k",
-        seeds=1,
-        place=place,
-    )
+    study = study_of(place, "base")
     (tmp_path / "output_dir").mkdir()
     scale = study.settings["scale"] | {"averaged": 5}
     kept = {"settings": study.settings | {"scale": scale}, "runs": {}}
@@ -351,13 +327,7 @@ def test_runs_of_settings_that_there_are_no_more_are_refused(place, tmp_path):
 
 def test_table_3_says_what_rows_are_with_the_users_changes(place):
     changed = dataclasses.replace(place, hparams="label_smoothing=0.3,num_hidden_layers=4")
-    study = scaled.Study(
-        rows=["base"],
-        scale=recipes.Scale(width=8, train_steps=60, warmup_steps=7, batch=500),
-        problem="translate_ende_multi30k",
-        seeds=1,
-        place=place,
-    )
+    study = study_of(place, "base")
     (as_it_is,) = scaled.tables(study, {}, {})[0].as_dict()["rows"]
     (row,) = scaled.tables(dataclasses.replace(study, place=changed), {}, {})[0].as_dict()["rows"]
     assert (as_it_is["N"], as_it_is["e_ls"]) == (6, 0.1) and (row["N"], row["e_ls"]) == (4, 0.3)
