@@ -39,14 +39,11 @@ def program(
         doc: the module's __doc__.
         define_flags: defines the flags.
         main: does the work.
-        positional: the flag whose value may also stand alone, before the flags.
+        positional: as in `run`.
     """
 
     def console() -> None:
-        argv = sys.argv[1:]
-        if positional and argv and not argv[0].startswith("-"):
-            argv[0] = f"--{positional}={argv[0]}"
-        run(name, doc, define_flags, main, argv)
+        run(name, doc, define_flags, main, positional=positional)
 
     if module == "__main__":
         console()
@@ -59,6 +56,8 @@ def run(
     define_flags: Callable[[flags.FlagValues], None],
     main: Callable[[flags.FlagValues], None],
     argv: list[str] | None = None,
+    *,
+    positional: str | None = None,
 ) -> None:
     """Parses the command line, loads --t2t_usr_dir, runs `main`, and leaves with an exit code.
 
@@ -71,6 +70,7 @@ def run(
         define_flags: receives an empty FlagValues and defines the program's flags on it.
         main: receives the parsed flags.
         argv: the arguments without the program's name; None: the process's own.
+        positional: the flag whose value may also stand alone, before the flags or behind them.
     """
     argv = sys.argv[1:] if argv is None else argv
     args = flags.FlagValues()
@@ -78,7 +78,7 @@ def run(
     try:
         streams.prepare()  # before signals are watched, which opens a pipe
         with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
-            _run(name, doc, args, main, argv)
+            _run(name, doc, args, main, argv, positional)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:
         # The reader of what is made, as of --decode_to_file=/dev/stdout, has seen enough.
@@ -97,6 +97,7 @@ def _run(
     args: flags.FlagValues,
     main: Callable[[flags.FlagValues], None],
     argv: list[str],
+    positional: str | None,
 ) -> None:
     own = set(args)
     if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
@@ -104,7 +105,10 @@ def _run(
         sys.exit(0)
     argv = _set_inert_aside(name, argv, own)
     _check_values(args, argv)
+    args.set_gnu_getopt(positional is not None)
     rest = args([name, *argv])[1:]
+    if positional and rest and not args[positional].present:
+        args[positional].parse(rest.pop(0))
     if rest:
         raise UserError(
             f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "

@@ -214,6 +214,21 @@ def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
     assert "Expected flags only. Received: '6'." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("argv", (["5", "--fast"], ["--fast", "5"], ["--fast", "--", "5"]))
+def test_what_may_stand_alone_may_stand_anywhere(argv, capsys):
+    seen = []
+    cli.run("t2t-test", "Doc.", define_flags, seen.append, argv, positional="steps")
+    assert [(args.steps, args.fast) for args in seen] == [(5, True)]
+    for given in ([*argv, "--steps=6"], [*argv, "6"]):
+        with pytest.raises(SystemExit):
+            cli.run("t2t-test", "Doc.", define_flags, seen.append, given, positional="steps")
+        assert "Expected flags only. Received: " in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.run("t2t-test", "Doc.", define_flags, seen.append, ["five"], positional="steps")
+    assert "--steps" in capsys.readouterr().err
+    assert len(seen) == 1
+
+
 def test_a_flag_that_nothing_reads_is_refused(capsys):
     def check(args):
         needs = {"steps": "fast", "data_dir": ("fast", "output_dir"), "problem": "most"}

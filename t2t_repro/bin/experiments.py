@@ -62,7 +62,7 @@ _ROOM = 2**20  # bytes; the files of an experiment are smaller
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-experiments's flags."""
-    text = f"Which one: {', '.join(EXPERIMENTS)}. It may also stand alone, before the flags."
+    text = f"Which one: {', '.join(EXPERIMENTS)}. It may also stand alone."
     flags.DEFINE_string("name", None, text, flag_values=f)
     flags.DEFINE_string("output_dir", None, "The folder for the files.", flag_values=f)
 

@@ -32,7 +32,7 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-show's flags."""
-    text = "The run directory; it may also stand alone, before the flags."
+    text = "The run directory; it may also stand alone."
     flags.DEFINE_string("output_dir", None, text, flag_values=f)
     flags.DEFINE_bool("json", False, "Print JSON, for programs.", flag_values=f)
     text = "Repeat what certificate.json says: hashes and translations."
