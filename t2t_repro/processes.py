@@ -15,13 +15,15 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from typing import Any, NamedTuple
 
 from t2t_repro import quiet, signals, start, user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
+_KILL = signal.SIGKILL
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 
 
@@ -79,7 +81,7 @@ def run(
         process = SPAWN.Process(target=_work, args=(writer, path, function, arguments))
         result, failure = None, ""
         try:
-            with signals.held():
+            with signals.held(), _signals_wait():
                 process.start()
                 writer.close()
             assert process.pid is not None
@@ -91,10 +93,8 @@ def run(
         except BaseException as stop:
             if process.pid is None:  # nothing has been started
                 raise
-            if not isinstance(stop, Interrupted):
-                process.kill()
-            elif stop.signum == signal.SIGTERM:  # Ctrl-C reaches both
-                process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, stop.signum if isinstance(stop, Interrupted) else _KILL)
             process.join()
             raise
         finally:
@@ -134,8 +134,30 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Keeps signals from a process that starts in the block until it has called `_hear_signals`.
+
+    Before that it would print a traceback; what is blocked is inherited.
+    """
+    resource_tracker.ensure_running()  # when it starts itself, it lets them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, start.SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hear_signals() -> None:
+    """Lets signals end this process without a word, until it handles them itself."""
+    for signum in start.SIGNALS:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, start.SIGNALS)
+
+
 def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
     end_with_parent()
+    _hear_signals()
     quiet.tensorflow()
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
@@ -171,16 +193,23 @@ def program(module: str, name: str, argv: list[str]) -> int:
     """
     process = SPAWN.Process(target=_program, args=(module, name, argv))
     received: list[int] = []
+    unsent: list[int] = []
+
+    def send() -> None:
+        while unsent and process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, unsent.pop(0))
 
     def forward(signum: int, frame: object) -> None:
         received.append(signum)
-        if process.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signum)
+        unsent.append(signum)
+        send()
 
     before = {signum: signal.signal(signum, forward) for signum in start.SIGNALS}
     try:
-        process.start()
+        with _signals_wait():
+            process.start()
+        send()  # what came while it was starting
         process.join()
     finally:
         for signum, handler in before.items():
@@ -211,8 +240,7 @@ def run_program(command: Sequence[str], doing: str) -> None:
 def _program(module: str, name: str, argv: list[str]) -> None:
     # A group of its own: the terminal's Ctrl-C would reach it beside what is sent on.
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     end_with_parent()
+    _hear_signals()
     sys.argv = [name, *argv]
     importlib.import_module(module).console()

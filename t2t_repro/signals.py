@@ -13,12 +13,15 @@ While modules are imported a signal ends the process at once: they may make of I
 they like, and what is unfinished stays as after a kill. So it does where Python can raise nothing:
 in a destructor, or the hook of a fork.
 
-A second signal ends the process at once, even while the first waits for a long step. Every program
-runs inside `watching`; what it begins within may say by another `watching` how to go on.
+A second signal ends the process at once, even while the first waits for a long step; but what a
+service manager or a terminal sends to all processes comes to a child once more by its parent, and
+counts once. Every program runs inside `watching`; what it begins within may say by another
+`watching` how to go on.
 """
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import signal
 import sys
@@ -33,6 +36,7 @@ from t2t_repro.errors import Interrupted
 from t2t_repro.start import SIGNALS
 
 CONTINUES = "The same command continues."
+_TWICE_S = 2.0  # a parent hands a signal on within this time
 _FIRST = b"\n%s: the running step ends and is saved. A second signal leaves at once.\n"
 
 
@@ -176,19 +180,24 @@ def _mode(*, deferred: bool) -> Iterator[None]:
 
 def _leave_at_the_second(reading: int) -> None:
     """Says that the first signal was heard, and ends the process at the second."""
-    count = 0
+    first, since = 0, 0.0
+    by_parent_too = multiprocessing.parent_process() is not None
     while number := os.read(reading, 1):
         # What somebody else handles, such as a server, is not ours.
         if number[0] not in SIGNALS or not _is_watched(number[0]):
             continue
-        count += 1
-        if count > 1:
+        if number[0] == first and by_parent_too and time.monotonic() - since < _TWICE_S:
+            by_parent_too = False
+            continue
+        if first:
             until = time.monotonic() + 1
             while _watch and _watch.held and time.monotonic() < until:
                 time.sleep(0.001)
             start.leave(number[0])
+        first, since = number[0], time.monotonic()
         if _watch and _watch.deferred:
-            os.write(2, _FIRST % signal.Signals(number[0]).name.encode())
+            with contextlib.suppress(OSError):  # a terminal that is gone, a full disk
+                os.write(2, _FIRST % signal.Signals(first).name.encode())
     os.close(reading)
 
 

@@ -1,7 +1,9 @@
 """A program's streams: what is printed is printed, or lost, and the work goes on."""
 
+import errno
 import io
 import os
+import stat
 import sys
 
 
@@ -26,7 +28,7 @@ def prepare() -> None:
 
 
 def _without_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Returns a stream that goes on where the reader of a pipe, such as head, has left."""
+    """Returns a stream that goes on where its reader has left, such as head, or a terminal."""
     stream.flush()
     raw = _Unread(stream.fileno(), "w", closefd=False)
     buffered = isinstance(stream.buffer, io.BufferedWriter)  # not so under PYTHONUNBUFFERED
@@ -40,12 +42,16 @@ def _without_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 
 class _Unread(io.FileIO):
-    """A pipe that becomes /dev/null where nobody reads it: a training would be lost for a line."""
+    """A pipe or terminal that becomes /dev/null where nobody reads it: a training would be lost for
+    a line."""
 
     def write(self, data, /):
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            is_file = stat.S_ISREG(os.fstat(self.fileno()).st_mode)
+            if error.errno not in (errno.EPIPE, errno.EIO) or is_file:
+                raise
             sink = os.open(os.devnull, os.O_WRONLY)
             os.dup2(sink, self.fileno())
             os.close(sink)

@@ -1,8 +1,12 @@
 """What runs in a process of its own is a function of the standard library: all can import it."""
 
+import contextlib
 import math
 import os
+import pathlib
+import runpy
 import signal
+import threading
 import time
 
 import pytest
@@ -63,6 +67,92 @@ def test_a_signal_ends_both():
     with pytest.raises(Interrupted, match="SIGTERM"), signals.watching():
         processes.run(time.sleep, 60, watch=stop, every=0.1)
     assert memory.resident(pids[0]) == 0
+
+
+SAVES = """
+import pathlib, signal, time
+from t2t_repro import signals
+
+def console():
+    with signals.watching(), signals.deferred():
+        pathlib.Path("ready").touch()
+        while not signals.received():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        pathlib.Path("saved").write_text(signal.Signals(signals.received()).name)
+        {then}
+"""
+
+
+def signal_both(signum, pid):
+    """As a service manager does, or a terminal."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signum)
+    time.sleep(0.2)  # two that wait are one
+    os.kill(os.getpid(), signum)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("send", [signal_both, lambda signum, pid: os.kill(os.getpid(), signum)])
+def test_a_signal_that_both_get_counts_once(signum, send, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("saves.py").write_text(SAVES.format(then="") + "\nconsole()\n")
+    sent = []
+
+    def stop(pid):
+        if pathlib.Path("ready").exists() and not sent:
+            sent.append(pid)
+            send(signum, pid)
+        return True
+
+    with pytest.raises(Interrupted, match=signum.name), signals.watching():
+        processes.run(runpy.run_path, "saves.py", watch=stop, every=0.05)
+    assert pathlib.Path("saved").read_text() == signum.name
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_program_gets_a_signal_once_and_another_later(twice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    pathlib.Path("saves.py").write_text(SAVES.format(then="time.sleep(60)" if twice else ""))
+    started = time.monotonic()
+
+    def stop():
+        while not pathlib.Path("ready").exists():
+            time.sleep(0.05)
+        children = pathlib.Path(f"/proc/{os.getpid()}/task/{main}/children").read_text().split()
+        commands = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        (child,) = (pid for pid, of in commands.items() if b"--multiprocessing-fork" in of)
+        signal_both(signal.SIGTERM, int(child))
+        if twice:
+            time.sleep(2.5)  # so late it is another
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    main = threading.get_native_id()
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(Interrupted, match="SIGTERM in t2t-saves"):
+        processes.program("saves", "t2t-saves", [])
+    thread.join()
+    assert pathlib.Path("saved").read_text() == "SIGTERM"
+    assert time.monotonic() - started < 50
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_program_that_starts_gets_the_signal_too(
+    threads, half_started, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "works.py").write_text("import time\n\ndef console():\n    time.sleep(60)\n")
+    started, over = time.monotonic(), threading.Event()
+    for _ in range(threads):  # which may take the signal while the main thread lets it wait
+        threading.Thread(target=over.wait).start()
+    with pytest.raises(Interrupted, match="in t2t-works"):
+        processes.program("works", "t2t-works", [])
+    over.set()
+    assert time.monotonic() - started < 50
+    assert memory.resident(half_started[0]) == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started, tmp_path, capfd):

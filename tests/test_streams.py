@@ -31,6 +31,24 @@ def test_work_goes_on_where_the_reader_of_a_pipe_leaves(stream, tmp_path):
     assert (tmp_path / "made").read_text() == "done"
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_work_goes_on_where_the_terminal_is_gone(stream, tmp_path):
+    program = PROGRAM.replace("20_000", "200").replace("for number", "input()\n    for number")
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, stream, str(tmp_path / "made")],
+        stdin=subprocess.PIPE,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    os.close(ours)
+    process.communicate(b"go on\n", timeout=60)
+    assert process.returncode == 0
+    assert (tmp_path / "made").read_text() == "done"
+
+
 def test_all_that_is_printed_arrives(tmp_path):
     arguments = [sys.executable, "-c", PROGRAM, "stdout", str(tmp_path / "made")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
