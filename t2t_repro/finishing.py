@@ -90,6 +90,11 @@ def check(run: TrainedRun, out: RunDirectory) -> None:
     run.check_checkpoint()
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
+    _check_ours(run, out)
+    check_room(out.path)
+
+
+def _check_ours(run: TrainedRun, out: RunDirectory) -> None:
     ours = (out.path / CHOSEN).exists() or (out.path / _READY).exists()
     if not ours and next(out.checkpoints_dir.glob("ckpt-*"), None):
         raise UserError(
@@ -99,7 +104,6 @@ def check(run: TrainedRun, out: RunDirectory) -> None:
     from t2t_repro.training import averaging
 
     averaging.check_free(run.directory, out)
-    check_room(out.path)
 
 
 def finish(
@@ -126,11 +130,9 @@ def finish(
             split, or `out` holds something else.
     """
     check(run, out)
-    from t2t_repro.training import averaging
-
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked([out.path], say):
-        averaging.check_free(run.directory, out)  # another process may have filled it meanwhile
+        _check_ours(run, out)  # another process may have filled it meanwhile
         _exchange(out)
         try:
             return _finish(run, out, request, say, searches)
@@ -218,6 +220,7 @@ def _finish(
         weights_digest=_digest(checkpoints.list_checkpoints(made.path)),
     )
     result.write(made.path)
+    _check_ours(run, out)  # t2t-avg-all may have filled it
     os.rename(made.path, out.path / _READY)
     _exchange(out)
     best = result.search

@@ -374,6 +374,21 @@ def test_averages_of_t2t_avg_all_stay(made, tmp_path):
     assert checkpoints.list_checkpoints(tmp_path / "avg") == written
 
 
+def test_averages_that_come_meanwhile_stay(made, tried, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    request = AverageRequest(model_dir=str(made.path), output_dir=str(out), n=2)
+    written = []
+
+    def score(self, engine, settings):
+        written[:] = written or average_all(request)
+        return 5.0
+
+    monkeypatch.setattr(dev_bleu.DevSample, "score", score)
+    with pytest.raises(UserError, match="one of t2t-finish. Received: .*out, which has checkpoin"):
+        finishing.finish(made, RunDirectory(out), FEW)
+    assert checkpoints.list_checkpoints(out) == written and written
+
+
 def test_a_folder_without_a_name_is_not_the_run_s_finished(made, capsys):
     with pytest.raises(SystemExit):
         argv = [f"--model_dir={made.path}", "--output_dir="]

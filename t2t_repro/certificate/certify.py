@@ -94,7 +94,10 @@ def certify_export(
         translate: returns the translations of texts by the export, and their scores.
     """
     before = record.read_or_none(run.path)
-    if before and before.files != _files_of(run, checkpoint):
+    try:
+        if before and before.files != _files_of(run, checkpoint):
+            before = None
+    except FileNotFoundError:  # a trainer has removed it since it was exported
         before = None
     texts = [each.source for each in before.golden] if before else golden.sources(run)
     data = before.data if before else provenance.of_run(run)

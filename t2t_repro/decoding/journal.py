@@ -209,6 +209,16 @@ def _size(path: pathlib.Path) -> int:
     return path.stat().st_size if path.exists() else -1
 
 
+@contextlib.contextmanager
+def _closing(path: pathlib.Path, file: BinaryIO) -> Iterator[BinaryIO]:
+    """Closes a file; on a full disk that fails as the writing did, and what is raised is this."""
+    try:
+        yield file
+    finally:
+        with naming(path):
+            file.close()
+
+
 def _alone(path: pathlib.Path, stack: contextlib.ExitStack) -> BinaryIO:
     """Opens a file, which `stack` closes; until then other processes are kept out.
 
@@ -218,7 +228,7 @@ def _alone(path: pathlib.Path, stack: contextlib.ExitStack) -> BinaryIO:
         UserError: if another process writes it.
     """
     while True:
-        file = stack.enter_context(open(path, "ab"))
+        file = stack.enter_context(_closing(path, open(path, "ab")))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

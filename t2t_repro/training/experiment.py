@@ -267,7 +267,7 @@ class Experiment:
         if self._plan:
             forecast.write(run, self._plan)
         log.say(training_data.described(data, self._config.hparams, replicas))
-        training_data.write(run, data, replicas)
+        training_data.write(run, data, replicas, self._request.plan.train_steps)
         if writer:
             decoded = [DECODED_BLEU] if self._request.make_bleu else []
             names = ("loss", *self._problem.eval_metrics(), *decoded)

@@ -70,7 +70,10 @@ def described(data: "SplitStatistics", hparams: HParams, replicas: int) -> str:
     )
 
 
-def write(run: RunDirectory, data: "SplitStatistics", replicas: int) -> None:
-    """Writes training-data.json into a run."""
+def write(run: RunDirectory, data: "SplitStatistics", replicas: int, train_steps: int) -> None:
+    """Writes training-data.json into a run, unless it is there and nothing is to be trained."""
+    file = run.path / TRAINING_DATA
+    if file.exists() and run.newest_step() >= train_steps:
+        return
     values = {"kept": data.kept, **dataclasses.asdict(data), _REPLICAS: replicas}
-    write_text_atomic(run.path / TRAINING_DATA, json.dumps(values, indent=1) + "\n")
+    write_text_atomic(file, json.dumps(values, indent=1) + "\n")

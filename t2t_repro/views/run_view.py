@@ -141,7 +141,7 @@ def view(run: RunDirectory) -> RunView:
         seconds_since=_seconds_since(rows),
         parameters=_parameters(whole),
         checkpoints=tuple(saved),
-        being_written=_being_written(run.checkpoints_dir),
+        being_written=_being_written(run.checkpoints_dir) if trainer else (),
         kept_best=_kept_best(run.path / "best" / "checkpoints"),
         curves=curves,
         best={

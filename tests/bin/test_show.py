@@ -198,6 +198,7 @@ def test_while_it_trains(run, capsys):
     assert f"training now ({lock})" in said and "20  is being written" in said
     assert said.count("NOT WHOLE") == 2 and "tensorboard --logdir" in said
     assert "1 batches were not finite" in said and "t2t-avg-all" not in said
+    assert run_view.view(run).being_written == ()  # a kill has left it
 
 
 def test_a_trainer_that_is_gone(run):

@@ -299,3 +299,18 @@ def test_an_export_has_the_scores_of_its_own_weights_alone(copy, tmp_path, of, t
         lambda texts: [("", 0.0)] * len(texts),
     )
     assert [score.name for score in record.read(tmp_path / "export").scores] == scores
+
+
+def test_an_export_is_certified_whose_checkpoint_a_trainer_removes(copy, tmp_path):
+    exported, taken = trained_run(copy / "run"), copy / "run" / "checkpoints" / "ckpt-9"
+    (tmp_path / "export").mkdir()
+    shutil.rmtree(taken)
+    certify.certify_export(
+        exported,
+        taken,
+        tmp_path / "export",
+        "saved_model",
+        exported.decode_settings(),
+        lambda texts: [("", 0.0)] * len(texts),
+    )
+    assert record.read(tmp_path / "export").step == 9

@@ -70,6 +70,23 @@ def contents(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
+def test_a_full_disk_is_told_by_the_name_of_the_file(tmp_path):
+    program = """
+import resource, sys
+from t2t_repro.decoding.journal import growing
+try:
+    with growing([sys.argv[1] + "/text"], {}, print) as files:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+        for _ in range(9):
+            files.add(["x" * 1000], 1)
+except OSError as error:
+    print(error.filename)
+"""
+    command = [sys.executable, "-c", program, tmp_path]
+    said = subprocess.run(command, capture_output=True, text=True)
+    assert said.stdout == f"{tmp_path}/text{INCOMPLETE}\n", said
+
+
 def test_a_kill_at_any_call_of_the_system_changes_nothing(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ def run(tmp_path):
     """A run of 2 replicas with a checkpoint."""
     (tmp_path / "checkpoints" / "ckpt-3").mkdir(parents=True)
     run = RunDirectory(tmp_path)
-    training_data.write(run, DATA, replicas=2)
+    training_data.write(run, DATA, replicas=2, train_steps=9)
     return run
 
 
@@ -55,6 +55,13 @@ def test_other_devices_are_told(run):
     training_data.check_same(run, DATA, 3, said.append)
     (line,) = said
     assert "was trained on 2 replicas, now on 3: a batch is 1.5 times as large" in line
+
+
+def test_a_start_that_trains_nothing_changes_no_devices(run):
+    training_data.write(run, DATA, replicas=3, train_steps=3)
+    training_data.check_same(run, DATA, 2, pytest.fail)
+    training_data.write(run, DATA, replicas=3, train_steps=4)
+    training_data.check_same(run, DATA, 3, pytest.fail)
 
 
 def test_a_run_of_old_says_no_devices(run):
