@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import errno
-import json
 import os
 import shutil
 import types
@@ -18,7 +17,6 @@ from t2t_repro.bin.avg_all import AverageRequest, average_all
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import chosen, dev_bleu
-from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.errors import UserError
 from t2t_repro.finishing import FinishRequest
 from t2t_repro.models.build import model_for
@@ -27,7 +25,6 @@ from t2t_repro.runs import TrainedRun
 from t2t_repro.training import averaging, checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import WEIGHTS
-from tests.chosen import choice
 from tests.decoding.doubled import Doubled
 
 FEW = FinishRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
@@ -256,52 +253,6 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
     found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert str(found.search) == search
-
-
-@pytest.fixture
-def finished(made, tmp_path):
-    """A run that has nothing but what was chosen for it."""
-    tmp_path.joinpath("run").mkdir()
-    choice(40, 31.0, chosen.Beams(5, 1.1, 31.25)).write(tmp_path / "run")
-    return dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
-
-
-def test_what_was_chosen_is_how_it_decodes_unless_it_is_told_otherwise(finished):
-    said = []
-    settings = DecodeRequest().settings(finished, said.append)
-    assert (settings.beam_size, settings.alpha) == (5, 1.1)
-    assert said == [
-        "beam_size=5,alpha=1.1, chosen on all 7 dev sentences: 31.25 BLEU "
-        f"({finished.path / 'decoding.json'}). --decode_hparams says otherwise."
-    ]
-    for request, expected in {
-        DecodeRequest(decode_hparams="beam_size=2"): (2, 1.1),
-        DecodeRequest(decode_hparams="alpha=0.7,beam_size=3"): (3, 0.7),
-        DecodeRequest(t2t_exact=True): (4, 0.6),
-        DecodeRequest(score_file="x"): (4, 0.6),
-    }.items():
-        settings = request.settings(finished, said.append)
-        assert (settings.beam_size, settings.alpha) == expected
-    assert len(said) == 1
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (
-            {"beam_size": 0},
-            "Expected decode hparam beam_size to be at least 1. Received: beam_size=0",
-        ),
-        ({"alpha": "1"}, r"Expected search.alpha in .*decoding.json to be .*Received: '1'"),
-    ],
-)
-def test_a_file_that_is_broken_is_named(finished, change, message):
-    path = finished.path / "decoding.json"
-    values = json.loads(path.read_text())
-    values["search"] |= change
-    path.write_text(json.dumps(values))
-    with pytest.raises(UserError, match=f"{message}.*decoding.json|{message}.* t2t-finish"):
-        finished.decode_settings()
 
 
 @pytest.mark.parametrize(

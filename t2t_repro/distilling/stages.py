@@ -14,7 +14,7 @@ from t2t_repro.distilling.student import Student, student
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
 from t2t_repro.own_text import plan
-from t2t_repro.own_text.runner import Runner, Task
+from t2t_repro.own_text.runner import Runner, Task, of_another_run
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
@@ -232,6 +232,7 @@ def _finishing(request: DistillRequest, folder: Folder, wanted: Student) -> Task
             *_usr_dir(request),
         ],
         makes=[folder.model / "decoding.json"],
+        before=of_another_run(folder.run, folder.model),
     )
 
 

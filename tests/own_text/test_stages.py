@@ -14,6 +14,7 @@ from t2t_repro.certificate import record as certificate
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.record import Record
+from t2t_repro.run_directory import RunDirectory
 from tests.own_text.left_files import run
 
 STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
@@ -132,6 +133,21 @@ def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
     training = programs.called[1][1]
     assert training["train_steps"] == "90" and list(found.stages) == STAGES
     assert training["hparams"] == f"{steady},bidirectional_steps=10"  # as it was begun
+
+
+def test_a_model_of_a_run_that_is_gone_is_not_in_the_way(programs, request_of, tmp_path):
+    run(request_of())
+    model = tmp_path / "out" / "model"
+    RunDirectory(tmp_path / "out" / "run").copy_description(RunDirectory(model))
+    (model / "of the run before").touch()
+    (model / "decoding.json").unlink()
+    run(request_of())  # the run is there, of which the model is
+    assert (model / "of the run before").exists()
+    begun = model / "run.json"
+    begun.write_text(begun.read_text().replace("t2t-trainer", "t2t-trainer --random_seed=5"))
+    (model / "decoding.json").unlink()
+    run(request_of())
+    assert not (model / "of the run before").exists() and (model / "decoding.json").exists()
 
 
 def test_what_is_lost_is_made_again(programs, request_of, tmp_path):

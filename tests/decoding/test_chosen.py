@@ -1,0 +1,66 @@
+"""What t2t-finish chose is how a run decodes."""
+
+import json
+
+import pytest
+
+from t2t_repro import registry
+from t2t_repro.decoding import chosen
+from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.errors import UserError
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.runs import TrainedRun
+from tests.chosen import choice
+from tests.decoding.doubled import Doubled
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A run that has nothing but what was chosen for it."""
+    choice(40, 31.0, chosen.Beams(5, 1.1, 31.25)).write(tmp_path)
+    config = RunConfig(
+        hparams_set="transformer_test",
+        hparams=registry.get_hparams("transformer_test"),
+        problem="doubled",
+        data_dir=str(tmp_path),
+        version="0",
+    )
+    return TrainedRun(RunDirectory(tmp_path), config, Doubled())
+
+
+def test_what_was_chosen_is_how_it_decodes_unless_it_is_told_otherwise(finished):
+    said = []
+    settings = DecodeRequest().settings(finished, said.append)
+    assert (settings.beam_size, settings.alpha) == (5, 1.1)
+    assert said == [
+        "beam_size=5,alpha=1.1, chosen on all 7 dev sentences: 31.25 BLEU "
+        f"({finished.path / 'decoding.json'}). --decode_hparams says otherwise."
+    ]
+    for request, expected in {
+        DecodeRequest(decode_hparams="beam_size=2"): (2, 1.1),
+        DecodeRequest(decode_hparams="alpha=0.7,beam_size=3"): (3, 0.7),
+        DecodeRequest(t2t_exact=True): (4, 0.6),
+        DecodeRequest(score_file="x"): (4, 0.6),
+    }.items():
+        settings = request.settings(finished, said.append)
+        assert (settings.beam_size, settings.alpha) == expected
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            {"beam_size": 0},
+            "Expected decode hparam beam_size to be at least 1. Received: beam_size=0",
+        ),
+        ({"alpha": "1"}, r"Expected search.alpha in .*decoding.json to be .*Received: '1'"),
+    ],
+)
+def test_a_file_that_is_broken_is_named(finished, change, message):
+    path = finished.path / "decoding.json"
+    values = json.loads(path.read_text())
+    values["search"] |= change
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=f"{message}.*decoding.json|{message}.* t2t-finish"):
+        finished.decode_settings()
