@@ -5,6 +5,7 @@ when as many hypotheses are finished as there are beams; so more of them are ask
 again here.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -64,7 +65,7 @@ class CTranslate2Engine(Engine):
         threads: int = 0,
         searches: int = 1,
     ):
-        path = pathlib.Path(path)
+        path = self.path = pathlib.Path(path)
         self.shortlist = path / SHORTLIST if (path / SHORTLIST).is_file() else None
         if self.shortlist is None:
             self.abilities = frozenset()
@@ -104,11 +105,15 @@ class CTranslate2Engine(Engine):
             UserError: naming the side.
         """
         for side, names in (("inputs", self.source), ("targets", self.target)):
-            if tokens_of(encoders[side], len(names)) != list(map(without_blanks, names)):
+            same = tokens_of(encoders[side], len(names)) == list(map(without_blanks, names))
+            with contextlib.suppress(NotImplementedError):  # numbers have no bound
+                same &= len(names) >= encoders[side].vocab_size
+            if not same:
                 raise UserError(
                     f"Expected a CTranslate2 model with the run's vocabulary. Received: one of "
-                    f"{len(names)} {side} that differ from it. Give the --engine_dir of this run, "
-                    "or leave it out."
+                    f"{len(names)} {side} that differ from it, {self.path}. Give the --engine_dir "
+                    "of this run, or leave it out. If it is of this run, an earlier version wrote "
+                    "it: remove it, and have it made again."
                 )
 
     def check_shortlist(self, path: str) -> None:

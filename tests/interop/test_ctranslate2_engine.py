@@ -17,9 +17,10 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2, ctranslate2_engine
 from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
-from t2t_repro.text.encoders import ByteTextEncoder
+from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
 from t2t_repro.text.shortlist import Shortlist
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.token_names import tokens_of
 
 SOURCE = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". ", "", "a\nb"]
 TARGET = [*SOURCE, "xy_", "z_"]
@@ -177,6 +178,11 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path):
     with pytest.raises(UserError, match=f"Received: one of {len(TARGET)} targets that differ"):
         other = encoder([*TARGET[:-1], "other_"])
         engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": other})
+    with pytest.raises(UserError, match=f"one of {len(SOURCE)} inputs that differ from it, {path}"):
+        longer = encoder([*SOURCE, "new_"])
+        engine.check_vocabularies({"inputs": longer, "targets": encoder(TARGET)})
+    engine.source = engine.target = tokens_of(TextEncoder(), 9)
+    engine.check_vocabularies({"inputs": TextEncoder(), "targets": TextEncoder()})
     (path / ctranslate2.DETAILS).unlink()
     with pytest.raises(UserError, match="Expected a CTranslate2 model in"):
         CTranslate2Engine(path)
