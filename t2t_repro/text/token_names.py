@@ -2,28 +2,29 @@
 
 from typing import Any
 
-from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, RESERVED_TOKENS
+from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, RESERVED_TOKENS, TokenTextEncoder
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.transfer import pieces_of
 
 _ESCAPED = str.maketrans({" ": "\\32;", "\t": "\\9;"})  # as T2T escapes what no alphabet has
 
 
 def tokens_of(encoder: Any, vocab_size: int) -> list[str]:
-    """Returns a name for each id: the subtoken where there is one, each name once.
+    """Returns a name for each id: the subtoken or token where there is one, each name once.
 
     Args:
         encoder: a TextEncoder.
         vocab_size: the rows of the model's table, which may be more than the encoder has ids.
     """
     names = list(RESERVED_TOKENS)
-    known = isinstance(encoder, SubwordTextEncoder | SentencePieceEncoder)
-    texts = encoder.all_subtoken_strings if known else ()
+    known = isinstance(encoder, SubwordTextEncoder | SentencePieceEncoder | TokenTextEncoder)
+    texts = pieces_of(encoder) if known else ()
     seen = set(names)
     for i in range(NUM_RESERVED_TOKENS, vocab_size):
         name = without_blanks(texts[i]) if i < len(texts) else ""
-        if not name or name in seen or "\n" in name:
-            name = f"<id_{i}>"
+        if not name or name in seen or "\n" in name or name.startswith("<id_"):
+            name = f"<id_{i}>"  # also of what is spelled like the name of another id
         seen.add(name)
         names.append(name)
     return names

@@ -5,13 +5,14 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.text import shortlist
-from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
+from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
 from t2t_repro.text.shortlist import Shortlist
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.token_names import tokens_of
 
 SOURCE = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", "ab_", "cd_", ", _", "a\tb_"]
 TARGET = [*SOURCE[:-4], "xy_", "", " z _"]
+SIDES = "inputs", "targets"
 ENCODERS = {
     "inputs": SubwordTextEncoder.from_subtokens(SOURCE),
     "targets": SubwordTextEncoder.from_subtokens(TARGET),
@@ -52,6 +53,17 @@ def test_names_have_no_blanks_and_each_is_there_once():
     ]
     twice = SubwordTextEncoder.from_subtokens([*SOURCE[:-4], "a b_", "a\\32;b_"])
     assert tokens_of(twice, 18)[-2:] == ["a\\32;b_", "<id_17>"]
+    tokens = TokenTextEncoder(None, reverse=True, vocab_list=["w", "x y", "<id_5>", "", "<pad>_"])
+    assert tokens_of(tokens, 8)[2:] == ["w", "x\\32;y", "<id_4>", "<id_5>", "<pad>_", "<id_7>"]
+
+
+def test_a_shortlist_of_other_tokens_is_refused(tmp_path):
+    first, other = (TokenTextEncoder(None, vocab_list=tokens) for tokens in ("abcd", "wxyz"))
+    path = tmp_path / "shortlist"
+    path.write_text(Shortlist.of([[i] for i in range(6)], [2], 6).text(dict.fromkeys(SIDES, first)))
+    assert shortlist.read(path, dict.fromkeys(SIDES, first)).size == 6
+    with pytest.raises(UserError, match="Expected in line 3 of .*: 'a'. t2t-shortlist writes one"):
+        shortlist.read(path, dict.fromkeys(SIDES, other))
 
 
 @pytest.mark.parametrize(
