@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.errors import UserError
-from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text.encoders import EOS_ID, PAD_ID
 from t2t_repro.text.token_names import tokens_of
 
 _MAKE = "t2t-shortlist writes one for a run and its vocabulary."
@@ -125,6 +125,15 @@ def _unchanged(path: str, size: int, modified: int, inputs: Any, targets: Any) -
                 f"Expected in line {number} of {path} a subword of the vocabulary, a tab, and "
                 f"subwords that may translate it. Received: {error.args[0]!r}. {_MAKE}"
             ) from None
+    # t2t-shortlist has what both sides name, also padding, which nobody else counts.
+    lacking = [name for name, row in zip(both[0], candidates, strict=True) if not row]
+    lacking = [name for name in lacking if name in numbers[1]]
+    if candidates[PAD_ID] and lacking:
+        raise UserError(
+            f"Expected in {path} a line for each subword that both sides of the vocabulary have. "
+            f"Received: none for {len(lacking)} of them, such as {lacking[0]!r}: it is of a "
+            f"smaller vocabulary. {_MAKE}"
+        )
     return Shortlist.of(candidates, always, len(both[1]))
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from t2t_repro.data import candidates
 from t2t_repro.errors import UserError
+from t2t_repro.text import shortlist
 from t2t_repro.text.subword import SubwordTextEncoder
 
 RESERVED = ["<pad>_", "<EOS>_", *"\\_u;0123456789"]
@@ -61,6 +62,19 @@ def test_the_best_come_first():
     assert found.always.tolist() == [1]
     row = found.targets[found.begins[FIRST] : found.begins[FIRST + 1]].tolist()
     assert len(row) == 3 and TARGETS in row and row == sorted(row)
+
+
+def test_what_was_counted_is_none_for_a_vocabulary_that_was_extended(tmp_path):
+    path = tmp_path / "shortlist"
+    found = candidates.shortlist_of(pairs(3), ENCODERS, best=1, frequent=1)
+    path.write_text(found.text(ENCODERS))
+    assert shortlist.read(path, ENCODERS).digest == found.digest
+    longer = {
+        side: SubwordTextEncoder.from_subtokens([*encoder.all_subtoken_strings, "y_", "z_"])
+        for side, encoder in ENCODERS.items()
+    }
+    with pytest.raises(UserError, match="a line for each .* none for 2 of them, such as 'y_': it"):
+        shortlist.read(path, longer)
 
 
 def test_without_pairs_there_is_nothing_to_count():
