@@ -77,6 +77,10 @@ def main(args: flags.FlagValues) -> None:
         settings = run.decode_settings(request.decode_hparams)
         settings.check_searches(request.decode_hparams)
         check_output(settings, run.problem)
+        try:
+            dataclasses.replace(settings, shortlist=SHORTLIST)
+        except UserError as error:
+            raise UserError(f"{error} --max_bleu_drop tries the one that is made.") from error
         from t2t_repro.decoding.program import share_cores
         from t2t_repro.decoding.translate import BATCH_SENTENCES
         from t2t_repro.training import devices

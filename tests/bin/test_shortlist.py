@@ -70,6 +70,10 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
             "--max_bleu_drop=1 --decode_hparams=shortlist=RUN/run.json",
             "Expected --decode_hparams without a shortlist: what is tried is the one that is made.",
         ),
+        (
+            "--max_bleu_drop=1 --decode_hparams=beam_size=1,sampling_method=random",
+            "it with sampling_method=random. Leave one of the two out. --max_bleu_drop tries the",
+        ),
         ("--best=0", "--best"),
         ("--shortlist_file=RUN/run.json", "to be a file of your own. Received: "),
         ("--shortlist_file=", "Expected --shortlist_file with a value. Received: nothing"),
