@@ -13,6 +13,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable
 
 from absl import flags
 
@@ -65,6 +66,7 @@ def main(args: flags.FlagValues) -> None:
     run = trained_run(args.output_dir, args.data_dir)
     path = pathlib.Path(request.shortlist_file or run.path / SHORTLIST)
     check_place(path)
+    say = progress.on_stderr if is_stream(path) else print  # beside a file that goes to stdout
     searches = 1
     if request.max_bleu_drop is not None:
         check_text(run.problem, "--max_bleu_drop")
@@ -94,12 +96,12 @@ def main(args: flags.FlagValues) -> None:
     found = candidates.shortlist_of(
         pairs, run.encoders, best=request.best, frequent=request.frequent
     )
-    print(candidates.coverage(found, dev))
+    say(str(candidates.coverage(found, dev)))
     text = found.text(run.encoders)
     if request.max_bleu_drop is not None:
-        check_bleu(run, request, text, dev[: request.gate_samples], searches)
+        check_bleu(run, request, text, dev[: request.gate_samples], searches, say)
     write_text_atomic(path, text)
-    print(f'Wrote {path}. t2t-decoder --decode_hparams="shortlist={path}" decodes with it.')
+    say(f'Wrote {path}. t2t-decoder --decode_hparams="shortlist={path}" decodes with it.')
 
 
 def check_place(path: pathlib.Path) -> None:
@@ -115,8 +117,9 @@ def check_bleu(
     text: str,
     examples: list[dict[str, list[int]]],
     searches: int,
+    say: Callable[[str], None],
 ) -> None:
-    """Prints what a shortlist costs, and refuses one that costs too much."""
+    """Says what a shortlist costs, and refuses one that costs too much."""
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.interop import quality
 
@@ -126,7 +129,7 @@ def check_bleu(
         settings = dataclasses.replace(run.decode_settings(request.decode_hparams), shortlist=file)
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)
         lost = quality.compare(engine.model, engine, run.encoders, examples, settings)
-        print(lost)
+        say(str(lost))
         quality.check(lost, request.max_bleu_drop)
 
 

@@ -56,6 +56,10 @@ def test_what_goes_with_what_is_written_beside_the_vocabulary(run, tmp_path, cap
     few = tmp_path / "few"
     program(shortlist, f"--output_dir={run}", "--best=1", f"--shortlist_file={few}")
     assert len(few.read_text()) < len(path.read_text())
+    capsys.readouterr()
+    program(shortlist, f"--output_dir={run}", "--shortlist_file=/dev/null")
+    said = capsys.readouterr()
+    assert said.out == "" and "dev are among" in said.err and "Wrote /dev/null" in said.err
 
 
 @pytest.mark.parametrize(
