@@ -294,7 +294,7 @@ def _of_engine(r: DecodeRequest, s: DecodeHParams) -> Refusals:
         )
     yield (
         r.worker_gpu and r.engine == "ctranslate2",
-        "--worker_gpu has no effect on --engine=ctranslate2, which finds devices of its own. "
+        "--worker_gpu has no effect on --engine=ctranslate2, which computes on the CPU here. "
         "Received: both. Leave one of the two out.",
     )
     yield (

@@ -38,7 +38,7 @@ def check(asked, decode_hparams=""):
         (
             FILE | {"engine": "ctranslate2", "worker_gpu": 2},
             "",
-            "--worker_gpu has no effect on --engine=ctranslate2, which finds devices of its own",
+            "--worker_gpu has no effect on --engine=ctranslate2, which computes on the CPU here",
         ),
         (
             FILE | {"engine": "ctranslate2", "engine_dir": "E", "checkpoint_path": "C"},
