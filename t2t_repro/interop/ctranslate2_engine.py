@@ -211,12 +211,13 @@ def written(job: DecodeJob, say: Report) -> str:
         if not path.exists():
             # What a problem says of its own and no export keeps is followed by who decodes.
             its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
-            others = [f"{name}={getattr(DecodeHParams(), name)}" for name in its_own]
             request = ExportRequest(
                 format="ctranslate2",
                 export_dir=os.fspath(path),
                 checkpoint_path=os.fspath(source),
-                decode_hparams=",".join([*others, *[f"shortlist={shortlist}"] * bool(shortlist)]),
+                decode_hparams=",".join(
+                    [*export.at_defaults(its_own), *[f"shortlist={shortlist}"] * bool(shortlist)]
+                ),
             )
             export.export(job.run, request, say)
     return os.fspath(path)

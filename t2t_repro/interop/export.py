@@ -1,17 +1,19 @@
 """Writing the model of a run in another form, if that does not cost too much."""
 
+import dataclasses
 import functools
 import importlib
 import itertools
 import pathlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro import fields, user_code
+from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
-from t2t_repro.interop.form import FORMS, ExportRequest, Form, check_settings
+from t2t_repro.interop.form import FORMS, SETTINGS, ExportRequest, Form, check_settings
 from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
@@ -37,6 +39,7 @@ def export(
             Nothing was written then.
     """
     run.check_transformer("an export")
+    request = _of_search(run, request)
     settings = run.decode_settings(request.decode_hparams, say=say)
     check_settings(settings)
     measured = request.is_measured or settings.shortlist
@@ -86,6 +89,32 @@ def check_folder(path: pathlib.Path) -> None:
     check_outputs({"--export_dir": path}, {}, folders=True)
     check_new_folder(path)
     check_room(path.parent)  # where it gets its name, also in the place of an empty one
+
+
+def at_defaults(names: Iterable[str]) -> list[str]:
+    """Returns "name=value" for each of some decode hparams, with its default."""
+    return [f"{name}={getattr(DecodeHParams(), name)}" for name in names]
+
+
+def _of_search(run: TrainedRun, request: ExportRequest) -> ExportRequest:
+    """Returns the request less what the problem says of its own about output and batches.
+
+    Raises:
+        UserError: naming what else it says that no export keeps.
+    """
+    settings = DecodeHParams.of(run.problem, request.decode_hparams)
+    given = fields.parse_overrides(request.decode_hparams or "")
+    own = [name for name in settings.changed() if name not in (*SETTINGS, *given)]
+    if others := [name for name in own if name not in (*OF_OUTPUT, "batch_size")]:
+        received = ", ".join(f"{name}={getattr(settings, name)}" for name in others)
+        where = user_code.member(type(run.problem), "decode_hparams")
+        raise UserError(
+            f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: {received}, "
+            f"in decode_hparams of {run.problem.name}{where}. Give {','.join(at_defaults(others))} "
+            "in --decode_hparams."
+        )
+    asked = [request.decode_hparams] if request.decode_hparams else []
+    return dataclasses.replace(request, decode_hparams=",".join([*at_defaults(own), *asked]))
 
 
 def _examples(

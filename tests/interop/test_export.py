@@ -85,6 +85,33 @@ def test_a_new_form_needs_no_change_of_the_export(paper, run):
         export.export(run, limited)
 
 
+def test_what_a_problem_says_of_its_own_output_is_left_out(paper, run, monkeypatch):
+    def exported(decode_hparams, name):
+        request = form.ExportRequest(
+            format="paper",
+            checkpoint_path=str(run.directory.checkpoints_dir / "ckpt-7"),
+            decode_hparams=decode_hparams,
+            export_dir=str(run.path / name),
+        )
+        path = export.export(run, request, str)
+        return json.loads((path / "certificate.json").read_text())["decoding"]
+
+    own = "beam_size=2,batch_size=16,return_beams=True"
+    monkeypatch.setattr(type(run.problem), "decode_hparams", own)
+    assert exported(None, "1").items() >= {"beam_size": 2, "alpha": 0.6}.items()
+    assert exported("alpha=1.0", "2").items() >= {"beam_size": 2, "alpha": 1.0}.items()
+    with pytest.raises(UserError, match="Received: batch_size=8. Leave that out."):
+        exported("batch_size=8", "3")
+    monkeypatch.setattr(type(run.problem), "decode_hparams", f"{own},min_length_ratio=0.5")
+    message = (
+        "Received: min_length_ratio=0.5, in decode_hparams of algorithmic_identity_decimal40. Give "
+        "min_length_ratio=0.0 in --decode_hparams."
+    )
+    with pytest.raises(UserError, match=message):
+        exported("", "3")
+    assert exported("min_length_ratio=0.0", "3")["beam_size"] == 2
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
