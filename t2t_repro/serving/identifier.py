@@ -21,6 +21,12 @@ def identify(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
     return [(codes[name], float(probability)) for name, probability in ranked]
 
 
+@functools.cache
+def known_codes() -> frozenset[str]:
+    """Returns the codes of the languages that py3langid knows."""
+    return frozenset(load_identifier().nb_classes)
+
+
 @functools.lru_cache(maxsize=4)
 def _identifier(languages: tuple[str, ...]):
     """Returns py3langid's identifier of these languages, and the code for each of its own."""

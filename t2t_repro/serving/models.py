@@ -14,6 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 from t2t_repro.serving import exported, quicker
 from t2t_repro.serving.exported import ExportedModel
+from t2t_repro.serving.identifier import known_codes
 from t2t_repro.serving.quicker import OpenEngine, Quicken
 
 if TYPE_CHECKING:  # it loads TensorFlow, which reads its environment when it is loaded
@@ -123,9 +124,12 @@ def searches(max_batch_size: int) -> int:
 
 
 def languages_of(problem: str) -> tuple[str, str]:
-    """Returns the codes that a problem's name has, as in translate_ende_wmt32k_rev, or "", ""."""
+    """Returns the codes that a problem's name has, as in translate_ende_wmt32k_rev, or "", "".
+
+    Another name may look like codes (translate_text_...): those of no known language are none.
+    """
     found = re.match("translate_([a-z]{2})([a-z]{2})_", problem)
-    pair = (found[1], found[2]) if found else ("", "")
+    pair = (found[1], found[2]) if found and known_codes().issuperset(found.groups()) else ("", "")
     return pair[::-1] if problem.endswith("_rev") else pair
 
 

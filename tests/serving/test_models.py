@@ -61,6 +61,8 @@ def test_a_full_batch_is_shared_as_the_decoder_shares_it(monkeypatch):
         ("translate_ende_wmt32k", ("en", "de")),
         ("translate_enfr_wmt32k_rev", ("fr", "en")),
         ("text2text_tmpdir", ("", "")),
+        ("translate_text_mine", ("", "")),
+        ("translate_many_rev", ("", "")),
     ],
 )
 def test_the_languages_of_a_problem(problem, languages):
