@@ -11,11 +11,14 @@ from t2t_repro.interop.saved_model_readme import readme
 SOURCE, TARGET = 'Da\'s "ein" 😀 {Hund} \\.', "It's a dog $HOME."
 
 
-def test_the_calls_have_the_sentence_that_is_given(tmp_path):
+def text_of(path, settings):
     served = types.SimpleNamespace(names=("text", "score"), longest=80, most_extra=9)
     encoder = types.SimpleNamespace(encode=lambda text: [7, len(text)])
-    how = (DecodeHParams(), "float32", False)
-    text = readme(tmp_path, served, encoder, *how, (SOURCE, TARGET))
+    return readme(path, served, encoder, settings, "float32", False, (SOURCE, TARGET))
+
+
+def test_the_calls_have_the_sentence_that_is_given(tmp_path):
+    text = text_of(tmp_path, DecodeHParams())
     bodies = [
         json.loads(shlex.split(line)[-1]) for line in text.splitlines() if line.startswith("curl")
     ]
@@ -26,3 +29,10 @@ def test_the_calls_have_the_sentence_that_is_given(tmp_path):
     code = ast.parse(text.partition("```python\n")[2].partition("```")[0])
     strings = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
     assert {SOURCE, TARGET} <= strings and f"[7, {len(SOURCE)}, 1]" in text
+
+
+def test_a_shortlist_is_said_to_change_what_a_score_means(tmp_path):
+    among = "its scores are log-probabilities among them, those of `score` among all words"
+    plain = text_of(tmp_path, DecodeHParams())
+    text = text_of(tmp_path, DecodeHParams(shortlist="x"))
+    assert "shortlist.txt" not in plain and among in text and "\n\n\n" not in plain + text
