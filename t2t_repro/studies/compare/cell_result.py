@@ -179,7 +179,7 @@ def load(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> CellResult:
         return CellResult(
             **{
                 **values,
-                "cell": Cell(**values["cell"]),
+                "cell": cell,  # the file's may be named otherwise, among other variants
                 "gradients": by_step(values["gradients"]),
                 "activations": by_step(values["activations"]),
             },

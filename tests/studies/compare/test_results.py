@@ -12,7 +12,7 @@ from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.cell_result import CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.results import Results
-from t2t_repro.studies.compare.variants import of_sequences
+from t2t_repro.studies.compare.variants import of_sequences, of_sets
 
 POST, PRE = "none/dan", "n/da"
 TOKENS = [4, 9, 2, 7, 5]
@@ -255,8 +255,8 @@ def test_bleu_is_sacrebleus_paired_bootstrap():
     assert [each.p_value for each in without_first.values()] == [None]
 
 
-def write(output_dir, cell, **changes):
-    run = comparison.run_of(output_dir, plan_of(), cell)
+def write(output_dir, cell, plan=None, **changes):
+    run = comparison.run_of(output_dir, plan or plan_of(), cell)
     run.path.mkdir(parents=True, exist_ok=True)
     values = dataclasses.asdict(result_of(cell, **changes))
     for name in ("train", "dev", "tokens_per_second"):
@@ -278,6 +278,20 @@ def test_finished_cells_are_read_and_others_left_out(tmp_path):
     assert found.train == [(1, 6.0), (2, 5.0)] and found.dev == [(2, 4.5)]
     assert found.tokens_per_second == 300.0
     assert found.gradients == {0: places, 8: places}
+
+
+def test_a_cell_has_the_name_that_its_variant_has_now(tmp_path):
+    """A variant is called by its set alone until another of that set is compared too."""
+    sets = "transformer_tiny,transformer_base[label_smoothing=0.2]"
+    before, now = (
+        dataclasses.replace(plan_of(), variants=of_sets(text), depths=(None,), warmups=(None,))
+        for text in (sets, f"{sets},transformer_base")
+    )
+    for cell in before.cells():
+        write(tmp_path, cell, before)
+    found = comparison_results.load(now, tmp_path).by_cell
+    assert [cell.variant for cell in found] == 2 * list(now.names[:2])
+    assert all(result.cell == cell for cell, result in found.items())
 
 
 def test_other_batches_of_one_seed_and_broken_results_are_refused(tmp_path):
