@@ -371,12 +371,13 @@ class HParams:
             name: what errors call it.
             mend: what to do about a text that is broken, a sentence.
         """
-        kinds = bool | int | float | str | None
-        values: dict = schema.parse(text, dict[str, kinds], name, mend)
-        for name in values:
-            if name not in FIELDS:
-                raise unknown("hparam", name, FIELDS)
-        return cls(**values)
+        values: dict = schema.parse(text, dict[str, bool | int | float | str | None], name, mend)
+        try:
+            for hparam in sorted(values.keys() - FIELDS.keys()):
+                raise unknown("hparam", hparam, FIELDS)
+            return cls(**values)
+        except UserError as error:
+            raise UserError(f"{error} (in {name}) {mend}".rstrip()) from error
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(HParams)}

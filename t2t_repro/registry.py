@@ -144,10 +144,11 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
     if name not in _HPARAMS:
         raise unknown("hparams set", name, _HPARAMS)
     hparams = _HPARAMS[name]()
-    if not isinstance(hparams, HParams):
+    if type(hparams) is not HParams:  # a derived class has fields that no run can be read with
         raise UserError(
-            f"Expected the hparams set {name} to return HParams. Received: "
-            f"{user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it there."
+            f"Expected the hparams set {name} to return HParams, and no class derived from it. "
+            f"Received: {user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it "
+            "there: what a model of your own alone reads, say in its class."
         )
     if model is not None:
         check_model(model)

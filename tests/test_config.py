@@ -205,8 +205,10 @@ def test_layer_counts():
 
 
 def test_an_unknown_name_in_json_is_refused():
-    with pytest.raises(UserError, match="Unknown hparam"):
-        HParams.from_json('{"nonsense": 1}')
+    with pytest.raises(UserError, match=r"Unknown hparam.*'nonsense'. \(in run/h.json\) Mend it."):
+        HParams.from_json('{"nonsense": 1}', "run/h.json", "Mend it.")
+    with pytest.raises(UserError, match=r"Expected 0 <= dropout.*\(in hparams.json\)$"):
+        HParams.from_json('{"dropout": -1.0}')
     assert parse_overrides(" a = 1 , b=2,3 ") == {"a": "1", "b": "2,3"}
 
 

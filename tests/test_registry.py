@@ -1,9 +1,12 @@
 """Names of hparam sets and problems, the user's own among them."""
 
+import dataclasses
+
 import pytest
 
 import t2t_repro
 from t2t_repro import registry
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 
 USR_DIR = """
@@ -55,6 +58,15 @@ def test_models_by_name():
         registry.get_hparams("lstm_attention", "model=transformr")
     with pytest.raises(UserError, match="SequenceModel to register. Received: 3"):
         registry.register_model(3)
+
+
+def test_a_set_of_other_fields_is_refused(monkeypatch):
+    mine = dataclasses.make_dataclass(
+        "Mine", [("my_rate", float, 0.5)], bases=(HParams,), frozen=True, kw_only=True
+    )
+    monkeypatch.setitem(registry._HPARAMS, "mine", mine)
+    with pytest.raises(UserError, match="set mine to return HParams, and no.* Received: Mine.*own"):
+        registry.get_hparams("mine")
 
 
 def test_a_model_of_ones_own(monkeypatch):
