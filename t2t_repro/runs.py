@@ -93,10 +93,10 @@ def problem_of(config: RunConfig) -> Problem:
         ) from error
 
 
-def _derives(model: str) -> bool:
-    """Whether a model is a Transformer with changes."""
-    if model in OPPONENTS:  # known without loading it
-        return False
+def is_transformer(model: str) -> bool:
+    """Returns whether a model is the Transformer, or derives from it."""
+    if model in (TRANSFORMER, *OPPONENTS):  # known without loading it
+        return model == TRANSFORMER
     from t2t_repro.models.transformer import Transformer
 
     return issubclass(registry.get_model(model), Transformer)
@@ -252,7 +252,7 @@ class TrainedRun:
             UserError: saying for what.
         """
         model = self.config.hparams.model
-        if model != TRANSFORMER and not _derives(model):
+        if not is_transformer(model):
             raise UserError(
                 f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}. "
                 "t2t-decoder and t2t-eval take it."

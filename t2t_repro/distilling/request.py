@@ -57,7 +57,11 @@ class DistillRequest:
     )
     decode_hparams: str = flag("", "How the teacher decodes; default: as the run says.")
     engine: str = flag("tensorflow", "What the teacher decodes with.", choices=tuple(ENGINES))
-    hparams_set: str = flag("", "The student's configuration; default: the teacher's.")
+    hparams_set: str = flag(
+        "",
+        "The student's configuration; default: the teacher's, but of one that was fine-tuned only "
+        "with --warm_start.",
+    )
     hparams: str = flag(
         "",
         'Changes to it: "name=value,name=value". Without --hparams_set a student has 6 encoder '

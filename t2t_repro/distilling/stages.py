@@ -8,9 +8,10 @@ from collections.abc import Callable
 from t2t_repro import files, registry
 from t2t_repro.data import records
 from t2t_repro.distilling import comparison, pairs, teaching
+from t2t_repro.distilling import student as students
 from t2t_repro.distilling.record import Record
 from t2t_repro.distilling.request import DistillRequest
-from t2t_repro.distilling.student import Student, student
+from t2t_repro.distilling.student import Student
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
 from t2t_repro.own_text import plan
@@ -63,10 +64,10 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     folder = Folder(path if path.parts else path.absolute(), request.n_best)
     Record.check_folder(folder.path)
     teacher = trained_run(request.teacher, request.data_dir or None)
-    wanted = student(request, teacher.config)
+    wanted = students.student(request, teacher.config)
     plan.check_same_end(RunDirectory(folder.run), wanted.train_steps)
     plan.check_not_shorter(RunDirectory(folder.run), wanted.train_steps)
-    vocabulary = check(request, teacher)
+    vocabulary = check(request, teacher, wanted)
     teachers = [teacher, *teaching.others(request)]
     if request.reverse_teacher:
         teachers.append(trained_run(request.reverse_teacher))
@@ -94,7 +95,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     return runner.record
 
 
-def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
+def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> list[str]:
     """Refuses, before the work, what cannot come to an end; returns the flags of the vocabulary.
 
     Raises:
@@ -109,6 +110,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
             f"with {kind}. Name another run."
         )
     teaching.check(request, teacher)
+    students.check(request, teacher, wanted)
     for split in (Split.TRAIN, Split.EVAL):
         records.find_shards(learned, split, teacher.data_dir)
     inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}

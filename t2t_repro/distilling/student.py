@@ -1,6 +1,7 @@
 """Which configuration a student has: the teacher's with fewer decoder layers, or a set."""
 
 import dataclasses
+import pathlib
 from typing import NamedTuple
 
 from t2t_repro import config, registry
@@ -9,8 +10,9 @@ from t2t_repro.data import preset
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
-from t2t_repro.hparam_rules import TRANSFORMER
+from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunConfig
+from t2t_repro.runs import TrainedRun, is_transformer
 from t2t_repro.training import updates
 
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
@@ -55,7 +57,7 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         changes |= _changes(teacher)
         if "num_hidden_layers" in asked:  # of both sides, whatever the teacher has
             changes |= dict.fromkeys(SHALLOW, "0")
-        elif not request.is_peer and teacher.hparams.model == TRANSFORMER:
+        elif not request.is_peer and is_transformer(teacher.hparams.model):
             changes |= SHALLOW
     changes = _read(name, changes, asked)
     text = _text(changes | asked)
@@ -77,6 +79,27 @@ def student(request: DistillRequest, teacher: RunConfig) -> Student:
         text = _text(parse_overrides(text) | {name: str(n) for name, n in shares.items()})
     shallower = hparams.decoder_layers < teacher.hparams.decoder_layers
     return Student(name, text, request.train_steps or steps, shallower or not request.is_peer)
+
+
+def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> None:
+    """Refuses, before its teacher translates, a student that cannot learn.
+
+    Raises:
+        UserError: if a teacher's steps and rate, which it takes over, are for weights that were
+            trained already; or two vocabularies would share a table.
+    """
+    parent = teacher.directory.parent()
+    if parent and not (request.hparams_set or request.warm_start):
+        warm = "" if request.back_translate else ", or --warm_start"
+        raise UserError(
+            "Expected --hparams_set for a student that begins with random weights: its teacher's "
+            f"steps and learning rate are for those that it began with, of {parent}. Received: "
+            f"none. Give one, such as --hparams_set={wanted.hparams_set}{warm}."
+        )
+    texts = {pathlib.Path(path).read_bytes() for path in teacher.vocabularies.values()}
+    if len(texts) > 1:
+        hparams = registry.get_hparams(wanted.hparams_set, wanted.hparams)
+        parameters.check_apart(hparams, teacher.problem, teacher.vocabulary_dir)
 
 
 def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str, str]:

@@ -66,18 +66,27 @@ def check_memory(
 
 
 def check_sharing(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> None:
+    """Refuses one table for two vocabularies of a problem, as `check_apart`."""
+    where = os.fspath(data_dir)
+    if problem.are_vocabularies_separate(where):
+        check_apart(hparams, problem, where)
+
+
+def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
     """Refuses one table for two vocabularies, in which an id means two things.
 
     Those of two sizes share nothing: see `sharing.of`.
+
+    Args:
+        hparams: the model's settings.
+        problem: of two vocabularies.
+        where: the folder in which they lie.
 
     Raises:
         UserError: naming the hparams to change.
     """
     names = ("shared_embedding", "shared_embedding_and_softmax_weights")
     shared = [name for name in names if getattr(hparams, name)]
-    where = os.fspath(data_dir)
-    if not shared or not problem.are_vocabularies_separate(where):
-        return
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
     if sharing.of(hparams, *sizes).both_sides:
         raise UserError(

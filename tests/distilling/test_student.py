@@ -1,12 +1,17 @@
 """Which configuration a student has."""
 
 import dataclasses
+import shutil
 
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.distilling import stages
 from t2t_repro.distilling.student import student
 from t2t_repro.errors import UserError
+from t2t_repro.models.sequence_model import SequenceModel
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.run_directory import WARM_START
 from t2t_repro.runs import trained_run
 from tests.distilling.conftest import SIZES, request_of, write_run
 
@@ -58,6 +63,16 @@ def test_what_a_student_does_at_its_end_keeps_its_share_of_the_steps(folder):
     assert student(request_of(folder), config).train_steps == 4700
 
 
+def test_the_student_of_what_derives_from_a_transformer_is_shallow(folder, monkeypatch):
+    config = trained_run(folder / "teach").config
+    of = {"mine": Transformer, "other": SequenceModel}
+    for name, base in of.items():
+        monkeypatch.setitem(registry._MODELS, name, type(name, (base,), {}))
+        theirs = dataclasses.replace(config.hparams, model=name)
+        found = student(request_of(folder), dataclasses.replace(config, hparams=theirs))
+        assert ("num_decoder_layers=2" in found.hparams) == (base is Transformer)
+
+
 def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
     config = trained_run(folder / "teach").config
     imported = dataclasses.replace(config, hparams_set="transformer_theirs")
@@ -65,6 +80,44 @@ def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
         student(request_of(folder), imported)
     named = dataclasses.replace(request_of(folder), hparams_set="transformer_tiny")
     assert student(named, imported).hparams_set == "transformer_tiny"
+
+
+def check(request):
+    """Refuses what t2t-distill refuses before the teacher translates."""
+    teacher = trained_run(request.teacher)
+    stages.check(request, teacher, student(request, teacher.config))
+
+
+def test_steps_and_rate_of_a_fine_tuned_teacher_are_not_for_random_weights(folder):
+    request = request_of(folder)
+    check(request)
+    (folder / "teach" / WARM_START).write_text('{"checkpoint": "/parent/ckpt-7"}')
+    message = (
+        "Expected --hparams_set .*of /parent/ckpt-7. Received: none. Give one, such as "
+        "--hparams_set=transformer_own_text_small"
+    )
+    with pytest.raises(UserError, match=f"{message}, or --warm_start.$"):
+        check(request)
+    back = dataclasses.replace(request, back_translate=str(folder / "more"))
+    with pytest.raises(UserError, match=f"{message}.$"):
+        check(back)
+    check(dataclasses.replace(request, warm_start=True))
+    check(dataclasses.replace(back, hparams_set="transformer_tiny"))
+
+
+def test_two_vocabularies_of_one_size_share_no_table_of_a_student(folder, made):
+    apart = "shared_embedding_and_softmax_weights=False"
+    data = shutil.copytree(made / "two", folder / "data")
+    symbols = (made / "inputs").read_text().splitlines(keepends=True)
+    for side, there in {"inputs": symbols, "targets": symbols[::-1]}.items():
+        (data / f"vocab.text2text_tmpdir.{side}.subwords").write_text("".join(there))
+    write_run(folder / "apart", "text2text_tmpdir", data, f"{SIZES},{apart}")
+    check(request_of(folder, "apart"))
+    named = request_of(folder, "apart", hparams_set="transformer_own_text_student")
+    with pytest.raises(UserError, match=f"one vocabulary for both sides.* Give --hparams={apart}"):
+        check(named)
+    check(dataclasses.replace(named, hparams=apart))
+    check(dataclasses.replace(named, teacher=str(folder / "teach")))
 
 
 def test_one_that_is_to_be_quick_decodes_greedily(folder):
