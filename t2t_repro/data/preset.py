@@ -130,10 +130,13 @@ def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, int]:
     """
     if steps == whole.train_steps:
         return {}
+    names = [n for n in _OF_STEPS if n not in but and not whole.unread([n])]
+    if "learning_rate_decay_rate" in whole.read_by_schedule:  # the pace of a decay without an end
+        names = [n for n in names if n != "learning_rate_decay_steps"]
     return {
-        name: max(1, round(getattr(whole, name) * steps / whole.train_steps))
-        for name in _OF_STEPS
-        if getattr(whole, name) and name not in but and name not in whole.unread([name])
+        name: max(1, round(value * steps / whole.train_steps))
+        for name in names
+        if (value := getattr(whole, name))
     }
 
 

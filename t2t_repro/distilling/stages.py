@@ -65,7 +65,8 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     Record.check_folder(folder.path)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = students.student(request, teacher.config)
-    plan.check_same_end(RunDirectory(folder.run), wanted.train_steps)
+    hparams = registry.get_hparams(wanted.hparams_set, wanted.hparams)
+    plan.check_same_end(RunDirectory(folder.run), wanted.train_steps, hparams)
     plan.check_not_shorter(RunDirectory(folder.run), wanted.train_steps)
     vocabulary = check(request, teacher, wanted)
     teachers = [teacher, *teaching.others(request)]

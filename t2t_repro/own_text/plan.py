@@ -106,8 +106,13 @@ def check_not_shorter(run: RunDirectory, steps: int) -> None:
         )
 
 
-def check_same_end(run: RunDirectory, steps: int) -> None:
+def check_same_end(run: RunDirectory, steps: int, wanted: HParams) -> None:
     """Refuses other steps for a training, if there is one, that depends on where they end.
+
+    Args:
+        run: of the training, if there is one.
+        steps: of updates, that are asked for.
+        wanted: what a training of so many would have; a decay may end with them.
 
     Raises:
         UserError: naming both.
@@ -116,7 +121,8 @@ def check_same_end(run: RunDirectory, steps: int) -> None:
         return
     hparams = run.config().hparams
     begun = hparams.train_steps // updates.batches_of_an_update(hparams)
-    if hparams.reads_train_steps and steps != begun:
+    decays = wanted.learning_rate_decay_steps != hparams.learning_rate_decay_steps
+    if (hparams.reads_train_steps or decays) and steps != begun:
         raise UserError(
             f"Expected --train_steps={begun}, with which {run.path} was begun: what it does "
             f"depends on where it ends. Received: {steps}. Give another --output_dir."

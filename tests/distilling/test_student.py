@@ -61,6 +61,11 @@ def test_what_a_student_does_at_its_end_keeps_its_share_of_the_steps(folder):
         made = registry.get_hparams(*student(request, config)[:2])
         assert made.learning_rate_decay_steps == steps
     assert student(request_of(folder), config).train_steps == 4700
+    pace = "learning_rate_schedule=constant*exp_decay,learning_rate_decay_steps=1175"
+    made = registry.get_hparams("transformer_own_text_small", f"{SIZES},{pace},train_steps=4700")
+    config = dataclasses.replace(config, hparams=made)
+    request = dataclasses.replace(request_of(folder), train_steps=1000)
+    assert "learning_rate_decay_steps=1175" in student(request, config).hparams
 
 
 def test_the_student_of_what_derives_from_a_transformer_is_shallow(folder, monkeypatch):

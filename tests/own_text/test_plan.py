@@ -76,11 +76,18 @@ def test_another_end_is_refused_where_the_rate_depends_on_it(tmp_path):
             version="0",
         )
         RunDirectory(tmp_path / name).begin(config, [], [])
-    plan.check_same_end(RunDirectory(tmp_path / "none"), 500)
-    plan.check_same_end(RunDirectory(tmp_path / "small"), 500)
-    plan.check_same_end(RunDirectory(tmp_path / "cooldown"), 400)
-    with pytest.raises(UserError, match="train_steps=400, with which .* Received: 500. Give anot"):
-        plan.check_same_end(RunDirectory(tmp_path / "cooldown"), 500)
+    message = "train_steps=400, with which .* Received: 500. Give anot"
+    small, cooldown = (RunDirectory(tmp_path / name) for name in ("small", "cooldown"))
+    hparams = small.config().hparams
+    plan.check_same_end(RunDirectory(tmp_path / "none"), 500, hparams)
+    plan.check_same_end(small, 500, hparams)
+    longer = dataclasses.replace(hparams, learning_rate_decay_steps=7)
+    plan.check_same_end(small, 400, longer)
+    with pytest.raises(UserError, match=message):
+        plan.check_same_end(small, 500, longer)
+    plan.check_same_end(cooldown, 400, cooldown.config().hparams)
+    with pytest.raises(UserError, match=message):
+        plan.check_same_end(cooldown, 500, cooldown.config().hparams)
     begun = RunDirectory(tmp_path / "cooldown").config()
     longer = dataclasses.replace(begun, hparams=begun.hparams.override("train_steps=500"))
     with pytest.raises(UserError, match="was 400, now 500. What it does depends on where it ends"):
