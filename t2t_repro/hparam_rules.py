@@ -16,7 +16,7 @@ ATTENDING = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_enc
 RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENDING)
 BYTENET = "byte_net"
 OPPONENTS = (*RECURRENT, BYTENET)
-_MODELS = (TRANSFORMER, *OPPONENTS)
+MODELS = (TRANSFORMER, *OPPONENTS)
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
     "adam": "optimizer_adam_",
@@ -140,8 +140,8 @@ def unread_by(model: str, name: str) -> str:
 
     Of a model that this package does not have nothing is known.
     """
-    readers = _READ_BY.get(name, _MODELS)
-    if model in readers or model not in _MODELS:
+    readers = _READ_BY.get(name, MODELS)
+    if model in readers or model not in MODELS:
         return ""
     return f"model={model} does not read it, only {', '.join(readers)}."
 

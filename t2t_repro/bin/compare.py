@@ -25,6 +25,7 @@ from t2t_repro import cli, registry, signals
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_overrides
+from t2t_repro.hparam_rules import MODELS
 from t2t_repro.problem import Split
 from t2t_repro.studies.compare import matching, runner
 from t2t_repro.studies.compare.grid import Grid, parse_numbers
@@ -141,6 +142,8 @@ def request_of(args: flags.FlagValues) -> runner.Request:
             f"Expected the files of {args.problem} in --data_dir. Received: {data_dir} without "
             f"them. Make them: {problem.datagen_command(data_dir)}"
         )
+    if bleu_sentences:
+        _check_decodes(grid)
     if args.match:
         grid = matching.with_equal_parameters(grid)
         print(matching.in_words(grid), flush=True)
@@ -148,6 +151,17 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     command = ("t2t-compare", *sys.argv[1:])
     usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     return runner.Request(grid, output_dir, command, usr_dir, args.worker_gpu)
+
+
+def _check_decodes(grid: Grid) -> None:
+    """Refuses a model that nothing could translate with when it is trained."""
+    models = {grid.hparams_of(cell).model for cell in grid.cells()}
+    for name in sorted(models.difference(MODELS)):  # this package's own decode
+        if not hasattr(registry.get_model(name), "decode_step"):
+            raise UserError(
+                "Expected models that translate, for the BLEU of dev sentences. Received: "
+                f"model={name} without start_decoding and decode_step. Add --bleu_sentences=0."
+            )
 
 
 console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)

@@ -130,6 +130,16 @@ def test_bad_flags_are_one_line_and_write_no_cell(flags, tmp_path, capsys, flag,
     assert not (tmp_path / "comparison" / grid.CELLS).exists()
 
 
+def test_a_model_that_cannot_decode_has_no_bleu(flags, monkeypatch):
+    monkeypatch.setitem(registry._MODELS, "mine", type("Mine", (), {}))
+    own = [*flags, "--hparams=model=mine"]
+    with pytest.raises(UserError, match="Received: model=mine without start.* --bleu_sentences=0"):
+        request_of([*own, "--bleu_sentences=3"])
+    request_of([*own, "--bleu_sentences=0"])
+    monkeypatch.setattr(registry._MODELS["mine"], "decode_step", None, raising=False)
+    request_of([*own, "--bleu_sentences=3"])
+
+
 def test_what_is_not_given_is_the_sets_own(flags):
     given = [flag for flag in flags if not flag.startswith(("--depths", "--warmup", "--seeds"))]
     plan = plan_of(given)
