@@ -19,6 +19,7 @@ from t2t_repro.decoding.dev_bleu import DevSample
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
+from t2t_repro.hparam_rules import MODELS
 from t2t_repro.models.batch_shape import BatchShape
 from t2t_repro.models.flops import train_step_flop
 from t2t_repro.models.transformer import Transformer
@@ -209,15 +210,20 @@ def _first_batches(config: RunConfig, problem: Problem, count: int) -> list[dict
     return list(itertools.islice(dataset.as_numpy_iterator(), count))
 
 
-def _of_a_step(model, batches: Sequence[dict[str, np.ndarray]], replicas: int) -> dict[str, float]:
-    """Returns target tokens and FLOPs of a step on so many devices, by the first batches."""
+def _of_a_step(
+    model, batches: Sequence[dict[str, np.ndarray]], replicas: int
+) -> dict[str, float | None]:
+    """Returns target tokens and FLOPs of a step on so many devices, by the first batches.
+
+    What a model of the user's computes is not known.
+    """
     tokens = [np.count_nonzero(batch["targets"]) for batch in batches]
+    tokens_of_all = replicas * float(np.mean(tokens))
+    if model.hparams.model not in MODELS:
+        return {"step_tokens": tokens_of_all, "step_flop": None}
     shapes = [BatchShape(*batch["inputs"].shape, *batch["targets"].shape[1:]) for batch in batches]
     flop = [train_step_flop(model.hparams, shape, model.targets_vocab_size) for shape in shapes]
-    return {
-        "step_tokens": replicas * float(np.mean(tokens)),
-        "step_flop": replicas * float(np.mean(flop)),
-    }
+    return {"step_tokens": tokens_of_all, "step_flop": replicas * float(np.mean(flop))}
 
 
 def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:

@@ -41,7 +41,8 @@ class CellResult:
         parameters: of the model.
         replicas: on how many devices it was trained, each with a batch of batch_size.
         step_tokens: real target tokens of a step, and
-        step_flop: its floating-point operations, both by the first batches.
+        step_flop: its floating-point operations, both by the first batches; None: not known, of a
+            model of the user's.
         fingerprint: a hash of the first batches.
         gradients, activations: {step: {place: value}}.
     """
@@ -58,7 +59,7 @@ class CellResult:
     tokens_per_second: float
     parameters: int
     step_tokens: float
-    step_flop: float
+    step_flop: float | None
     fingerprint: str
     gradients: dict[int, Places]
     activations: dict[int, Places]

@@ -30,7 +30,7 @@ class Cost:
 
     `loss_by` is its dev loss when the others of the setting had spent as much: {"time": ...,
     "FLOPs": ...}, None where it was not evaluated by then. It is the mean over the `seeds` with
-    which all variants of the setting came to their end.
+    which all variants of the setting came to their end. FLOPs that are not known are nan.
     """
 
     depth: int | None
@@ -51,7 +51,7 @@ class Cost:
 
 _PER_STEP: dict[str, Callable[[CellResult], float]] = {
     "time": lambda result: result.step_seconds,
-    "FLOPs": lambda result: result.step_flop,
+    "FLOPs": lambda result: np.nan if result.step_flop is None else result.step_flop,
 }
 
 
@@ -72,7 +72,7 @@ def costs(results: Results) -> list[Cost]:
         shared = set.intersection(*of_each) if sides else set()
         steps = results.grid.train_steps
         least = {
-            what: min((steps * _mean(map(of, cells)) for cells in sides.values()), default=0.0)
+            what: _least(steps * _mean(map(of, cells)) for cells in sides.values())
             for what, of in _PER_STEP.items()
         }
         for name, cells in sides.items():
@@ -84,7 +84,7 @@ def costs(results: Results) -> list[Cost]:
             found.append(
                 Cost(
                     *(depth, warmup, name, cells[0].parameters),
-                    _mean(r.step_flop for r in cells),
+                    _mean(map(_PER_STEP["FLOPs"], cells)),
                     _mean(r.step_seconds for r in cells),
                     steps,
                     {what: _mean_or_none(of_each) for what, of_each in losses.items()},
@@ -111,7 +111,7 @@ def sentences(found: Sequence[Cost], asked: int) -> list[str]:
                 continue
             (loss, name), *others = sorted(known)
             rest = ", ".join(f"{other} {value:.3f}" for value, other in others)
-            least = form.format(min(cost.spent[what] for cost in here))
+            least = form.format(_least(cost.spent[what] for cost in here))
             parts.append(f"at equal {what} ({least}) that of {name}, {loss:.3f} ({rest})")
         if parts:
             where = setting_in_words(*setting)
@@ -128,8 +128,8 @@ def table(found: Sequence[Cost]) -> Table:
     rows = [
         (
             *(cost.depth, cost.warmup, cost.name, cost.parameters),
-            *(cost.step_flop / 1e9, 1000 * cost.step_seconds),
-            *(cost.spent["time"], cost.spent["FLOPs"] / 1e15),
+            *(_or_empty(cost.step_flop / 1e9), 1000 * cost.step_seconds),
+            *(cost.spent["time"], _or_empty(cost.spent["FLOPs"] / 1e15)),
             *(cost.loss_by["time"], cost.loss_by["FLOPs"], cost.seeds),
         )
         for cost in found
@@ -147,7 +147,8 @@ def table(found: Sequence[Cost]) -> Table:
             "had ended; at equal FLOPs: when the one that needs the fewest had; by the curves of "
             "dev loss, empty before the first evaluation; means over the seeds, so many as are "
             "listed, with which all of the setting came to their end. Times depend on what else "
-            "the machine did; FLOPs are those of matrix products, of all devices.",
+            "the machine did; FLOPs are those of matrix products, of all devices, "
+            "and empty of a model of your own.",
         ),
     )
 
@@ -183,6 +184,15 @@ def _loss_at(curve: Sequence[tuple[int, float]], step: float) -> float | None:
 
 def _mean(values) -> float:
     return float(np.mean(list(values)))
+
+
+def _least(values) -> float:
+    """Returns the least of those that are known."""
+    return min((value for value in values if not np.isnan(value)), default=np.nan)
+
+
+def _or_empty(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def _mean_or_none(values: Sequence[float | None]) -> float | None:

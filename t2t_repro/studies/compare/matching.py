@@ -10,7 +10,7 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
-from t2t_repro.hparam_rules import TRANSFORMER
+from t2t_repro.hparam_rules import MODELS, TRANSFORMER
 from t2t_repro.models import parameters
 from t2t_repro.studies.compare.grid import Cell, Grid
 
@@ -28,7 +28,8 @@ def with_equal_parameters(grid: Grid) -> Grid:
 
     Raises:
         UserError: if it has several depths, a width of a variant is asked for, a vocabulary is
-            missing, or a variant has none that comes within `MOST`.
+            missing, a model is none of this package's, or a variant has none that comes within
+            `MOST`.
     """
     if len(grid.depths) > 1:
         raise UserError(
@@ -36,6 +37,13 @@ def with_equal_parameters(grid: Grid) -> Grid:
             f"{len(grid.depths)}. Compare one after another."
         )
     found = [grid.hparams_of(Cell(*grid.settings()[0], name, 0)) for name in grid.names]
+    for variant, hparams in zip(grid.variants, found, strict=True):
+        if hparams.model not in MODELS:
+            raise UserError(
+                "Expected models whose parameters are known by their hparams with "
+                f"--match=parameters: {', '.join(MODELS)}. Received: model={hparams.model} of "
+                f"{variant.name}. Give widths of its own in its brackets instead."
+            )
     problem = registry.get_problem(grid.problem)
     where = os.fspath(grid.data_dir)
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)

@@ -78,6 +78,22 @@ def test_what_was_not_evaluated_by_then_has_no_loss(results):
     assert costs.costs(Results(results.grid, only)) == []
 
 
+def test_flops_that_are_not_known_stay_empty(results):
+    own = {
+        cell: dataclasses.replace(r, step_flop=None) if cell.variant == BIG else r
+        for cell, r in results.by_cell.items()
+    }
+    found = big, fast = costs.costs(Results(results.grid, own))
+    assert big.loss_by == {"time": pytest.approx(3.05), "FLOPs": None}
+    assert fast.loss_by["FLOPs"] == pytest.approx(3.45)
+    (said,) = costs.sentences(found, 2)
+    assert "at equal time" in said and "FLOPs" not in said
+    first, _ = costs.table(found).rows
+    assert first[4] is first[7] is None
+    for cells in (own, {c: dataclasses.replace(r, step_flop=None) for c, r in own.items()}):
+        costs.draw(Results(results.grid, cells)).canvas.draw()
+
+
 def test_losses_are_of_the_seeds_with_which_all_ended(results):
     stopped = Cell(None, None, BIG, 1)
     one = results.by_cell | {stopped: dataclasses.replace(results.by_cell[stopped], stopped_at=3)}

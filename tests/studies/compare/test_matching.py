@@ -2,6 +2,7 @@
 
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.studies.compare import matching, variants
@@ -41,6 +42,12 @@ def test_changes_of_their_own_stay():
     assert second.filter_size == pytest.approx(4 * second.hidden_size, abs=4 * second.num_heads)
     counts = [parameters.count(hparams, 12).total for hparams in (first, second)]
     assert counts[1] == pytest.approx(counts[0], rel=matching.MOST)
+
+
+def test_a_model_of_ones_own_is_not_counted_as_a_transformer(monkeypatch):
+    monkeypatch.setitem(registry._MODELS, "mine", type("Mine", (), {}))
+    with pytest.raises(UserError, match="Received: model=mine of transformer_tiny. Give widths"):
+        matching.with_equal_parameters(plan_of("transformer_multi30k,transformer_tiny[model=mine]"))
 
 
 @pytest.mark.parametrize(
