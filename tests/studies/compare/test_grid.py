@@ -197,6 +197,23 @@ def test_a_variant_that_is_another_one_now_is_refused(tmp_path):
         grid.begin(other, tmp_path)
 
 
+def test_cells_evaluated_on_other_sentences_are_not_mixed(tmp_path):
+    def sets(last):
+        named = variants.of_sets(f"transformer_base_v1,transformer_base_v1[{last}]")
+        return Grid(variants=named, **GIVEN | {"depths": (None,), "warmups": (None,)})
+
+    alike, others = sets("relu_dropout=0.2"), sets("batch_size=99")
+    grid.begin(alike, tmp_path)
+    with pytest.raises(UserError, match="has 20 dev batches, .* Received: sets .* has all. Give"):
+        grid.begin(others, tmp_path)
+    for cell in others.cells():  # nothing is to be trained
+        run = grid.run_of(tmp_path, others, cell).path
+        run.mkdir(parents=True)
+        (run / grid.RESULT_FILE).write_text("{}")
+    grid.begin(others, tmp_path)
+    grid.begin(sets("relu_dropout=0.3"), tmp_path)
+
+
 @pytest.mark.parametrize(
     "change, batches",
     [("[relu_dropout=0.2]", 20), ("[batch_size=99]", 0), ("[length_bucket_step=1.3]", 0)],
