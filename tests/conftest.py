@@ -15,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import pytest
 
+from t2t_repro import registry
 from t2t_repro.config import HParams
 
 # A shell that runs the tests in the background lets them, and what they start, ignore it.
@@ -196,6 +197,15 @@ def browser(tmp_path_factory):
     spec.loader.exec_module(webdriver)
     with webdriver.chromium(tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
+
+
+@pytest.fixture
+def own_models():
+    """Models that a test registers are gone behind it; the package's register themselves once."""
+    before = {*registry._MODELS, *registry._OWN_MODELS}
+    yield
+    for name in registry._MODELS.keys() - before:
+        del registry._MODELS[name]
 
 
 class FakeClock:

@@ -69,9 +69,8 @@ def test_a_set_of_other_fields_is_refused(monkeypatch):
         registry.get_hparams("mine")
 
 
-def test_a_model_of_ones_own(monkeypatch):
-    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
-
+@pytest.mark.usefixtures("own_models")
+def test_a_model_of_ones_own():
     @registry.register_model
     class MyTransformer(t2t_repro.Transformer):
         pass

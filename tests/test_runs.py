@@ -83,8 +83,8 @@ def test_another_model_where_a_transformer_is_needed_is_refused(tmp_path):
         trained_run(tmp_path).check_transformer("an export")
 
 
-def test_a_model_of_ones_own_is_a_transformer_if_it_derives_from_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+@pytest.mark.usefixtures("own_models")
+def test_a_model_of_ones_own_is_a_transformer_if_it_derives_from_one(tmp_path):
     registry.register_model(type("Mine", (Transformer,), {}))
     registry.register_model(type("Other", (SequenceModel,), {}))
     for name in ("mine", "other"):

@@ -47,13 +47,13 @@ def asked(tmp_path, monkeypatch):
     return trainer.request_of(given)
 
 
+@pytest.mark.usefixtures("own_models")
 def test_the_package_of_the_user_is_loaded_where_steps_are_tried(asked, monkeypatch):
     called = []
     monkeypatch.setattr(processes, "run", lambda function, *given, watch: called.append(given))
     with pytest.raises(AttributeError):  # of no process
         outlook._trial(asked, estimate.of(asked, Machine((Device("C"),), "CPU", 1, 1e11)))
     load = pickle.loads(pickle.dumps(called[0][-1]))
-    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
     load()
     assert "of_the_user" in registry.list_models()
 
