@@ -25,7 +25,7 @@ def score_files(
         tags: whether it is tags; the result then has "repairs": for how many sentences the tags
             were no tree, and what was changed.
         gold_parts_of_speech: write the gold parts of speech at the leaves; of predicted trees, at
-            those of trees over the very words of the gold tree.
+            those of trees over the very words of the gold tree. Traces (-NONE-) are no words.
         cutoff: see `parseval.score`.
     """
     pairs = list(raw.parallel_lines(gold, predicted, may_be_blank=True))
@@ -69,10 +69,15 @@ def with_parts_of_speech(gold: trees.Tree, predicted: str, where: str) -> str:
     if not predicted.strip(" \t()"):  # which the scores skip
         return predicted
     tree = trees.parse(predicted, where)
-    if tree.words() == gold.words():
-        for leaf, right in zip(tree.leaves(), gold.leaves(), strict=True):
+    leaves, gold_leaves = _without_traces(tree), _without_traces(gold)
+    if [leaf.word for leaf in leaves] == [leaf.word for leaf in gold_leaves]:
+        for leaf, right in zip(leaves, gold_leaves, strict=True):
             leaf.label = right.label
     return str(tree)
+
+
+def _without_traces(tree: trees.Tree) -> list[trees.Tree]:
+    return [leaf for leaf in tree.leaves() if leaf.label != "-NONE-"]
 
 
 def trees_of_tags(
@@ -82,11 +87,11 @@ def trees_of_tags(
     built, phrase_labels = [], trees.phrase_labels_of(gold)
     counts = {"sentences": 0, **dataclasses.asdict(trees.Repairs())}
     for tree, line in zip(gold, tags, strict=True):
-        parts_of_speech = [leaf.label for leaf in tree.leaves()]
+        leaves = _without_traces(tree)
         made, repairs = trees.tree_from_words_and_tags(
-            tree.words(),
+            [leaf.word for leaf in leaves if leaf.word is not None],
             line,
-            parts_of_speech if gold_parts_of_speech else None,
+            [leaf.label for leaf in leaves] if gold_parts_of_speech else None,
             phrase_labels,
         )
         built.append(str(made))

@@ -141,6 +141,18 @@ def test_gold_trees_say_which_labels_are_phrases(tmp_path):
     assert not any(label in labels for label in ("", "-LRB-", "X"))
 
 
+@pytest.mark.parametrize("tags", [True, False])
+def test_traces_of_the_gold_trees_are_no_words(tmp_path, tags):
+    clean = "(TOP (S (NP (DT The) (NN dog)) (, ,) (VP (VBZ runs))))"
+    raw = clean.replace("runs)", "runs) (NP (-NONE- *))")
+    slip = "S NP DT NN /NP NN VP VBZ /VP /S" if tags else clean.replace("(, ,)", "(NN ,)")
+    (tmp_path / "gold").write_text(f"{raw}\n")
+    (tmp_path / "predicted").write_text(f"{slip}\n")
+    result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "predicted", tags=tags)
+    assert made == clean and result["all"]["f1"] == 100.0
+    assert not any(result.get("repairs", {}).values())
+
+
 def test_other_treebanks_bring_their_own_phrase_labels():
     labels = trees.PhraseLabels(frozenset({"CNP"}))
     tree, repairs = trees.tree_from_words_and_tags("a", "CNP-SB NN /CNP-SB", phrase_labels=labels)
