@@ -65,11 +65,13 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
     """Returns a step function that obeys a constraint: -INF where a token is forbidden.
 
     Its state is `initial_state` with "model", the state of `step_fn`. It and `step_fn` return
-    log-probabilities (B, K, V); its own have the future cost in them.
+    log-probabilities (B, K, V), those of `step_fn` of more where the model's table is larger; its
+    own have the future cost in them.
     """
 
     def step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
         log_probs, model_state = step_fn(ids, parents, step, state["model"])
+        log_probs = log_probs[..., : len(constraint.writes_word)]  # of vocab_divisor are more
         own = {name: part for name, part in state.items() if name != "model"}
         own = keras.tree.map_structure(lambda leaf: pick(leaf, parents), own)
         allowed, own["constraint"] = constraint.allowed(ids, step, own["constraint"])

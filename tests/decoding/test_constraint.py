@@ -91,11 +91,12 @@ def test_a_wide_beam_finds_the_best_of_all_trees(constraint):
         assert real.sum() == len(everything)
 
 
-@pytest.mark.parametrize("beams", [1, 2, 7])
-def test_whatever_the_model_says_the_tags_are_a_tree(constraint, beams):
+@pytest.mark.parametrize(("beams", "divisor"), [(1, 1), (2, 1), (7, 1), (1, 8), (2, 8)])
+def test_whatever_the_model_says_the_tags_are_a_tree(constraint, beams, divisor):
     words = [1, 2, 3, 5] * 3
     chain = Chain(len(words), seed=beams)
     chain.table[:, :, [3, 5]] += 2  # it likes to open phrases
+    chain.table = np.pad(chain.table, ((0, 0), (0, 0), (0, -VOCAB % divisor)))  # vocab_divisor
     ids, scores = run(constraint, chain, words, beams, 40)
     for sentence in range(len(words)):
         best = ids[sentence][0][: ids[sentence][0].index(1) + 1]
