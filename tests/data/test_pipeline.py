@@ -103,6 +103,15 @@ def test_training_is_decided_by_the_seed_for_any_number_of_threads(problem, writ
         assert same(first, list(limited.as_numpy_iterator()))
 
 
+@pytest.mark.parametrize("given", [{"start": -1}, {"seed": -1}])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_negative_seed_or_start_is_refused(problem, write_split, given, training):
+    seed, start = given.get("seed", 0), given.get("start", 0)
+    message = f"Expected seed and start of at least 0. Received: {seed} and {start}."
+    with pytest.raises(UserError, match=message):
+        batches(problem, write_split(LENGTHS), 1, training=training, **given)
+
+
 def test_training_goes_on_from_any_step(problem, write_split):
     data_dir = write_split(LENGTHS)
     assert same(batches(problem, data_dir, 90)[50:], batches(problem, data_dir, 40, start=50))
