@@ -52,7 +52,13 @@ def dataset(
     training = split == Split.TRAIN if training is None else training
     hparams = _hparams(hparams, training)
     return pipeline.make_dataset(
-        problem, split, hparams, data_dir, training=training, seed=seed, start=start
+        problem,
+        split,
+        hparams,
+        os.path.expanduser(data_dir),
+        training=training,
+        seed=seed,
+        start=start,
     )
 
 

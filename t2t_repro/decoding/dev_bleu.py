@@ -133,12 +133,13 @@ class DevSample(Sample):
         count: int = 0,
     ):
         problem = registry.get_problem(problem) if isinstance(problem, str) else problem
+        data_dir = os.path.expanduser(data_dir)
         examples = list(read_split(problem, split, data_dir))
         if not examples:
             raise UserError(f"Expected sentences in the {split} split to decode. Received: none.")
         of, count = len(examples), min(count or len(examples), len(examples))
         taken = [examples[i * of // count] for i in range(count)]
-        encoders = problem.feature_encoders(os.fspath(data_dir))
+        encoders = problem.feature_encoders(data_dir)
         targets = ([i for i in each["targets"] if i != EOS_ID] for each in taken)
         references = [one_line(encoders["targets"].decode(ids)) for ids in targets]
         some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"

@@ -118,6 +118,14 @@ def test_updates_that_only_the_trainer_makes_are_refused_for_training(tmp_path):
         assert len(list(text_dataset(["a"], ["b"], ENCODER, other, training=training))) == 1
 
 
+def test_the_folder_may_be_under_home(problem, write_split, tmp_path, monkeypatch):
+    folder, asked, encoders = write_split([(5, 4)] * 9), [], problem.feature_encoders
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    problem.feature_encoders = lambda data_dir: asked.append(data_dir) or encoders(data_dir)
+    next(dataset(problem, f"~/{tmp_path.name}", HPARAMS).as_numpy_iterator())
+    assert set(asked) == {folder}
+
+
 def test_a_problem_is_named(tmp_path):
     with pytest.raises(UserError, match="algorithmic_identity_decimal40"):
         dataset("algorithmic_identity_decimal40", tmp_path, "transformer_test")

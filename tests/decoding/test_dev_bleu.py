@@ -1,6 +1,7 @@
 """The BLEU of decoded sentences, as an evaluation in training has it."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -53,6 +54,16 @@ def test_a_problem_may_be_named(data_dir, monkeypatch):
     monkeypatch.setattr(registry, "get_problem", {"doubled": Doubled()}.get)
     named = dev_bleu.DevSample("doubled", data_dir, "dev", 3)
     assert named.sources == dev_bleu.DevSample(Doubled(), data_dir, "dev", 3).sources
+
+
+def test_the_folder_may_be_under_home(data_dir, monkeypatch):
+    asked, encoders = [], Doubled().feature_encoders(data_dir)
+    monkeypatch.setenv("HOME", os.path.dirname(data_dir))
+    monkeypatch.setattr(
+        Doubled, "feature_encoders", lambda self, folder: asked.append(folder) or encoders
+    )
+    dev_bleu.DevSample(Doubled(), f"~/{os.path.basename(data_dir)}", "dev")
+    assert set(asked) == {data_dir}
 
 
 @pytest.fixture
