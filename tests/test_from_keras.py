@@ -52,11 +52,13 @@ def run(folder, backend, *names):
 def test_the_program_runs(tmp_path, backend):
     said = run(tmp_path, backend, "train.py", "go_on.py")
     assert (tmp_path / "served" / "saved_model.pb").is_file()
-    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
+    log = (tmp_path / "log.csv").read_text()
+    header, *rows = log.splitlines()
     assert len(rows) == 3 and "val_bleu" in header
     assert (tmp_path / "best.keras").is_file()
     assert re.search(r"^\[.*\]$", said, re.MULTILINE)
     assert "it has ended" in run(tmp_path, backend, "train.py")
+    assert (tmp_path / "log.csv").read_text() == log
 
 
 @pytest.mark.slow
