@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
-from t2t_repro.models.keras_data import FitCallback
+from t2t_repro.models.keras_data import FitCallback, callbacks_in
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, model_state, moving_average, named_variables
 from t2t_repro.training.saving import Saver
@@ -283,7 +283,7 @@ def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
     """Returns the callbacks by class, numbered among their like."""
     numbers: collections.Counter[str] = collections.Counter()
     named = {}
-    for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks)):
+    for callback in callbacks_in(callbacks):
         kind = type(callback).__name__
         named[f"{kind}-{numbers[kind]}"] = callback
         numbers[kind] += 1

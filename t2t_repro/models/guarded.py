@@ -144,10 +144,16 @@ class GuardedModel(keras.Model):
             return super().evaluate(*bound.args[1:], **bound.kwargs)
 
     @functools.wraps(keras.Model.predict)
-    def predict(self, x, *arguments, **keywords):
-        self._check_arrays(x)
+    def predict(self, *arguments, **keywords):
+        given = inspect.signature(keras.Model.predict).bind(self, *arguments, **keywords).arguments
+        del given["self"]
+        self._check_arrays(given["x"])
+        self._build_first(training=False)
+        given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
+        callbacks = keras_data.callbacks_in(given.get("callbacks"))
+        given["callbacks"] = [*callbacks, keras_data.OneLength()]
         with kept(self):
-            return super().predict(keras_data.checked(x, self.vocab_sizes), *arguments, **keywords)
+            return super().predict(**given)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):

@@ -14,20 +14,44 @@ _FORMS = '{"inputs": ..., "targets": ...} or (inputs, targets), ids of int32 (B,
 
 
 class FitCallback(keras.callbacks.Callback):
-    """A callback that changes what `fit` of a GuardedModel is given before Keras sees it."""
+    """A callback that checks or changes what `fit` of a GuardedModel is given, before Keras."""
 
     def prepare(self, **arguments: Any) -> dict[str, Any]:
         """Returns what `fit` is to be given instead of these arguments."""
         raise NotImplementedError
 
 
+def callbacks_in(given: Any) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks of `fit` and the like: of a list, a CallbackList, one or None."""
+    return keras.tree.flatten(getattr(given, "callbacks", given) or ())
+
+
 def prepared(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `fit` as its callbacks change them."""
-    callbacks = arguments.get("callbacks")
-    for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks)):
+    for callback in callbacks_in(arguments.get("callbacks")):
         if isinstance(callback, FitCallback):
             arguments = callback.prepare(**arguments)
     return arguments
+
+
+class OneLength(keras.callbacks.Callback):
+    """Refuses batches of several lengths, whose logits `predict` cannot put together.
+
+    Under JAX Keras fails at the end, and under TensorFlow it returns a RaggedTensor.
+    """
+
+    def on_predict_begin(self, logs=None):
+        self._shapes = None
+
+    def on_predict_batch_end(self, batch, logs=None):
+        shapes = [tuple(np.shape(output)[1:]) for output in keras.tree.flatten(logs)]
+        before, self._shapes = self._shapes or shapes, shapes
+        if shapes != before:
+            raise UserError(
+                "Expected batches of targets of one length, for predict to return one array of "
+                f"logits. Received: logits {shapes[0]} behind {before[0]}. Pad all to one length, "
+                "call predict_on_batch with each batch, or translate by t2t_repro.decode."
+            )
 
 
 def as_batch(x: Any, y: Any = None) -> dict:

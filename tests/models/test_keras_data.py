@@ -55,6 +55,27 @@ def test_ids_are_checked_in_tensors_and_in_batches_too(name, x, y):
     assert model.predict(Batches(), verbose=0).shape == (2, 4, 23)
 
 
+def test_predict_refuses_batches_of_several_lengths_at_the_first_that_differs():
+    hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
+    model = t2t_repro.Transformer(hparams, inputs_vocab_size=23, targets_vocab_size=23)
+    model.compile("sgd", run_eagerly=keras.backend.backend() == "tensorflow")
+
+    def batches(*lengths):
+        yield from (({"inputs": X, "targets": Y[:, :length]},) for length in lengths)
+
+    seen = []
+    own = keras.callbacks.LambdaCallback(
+        on_predict_batch_end=lambda batch, logs: seen.append(batch)
+    )
+    message = r"of one length, .*: logits \(2, 23\) behind \(3, 23\). Pad all .*predict_on_batch"
+    for given in (own, [own], keras.callbacks.CallbackList([own])):
+        with pytest.raises(UserError, match=message):
+            model.predict(batches(3, 2, 4), verbose=0, callbacks=given)
+        assert model.predict(batches(3, 3, 3), verbose=0, callbacks=given).shape == (6, 3, 23)
+        assert seen == [0, 1, 0, 1, 2]
+        seen.clear()
+
+
 def test_rows_of_different_lengths_are_named():
     class Ragged:
         dtype, shape, to_tensor = "int32", (2, None), None
