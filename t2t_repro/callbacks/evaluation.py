@@ -1,6 +1,8 @@
 """What is found at the end of an epoch of `fit`: the BLEU of what is decoded, the best so far."""
 
+import itertools
 import os
+import warnings
 from typing import Any
 
 import keras
@@ -8,7 +10,9 @@ import numpy as np
 
 from t2t_repro.decoding.dev_bleu import DevBleu, Sample, checked_sample
 from t2t_repro.errors import UserError
+from t2t_repro.models.keras_data import FitCallback, callbacks_in
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import named_variables
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import DECODED_BLEU
 
@@ -48,11 +52,14 @@ class Bleu(keras.callbacks.Callback):
             logs[f"{_VALIDATED}{DECODED_BLEU}"] = score
 
 
-class BestCheckpoints(keras.callbacks.Callback):
+class BestCheckpoints(FitCallback):
     """Keeps the weights of the epochs whose validation was best, as t2t-trainer --keep_best.
 
     `model_state.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
     them. Unlike those of ModelCheckpoint they stay the best when a program is started again.
+
+    They are the weights that were validated, or decoded with where the metric is "bleu". Those are
+    moving averages with SwapEMAWeights(swap_on_epoch=True) before `Bleu` and this in the list.
 
     Args:
         folder: gets `best/checkpoints/ckpt-STEP`, and `ranking.json` there.
@@ -66,20 +73,59 @@ class BestCheckpoints(keras.callbacks.Callback):
         self._run = RunDirectory(folder)
         self._best = KeepBest(count=count, metric=metric.removeprefix(_VALIDATED))
 
+    def prepare(self, **arguments: Any) -> dict[str, Any]:
+        """Returns the arguments of `fit` as they are.
+
+        Raises:
+            UserError: if nothing among them validates.
+        """
+        callbacks = callbacks_in(arguments.get("callbacks"))
+        before = itertools.takewhile(lambda callback: callback is not self, callbacks)
+        given = arguments.get("validation_data") is not None or arguments.get("validation_split")
+        if not given and not any(map(_may_validate, before)):
+            raise UserError(
+                "Expected fit to validate, for BestCheckpoints to compare. Received: no "
+                "validation_data. Give it, or Bleu before BestCheckpoints."
+            )
+        return arguments
+
+    def on_train_begin(self, logs=None):
+        self._weights: dict[str, np.ndarray] = {}
+        self._validated: set[bool] = set()  # of each epoch, whether it was
+
+    def on_test_batch_begin(self, batch, logs=None):
+        # By the end of the epoch SwapEMAWeights may have put the trained weights back.
+        if batch == 0 and self._best.metric != DECODED_BLEU:
+            self._weights = _weights(self.model)
+
     def on_epoch_end(self, epoch, logs=None):
         values: dict[str, Any] = {
             name.removeprefix(_VALIDATED): value
             for name, value in (logs or {}).items()
             if name.startswith(_VALIDATED)
         }
+        self._validated.add(bool(values))
         if not values:
-            return  # this epoch was not validated
-        model = self.model
-        self._best.add_model(self._run, model, int(np.asarray(model.optimizer.iterations)), values)
+            return
+        weights, self._weights = self._weights or _weights(self.model), {}
+        step = int(np.asarray(self.model.optimizer.iterations))
+        self._best.add_weights(self._run, weights, step, values)
 
     def on_train_end(self, logs=None):
-        if not self._best.directory(self._run).checkpoints_dir.is_dir():
-            raise UserError(
-                "Expected fit to validate, for BestCheckpoints to compare. Received: no "
-                "validation_data. Give it, or Bleu before BestCheckpoints."
+        if self._validated == {False}:
+            warnings.warn(
+                "BestCheckpoints kept nothing: no epoch of this fit was validated. Give "
+                "validation_data, or Bleu before BestCheckpoints.",
+                stacklevel=2,
             )
+
+
+def _may_validate(callback: keras.callbacks.Callback) -> bool:
+    """Whether a callback may add to the logs."""
+    known = type(callback).__module__.startswith(("keras.", "t2t_repro."))
+    return not known or isinstance(callback, Bleu | keras.callbacks.LambdaCallback)
+
+
+def _weights(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns copies, which the next step leaves."""
+    return {name: np.array(each) for name, each in named_variables.weights(model).items()}

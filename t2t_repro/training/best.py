@@ -9,7 +9,8 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
@@ -24,9 +25,6 @@ from t2t_repro.training.state import (
     read_ranking,
     sample_of,
 )
-
-if TYPE_CHECKING:
-    import keras
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,18 +77,19 @@ class KeepBest:
 
         return self._add(best, Ranked(step, self._scores(values), split, sample), copy, say)
 
-    def add_model(
-        self, run: RunDirectory, model: "keras.Model", step: int, values: Mapping[str, float]
+    def add_weights(
+        self,
+        run: RunDirectory,
+        weights: Mapping[str, np.ndarray],
+        step: int,
+        values: Mapping[str, float],
     ) -> bool:
-        """Does what `add` does, of a model as it stands."""
-        from t2t_repro.training import model_state  # slow to load
-
+        """Does what `add` does, of weights by the names that a checkpoint has for them."""
         best = self.directory(run)
 
         def write() -> None:
-            arrays = model_state.snapshot(model)
-            weights = {checkpoints.WEIGHTS: arrays[checkpoints.WEIGHTS]}
-            checkpoints.write(best.checkpoints_dir, weights, checkpoints.State(step=step))
+            arrays = {checkpoints.WEIGHTS: checkpoints.encode(dict(weights))}
+            checkpoints.write(best.checkpoints_dir, arrays, checkpoints.State(step=step))
 
         return self._add(best, Ranked(step, self._scores(values)), write)
 

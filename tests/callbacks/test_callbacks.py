@@ -206,6 +206,62 @@ def test_bleu_and_the_best_by_it(tmp_path, monkeypatch, capsys):
     assert ranking["metric"] == "bleu" and ranking["ranking"][0]["values"]["bleu"] == "9.0"
 
 
+def regression():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="dense")])
+    averaging = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.9)
+    model.compile(averaging, "mse", run_eagerly=keras.backend.backend() == "tensorflow")
+    return model
+
+
+@pytest.mark.parametrize("metric", ["loss", "bleu"])
+@pytest.mark.parametrize("swap_on_epoch", [None, False, True])
+def test_the_best_are_the_weights_that_were_judged(tmp_path, metric, swap_on_epoch):
+    def norm(model):
+        return float(np.abs(model.get_weights()[0]).sum())
+
+    x, y, model = np.eye(3), np.ones((3, 2)), regression()
+    given = [
+        keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: logs.update(val_bleu=norm(model))
+        ),
+        callbacks.BestCheckpoints(tmp_path, metric, count=3),
+    ]
+    if swap_on_epoch is not None:
+        given.insert(0, keras.callbacks.SwapEMAWeights(swap_on_epoch))
+    arguments = {"epochs": 3, "batch_size": 1, "validation_data": (x, y), "verbose": 0}
+    history = model.fit(x, y, callbacks=given, **arguments).history
+    found, kept = [], regression()
+    for path in checkpoints.list_checkpoints(tmp_path / "best"):
+        model_state.load_weights(kept, path)
+        found.append(kept.evaluate(x, y, verbose=0) if metric == "loss" else norm(kept))
+    assert found == pytest.approx(history[f"val_{metric}"], rel=1e-5)
+
+
+def test_the_best_of_nothing_are_told_at_the_end_where_nobody_knew_at_the_start(tmp_path):
+    x, y, best = np.eye(3), np.ones((3, 2)), callbacks.BestCheckpoints(tmp_path)
+    regression().fit(x, y, validation_data=(x, y), callbacks=[best], verbose=0)
+    kept = checkpoints.list_checkpoints(tmp_path / "best")
+    with pytest.warns(UserWarning, match="kept nothing: no epoch of this fit was validated. Give"):
+        regression().fit(x, y, callbacks=[best], verbose=0)
+    assert checkpoints.list_checkpoints(tmp_path / "best") == kept != []
+
+
+def test_the_best_want_what_may_validate():
+    best = callbacks.BestCheckpoints("x")
+    bleu = callbacks.Bleu(callbacks.TextSample(TEXT, TEXT, ByteTextEncoder()))
+    logger, own = keras.callbacks.CSVLogger("x"), keras.callbacks.LambdaCallback()
+    for given in (best, [best, bleu], [logger, best]):
+        with pytest.raises(
+            UserError, match="fit to validate, .* no validation_data. Give it, or B"
+        ):
+            best.prepare(callbacks=given)
+        for validates in ({"validation_data": BATCH}, {"validation_split": 0.5}):
+            arguments = {"callbacks": given} | validates
+            assert best.prepare(**arguments) == arguments
+    for given in ([bleu, best], [own, logger, best], [type("Own", (type(best),), {})("x"), best]):
+        assert best.prepare(callbacks=given) == {"callbacks": given}
+
+
 @pytest.mark.slow
 def test_bleu_is_sacrebleu_of_what_is_decoded(monkeypatch):
     import sacrebleu
@@ -302,7 +358,7 @@ def test_a_schedule_of_the_hparams_is_not_set_by_a_callback():
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
 def test_under_jax():
     environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    chosen = "norms or bleu or samples or keras_own"
+    chosen = "norms or bleu or judged or samples or keras_own"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__]
         + ["-k", f"({chosen}) and not jax"],
