@@ -373,8 +373,8 @@ class HParams:
         """
         values: dict = schema.parse(text, dict[str, bool | int | float | str | None], name, mend)
         try:
-            for hparam in sorted(values.keys() - FIELDS.keys()):
-                raise unknown("hparam", hparam, FIELDS)
+            if strange := sorted(values.keys() - FIELDS.keys()):
+                raise unknown("hparam", strange[0], FIELDS)
             return cls(**values)
         except UserError as error:
             raise UserError(f"{error} (in {name}) {mend}".rstrip()) from error

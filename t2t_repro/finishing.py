@@ -206,6 +206,7 @@ def _finish(
     searched = [search(first.beam_size, alpha) for alpha in request.penalties]
     alpha = _good(searched)[0].alpha  # the most usual
     searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
+    _check_ours(run, out)  # t2t-avg-all may have filled it
     run.directory.copy_description(out)
     made = RunDirectory(work / "result")
     checkpoints.copy_weights(taken, made.checkpoints_dir)
@@ -220,7 +221,6 @@ def _finish(
         weights_digest=_digest(checkpoints.list_checkpoints(made.path)),
     )
     result.write(made.path)
-    _check_ours(run, out)  # t2t-avg-all may have filled it
     os.rename(made.path, out.path / _READY)
     _exchange(out)
     best = result.search

@@ -197,7 +197,7 @@ def program(module: str, name: str, argv: list[str]) -> int:
 
     def send() -> None:
         while unsent and process.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, IndexError):  # another signal's send
                 os.kill(process.pid, unsent.pop(0))
 
     def forward(signum: int, frame: object) -> None:

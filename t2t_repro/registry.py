@@ -148,7 +148,7 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
         raise UserError(
             f"Expected the hparams set {name} to return HParams, and no class derived from it. "
             f"Received: {user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it "
-            "there: what a model of your own alone reads, say in its class."
+            "there: settings of a model of your own stand in the model's class."
         )
     if model is not None:
         check_model(model)

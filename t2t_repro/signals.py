@@ -186,7 +186,8 @@ def _leave_at_the_second(reading: int) -> None:
         # What somebody else handles, such as a server, is not ours.
         if number[0] not in SIGNALS or not _is_watched(number[0]):
             continue
-        if number[0] == first and by_parent_too and time.monotonic() - since < _TWICE_S:
+        in_time = time.monotonic() - since < _TWICE_S
+        if number[0] == first and by_parent_too and in_time and not _is_only_handed_on(first):
             by_parent_too = False
             continue
         if first:
@@ -199,6 +200,11 @@ def _leave_at_the_second(reading: int) -> None:
             with contextlib.suppress(OSError):  # a terminal that is gone, a full disk
                 os.write(2, _FIRST % signal.Signals(first).name.encode())
     os.close(reading)
+
+
+def _is_only_handed_on(signum: int) -> bool:
+    """Whether a terminal's signal does not come to this process itself, but by its parent alone."""
+    return signum == signal.SIGINT and os.getpgrp() == os.getpid()
 
 
 def _hear_of_ignored(otherwise: Callable[[Any], Any], ignored: Any) -> None:

@@ -42,8 +42,7 @@ def _without_reader(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 
 class _Unread(io.FileIO):
-    """A pipe or terminal that becomes /dev/null where nobody reads it: a training would be lost for
-    a line."""
+    """A pipe or terminal that becomes /dev/null where nobody reads it: a line must end no run."""
 
     def write(self, data, /):
         try:

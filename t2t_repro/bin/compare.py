@@ -160,7 +160,8 @@ def _check_decodes(grid: Grid) -> None:
         if not hasattr(registry.get_model(name), "decode_step"):
             raise UserError(
                 "Expected models that translate, for the BLEU of dev sentences. Received: "
-                f"model={name} without start_decoding and decode_step. Add --bleu_sentences=0."
+                f"model={name} without start_decoding and decode_step. Add --bleu_sentences=0, "
+                "with a new --output_dir."
             )
 
 

@@ -15,7 +15,7 @@ from t2t_repro.distilling.student import Student
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
 from t2t_repro.own_text import plan
-from t2t_repro.own_text.runner import Runner, Task, of_another_run
+from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
@@ -63,12 +63,16 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     # "." names nothing in a command
     folder = Folder(path if path.parts else path.absolute(), request.n_best)
     Record.check_folder(folder.path)
+    plan.check_model(folder.run, folder.model)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = students.student(request, teacher.config)
     hparams = registry.get_hparams(wanted.hparams_set, wanted.hparams)
     plan.check_same_end(RunDirectory(folder.run), wanted.train_steps, hparams)
     plan.check_not_shorter(RunDirectory(folder.run), wanted.train_steps)
-    vocabulary = check(request, teacher, wanted)
+    vocabulary = check(request, teacher)
+    before = Record.read(folder.path)
+    if before is None or not before.stages:  # else a teacher has translated for it already
+        students.check(request, teacher, wanted)
     teachers = [teacher, *teaching.others(request)]
     if request.reverse_teacher:
         teachers.append(trained_run(request.reverse_teacher))
@@ -96,7 +100,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     return runner.record
 
 
-def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> list[str]:
+def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
     """Refuses, before the work, what cannot come to an end; returns the flags of the vocabulary.
 
     Raises:
@@ -111,7 +115,6 @@ def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> list
             f"with {kind}. Name another run."
         )
     teaching.check(request, teacher)
-    students.check(request, teacher, wanted)
     for split in (Split.TRAIN, Split.EVAL):
         records.find_shards(learned, split, teacher.data_dir)
     inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}
@@ -235,7 +238,6 @@ def _finishing(request: DistillRequest, folder: Folder, wanted: Student) -> Task
             *_usr_dir(request),
         ],
         makes=[folder.model / "decoding.json"],
-        before=of_another_run(folder.run, folder.model),
     )
 
 

@@ -18,6 +18,7 @@ from t2t_repro.training import updates
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
 # of a search is the decoder's (Kasai et al. 2021).
 SHALLOW = {"num_encoder_layers": "6", "num_decoder_layers": "2"}
+_RATES = {"learning_rate", "learning_rate_constant", "learning_rate_schedule"}
 # What is said of a run, not of a model.
 _OF_TRAINING = ("train_steps", "freeze", "bidirectional_steps")
 
@@ -89,13 +90,16 @@ def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> None
             trained already; or two vocabularies would share a table.
     """
     parent = teacher.directory.parent()
+    rates = _RATES - parse_overrides(request.hparams).keys()
     if parent and not (request.hparams_set or request.warm_start):
-        warm = "" if request.back_translate else ", or --warm_start"
-        raise UserError(
-            "Expected --hparams_set for a student that begins with random weights: its teacher's "
-            f"steps and learning rate are for those that it began with, of {parent}. Received: "
-            f"none. Give one, such as --hparams_set={wanted.hparams_set}{warm}."
-        )
+        if rate := rates & _changes(teacher.config).keys():
+            warm = "" if request.back_translate else ", or --warm_start"
+            raise UserError(
+                "Expected --hparams_set for a student that begins with random weights: the rate of its "
+                f"teacher ({', '.join(sorted(rate))}) is for those of {parent}, its beginning. "
+                "Received: none. Give one, with sizes of its own, such as "
+                f"--hparams_set={wanted.hparams_set}{warm}."
+            )
     texts = {pathlib.Path(path).read_bytes() for path in teacher.vocabularies.values()}
     if len(texts) > 1:
         hparams = registry.get_hparams(wanted.hparams_set, wanted.hparams)

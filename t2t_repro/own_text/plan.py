@@ -106,6 +106,19 @@ def check_not_shorter(run: RunDirectory, steps: int) -> None:
         )
 
 
+def check_model(run: pathlib.Path, model: pathlib.Path) -> None:
+    """Refuses a model whose run is gone: another run's would not go into its place.
+
+    Raises:
+        UserError: naming both.
+    """
+    if RunDirectory(model).exists() and not RunDirectory(run).exists():
+        raise UserError(
+            f"Expected {run}, of which {model} was made. Received: no run there. Put it back, or "
+            f"move {model} away: the same command then trains anew."
+        )
+
+
 def check_same_end(run: RunDirectory, steps: int, wanted: HParams) -> None:
     """Refuses other steps for a training, if there is one, that depends on where they end.
 

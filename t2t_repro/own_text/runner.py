@@ -14,7 +14,6 @@ from t2t_repro.files import sha256
 from t2t_repro.own_text.begun import Begun, Stage, named_files
 from t2t_repro.processes import run_program
 from t2t_repro.progress import took
-from t2t_repro.run_directory import RunDirectory
 
 Say = Callable[[str], None]
 Record = TypeVar("Record", bound=Begun)
@@ -39,15 +38,6 @@ class Task:
     makes: Sequence[pathlib.Path] = ()
     before: Sequence[pathlib.Path] = ()
     limits: str = ""
-
-
-def of_another_run(run: pathlib.Path, model: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the folder of a model if it was made of another run than this one, else none.
-
-    So it is where a run was removed and trained anew; t2t-finish keeps what is not of its run.
-    """
-    made = RunDirectory(model)
-    return [model] if made.exists() and not RunDirectory(run).is_continued_by(made) else []
 
 
 class Runner(Generic[Record]):

@@ -15,7 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan
 from t2t_repro.own_text.record import Plan, Record
 from t2t_repro.own_text.request import OwnTextRequest
-from t2t_repro.own_text.runner import Runner, Task, of_another_run
+from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.processes import run_program
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.scoring.files import score_files
@@ -57,6 +57,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     path = pathlib.Path(request.output_dir).expanduser()
     folder = Folder(path if path.parts else path.absolute())  # "." names nothing in a command
     Record.check_folder(folder.path)  # before all of the text is read
+    plan.check_model(folder.run, folder.model)
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
     corpora = request.raw.corpora()
@@ -221,7 +222,6 @@ def _finishing(folder: Folder) -> Task:
         says="Checkpoints or their mean, beams and alpha, by dev",
         command=["t2t-finish", f"--model_dir={folder.run}", f"--output_dir={folder.model}"],
         makes=[folder.model / "decoding.json"],
-        before=of_another_run(folder.run, folder.model),
     )
 
 

@@ -334,5 +334,5 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
 def _too_many(wanted: int, most: int, what: str) -> UserError:
     return UserError(
         f"Expected --worker_gpu between 1 and {most}, the number found here: {most} {what}. "
-        f"Received: {wanted}, as given, or kept by the run. Give --worker_gpu with another number."
+        f"Received: {wanted}. Give another number; without one a run takes that which it has kept."
     )

@@ -1,12 +1,14 @@
 """Which configuration a student has."""
 
 import dataclasses
+import json
 import shutil
 
 import pytest
 
 from t2t_repro import registry
 from t2t_repro.distilling import stages
+from t2t_repro.distilling import student as students
 from t2t_repro.distilling.student import student
 from t2t_repro.errors import UserError
 from t2t_repro.models.sequence_model import SequenceModel
@@ -90,16 +92,20 @@ def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
 def check(request):
     """Refuses what t2t-distill refuses before the teacher translates."""
     teacher = trained_run(request.teacher)
-    stages.check(request, teacher, student(request, teacher.config))
+    stages.check(request, teacher)
+    students.check(request, teacher, student(request, teacher.config))
 
 
 def test_steps_and_rate_of_a_fine_tuned_teacher_are_not_for_random_weights(folder):
     request = request_of(folder)
-    check(request)
     (folder / "teach" / WARM_START).write_text('{"checkpoint": "/parent/ckpt-7"}')
+    check(request)  # at the rate of its set
+    kept = folder / "teach" / "hparams.json"
+    values = json.loads(kept.read_text())
+    kept.write_text(json.dumps(values | {"learning_rate_schedule": "constant"}))
     message = (
-        "Expected --hparams_set .*of /parent/ckpt-7. Received: none. Give one, such as "
-        "--hparams_set=transformer_own_text_small"
+        r"Expected --hparams_set .* of its teacher \(learning_rate_schedule\) is for those of "
+        "/parent/ckpt-7, .*Received: none. .*such as --hparams_set=transformer_own_text_small"
     )
     with pytest.raises(UserError, match=f"{message}, or --warm_start.$"):
         check(request)
@@ -107,6 +113,7 @@ def test_steps_and_rate_of_a_fine_tuned_teacher_are_not_for_random_weights(folde
     with pytest.raises(UserError, match=f"{message}.$"):
         check(back)
     check(dataclasses.replace(request, warm_start=True))
+    check(dataclasses.replace(request, hparams="learning_rate_schedule=legacy"))
     check(dataclasses.replace(back, hparams_set="transformer_tiny"))
 
 

@@ -135,19 +135,16 @@ def test_a_longer_training_makes_what_depends_on_it_anew(programs, request_of):
     assert training["hparams"] == f"{steady},bidirectional_steps=10"  # as it was begun
 
 
-def test_a_model_of_a_run_that_is_gone_is_not_in_the_way(programs, request_of, tmp_path):
+def test_a_model_whose_run_is_gone_is_told_before_it_trains(programs, request_of, tmp_path):
     run(request_of())
-    model = tmp_path / "out" / "model"
-    RunDirectory(tmp_path / "out" / "run").copy_description(RunDirectory(model))
-    (model / "of the run before").touch()
-    (model / "decoding.json").unlink()
-    run(request_of())  # the run is there, of which the model is
-    assert (model / "of the run before").exists()
-    begun = model / "run.json"
-    begun.write_text(begun.read_text().replace("t2t-trainer", "t2t-trainer --random_seed=5"))
-    (model / "decoding.json").unlink()
+    of, model = tmp_path / "out" / "run", tmp_path / "out" / "model"
+    RunDirectory(of).copy_description(RunDirectory(model))
     run(request_of())
-    assert not (model / "of the run before").exists() and (model / "decoding.json").exists()
+    of.rename(tmp_path / "away")
+    del programs.called[:]
+    with pytest.raises(UserError, match=f"Expected {of}, .* move {model} away: the same"):
+        run(request_of())
+    assert not programs.called
 
 
 def test_what_is_lost_is_made_again(programs, request_of, tmp_path):

@@ -14,6 +14,7 @@ import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
+from t2t_repro.hparam_rules import MODELS
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 
 _TENTH = 10
@@ -177,6 +178,8 @@ def load(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> CellResult:
     rates = [row["tokens_per_second"] for row in rows if row.get("tokens_per_second")]
     try:
         values = schema.read(path, dict[str, Any])
+        if grid.hparams_of(cell).model not in MODELS:  # earlier versions took it for a Transformer
+            values["step_flop"] = None
         return CellResult(
             **{
                 **values,

@@ -302,7 +302,7 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
             definition of a set has changed; what differs is listed. Or if cells that are to be
             trained would be evaluated on other sentences than those that are there.
     """
-    file, dev_batches = output_dir / GRID_FILE, grid.dev_batches
+    file, dev_batches = output_dir / GRID_FILE, grid.dev_batches  # type: pathlib.Path, int | None
     if file.exists():
         old, new = _read(file), _fixed(dataclasses.asdict(grid))
         differs = [
@@ -316,19 +316,21 @@ def begin(grid: Grid, output_dir: pathlib.Path) -> None:
                 "to continue it (but for --depths, --warmup, --sequences, --hparams_sets and "
                 "--seeds), or another --output_dir."
             )
-        dev_batches = old.get("dev_batches", dev_batches)
+        dev_batches = old.get("dev_batches")  # of an earlier version: not known
     runs = {cell: run_of(output_dir, grid, cell) for cell in grid.cells()}
     for cell, run in runs.items():
         run.check(grid.config_of(cell))
     finished = all((run.path / RESULT_FILE).is_file() for run in runs.values())
-    if dev_batches != grid.dev_batches and not finished:
+    if dev_batches not in (None, grid.dev_batches) and not finished:
         one, other = (count or "all" for count in (dev_batches, grid.dev_batches))
         raise UserError(
             f"Expected sets with which an evaluation on the way has {one} dev batches, as of the "
             f"cells in {output_dir}. Received: sets with which it has {other}. Give those that it "
             "was begun with, or another --output_dir."
         )
-    values = dataclasses.asdict(grid) | {"dev_batches": dev_batches}
+    values = dataclasses.asdict(grid)
+    if dev_batches is not None:
+        values["dev_batches"] = dev_batches
     write_text_atomic(file, json.dumps(values, indent=1) + "\n")
 
 

@@ -1,6 +1,7 @@
 """The grid of t2t-compare: what differs between its cells, and what is refused."""
 
 import dataclasses
+import json
 
 import keras
 import numpy as np
@@ -212,6 +213,20 @@ def test_cells_evaluated_on_other_sentences_are_not_mixed(tmp_path):
         (run / grid.RESULT_FILE).write_text("{}")
     grid.begin(others, tmp_path)
     grid.begin(sets("relu_dropout=0.3"), tmp_path)
+
+
+def test_of_a_comparison_of_earlier_versions_it_is_not_known_on_which_sentences(tmp_path):
+    def sets(last):
+        named = variants.of_sets(f"transformer_base_v1,transformer_base_v1[{last}]")
+        return Grid(variants=named, **GIVEN | {"depths": (None,), "warmups": (None,)})
+
+    grid.begin(sets("relu_dropout=0.2"), tmp_path)
+    file = tmp_path / grid.GRID_FILE
+    values = json.loads(file.read_text())
+    assert values.pop("dev_batches") == 20
+    file.write_text(json.dumps(values))
+    for last in ("batch_size=99", "relu_dropout=0.2"):
+        grid.begin(sets(last), tmp_path)
 
 
 @pytest.mark.parametrize(
