@@ -95,8 +95,8 @@ def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> None
         if rate := rates & _changes(teacher.config).keys():
             warm = "" if request.back_translate else ", or --warm_start"
             raise UserError(
-                "Expected --hparams_set for a student that begins with random weights: the rate of its "
-                f"teacher ({', '.join(sorted(rate))}) is for those of {parent}, its beginning. "
+                "Expected --hparams_set for a student that begins with random weights: the rate of "
+                f"its teacher ({', '.join(sorted(rate))}) is for those of {parent}, its beginning. "
                 "Received: none. Give one, with sizes of its own, such as "
                 f"--hparams_set={wanted.hparams_set}{warm}."
             )
