@@ -23,7 +23,6 @@ from t2t_repro import quiet, signals, start, user_code
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
-_KILL = signal.SIGKILL
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 
 
@@ -93,8 +92,9 @@ def run(
         except BaseException as stop:
             if process.pid is None:  # nothing has been started
                 raise
+            signum = stop.signum if isinstance(stop, Interrupted) else signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, stop.signum if isinstance(stop, Interrupted) else _KILL)
+                os.kill(process.pid, signum)
             process.join()
             raise
         finally:

@@ -110,11 +110,14 @@ def test_a_signal_that_both_get_counts_once(signum, send, tmp_path, monkeypatch)
     assert pathlib.Path("saved").read_text() == signum.name
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_a_program_gets_a_signal_once_and_another_later(twice, tmp_path, monkeypatch):
+# So late a signal of all processes is another; a terminal's comes by the parent alone.
+@pytest.mark.parametrize(
+    "signum, again", [(signal.SIGTERM, 0), (signal.SIGTERM, 2.5), (signal.SIGINT, 0.8)]
+)
+def test_a_program_gets_a_signal_once_and_another_later(signum, again, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    pathlib.Path("saves.py").write_text(SAVES.format(then="time.sleep(60)" if twice else ""))
+    pathlib.Path("saves.py").write_text(SAVES.format(then="time.sleep(60)" if again else ""))
     started = time.monotonic()
 
     def stop():
@@ -123,18 +126,21 @@ def test_a_program_gets_a_signal_once_and_another_later(twice, tmp_path, monkeyp
         children = pathlib.Path(f"/proc/{os.getpid()}/task/{main}/children").read_text().split()
         commands = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
         (child,) = (pid for pid, of in commands.items() if b"--multiprocessing-fork" in of)
-        signal_both(signal.SIGTERM, int(child))
-        if twice:
-            time.sleep(2.5)  # so late it is another
-            os.kill(os.getpid(), signal.SIGTERM)
+        if signum == signal.SIGTERM:
+            signal_both(signum, int(child))
+        else:
+            os.kill(os.getpid(), signum)
+        if again:
+            time.sleep(again)
+            os.kill(os.getpid(), signum)
 
     main = threading.get_native_id()
     thread = threading.Thread(target=stop)
     thread.start()
-    with pytest.raises(Interrupted, match="SIGTERM in t2t-saves"):
+    with pytest.raises(Interrupted, match=f"{signum.name} in t2t-saves"):
         processes.program("saves", "t2t-saves", [])
     thread.join()
-    assert pathlib.Path("saved").read_text() == "SIGTERM"
+    assert pathlib.Path("saved").read_text() == signum.name
     assert time.monotonic() - started < 50
 
 

@@ -18,6 +18,7 @@ from t2t_repro.training import updates
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
 # of a search is the decoder's (Kasai et al. 2021).
 SHALLOW = {"num_encoder_layers": "6", "num_decoder_layers": "2"}
+# By these t2t-trainer fine-tunes, and nobody learns from random weights.
 _RATES = {"learning_rate", "learning_rate_constant", "learning_rate_schedule"}
 # What is said of a run, not of a model.
 _OF_TRAINING = ("train_steps", "freeze", "bidirectional_steps")

@@ -69,15 +69,11 @@ def with_parts_of_speech(gold: trees.Tree, predicted: str, where: str) -> str:
     if not predicted.strip(" \t()"):  # which the scores skip
         return predicted
     tree = trees.parse(predicted, where)
-    leaves, gold_leaves = _without_traces(tree), _without_traces(gold)
+    leaves, gold_leaves = tree.leaves_without_traces(), gold.leaves_without_traces()
     if [leaf.word for leaf in leaves] == [leaf.word for leaf in gold_leaves]:
         for leaf, right in zip(leaves, gold_leaves, strict=True):
             leaf.label = right.label
     return str(tree)
-
-
-def _without_traces(tree: trees.Tree) -> list[trees.Tree]:
-    return [leaf for leaf in tree.leaves() if leaf.label != "-NONE-"]
 
 
 def trees_of_tags(
@@ -87,7 +83,7 @@ def trees_of_tags(
     built, phrase_labels = [], trees.phrase_labels_of(gold)
     counts = {"sentences": 0, **dataclasses.asdict(trees.Repairs())}
     for tree, line in zip(gold, tags, strict=True):
-        leaves = _without_traces(tree)
+        leaves = tree.leaves_without_traces()
         made, repairs = trees.tree_from_words_and_tags(
             [leaf.word for leaf in leaves if leaf.word is not None],
             line,

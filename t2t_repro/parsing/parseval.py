@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import trees
 
-DELETED_LABELS = frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."])
+DELETED_LABELS = frozenset(["TOP", trees.TRACE, ",", ":", "``", "''", "."])
 SAME_LABEL = {"PRT": "ADVP"}
 VALID, ERROR, SKIPPED = 0, 1, 2  # the status of a sentence, as EVALB prints it
 
@@ -80,7 +80,7 @@ def sentence_score(gold: trees.Tree, predicted: trees.Tree) -> dict:
     """Returns EVALB's columns for one sentence; all scores are 0 unless it is valid."""
     gold_words, gold_brackets = words_and_brackets(gold)
     test_words, test_brackets = words_and_brackets(predicted)
-    length = sum(leaf.label != "-NONE-" for leaf in gold.leaves())
+    length = len(gold.leaves_without_traces())
     status, reason = _status(gold_words, test_words)
     if status != VALID:
         gold_words, gold_brackets, test_words, test_brackets = [], [], [], []

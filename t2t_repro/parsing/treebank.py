@@ -177,7 +177,7 @@ def clean(tree: Tree) -> Tree | None:
     copies = [root]  # of the brackets that are open
     for node, opens in tree.walk():
         if node.word is not None:
-            if opens and node.label != "-NONE-":
+            if opens and node.label != trees.TRACE:
                 copies[-1].children.append(Tree(bare_label(node.label), word=node.word))
         elif opens:
             copies.append(Tree(bare_label(node.label)))

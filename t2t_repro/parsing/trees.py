@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from t2t_repro.errors import UserError
 
+TRACE = "-NONE-"  # the Penn Treebank's label over what stands for a word that is not there
 # The Penn Treebank's phrase labels. Where nothing is known of a treebank, every other label in
 # predicted tags is a part of speech.
 PHRASE_LABELS = frozenset(
@@ -55,6 +56,10 @@ class Tree:
     def leaves(self) -> list["Tree"]:
         """Returns the brackets that hold words, from left to right."""
         return [node for node, opens in self.walk() if opens and node.word is not None]
+
+    def leaves_without_traces(self) -> list["Tree"]:
+        """Returns the brackets that hold words of the sentence, from left to right."""
+        return [leaf for leaf in self.leaves() if leaf.label != TRACE]
 
     def words(self) -> list[str]:
         """Returns the words from left to right."""
