@@ -25,6 +25,7 @@ SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
 _OF_REGULARIZED = 1_500_000
 _OF_STEPS = ("bidirectional_steps", "subword_dropout_final_steps", "learning_rate_decay_steps")
 _OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
+_DEV = pathlib.Path("/dev")
 
 
 class Preset(NamedTuple):
@@ -50,8 +51,12 @@ class Preset(NamedTuple):
 
 
 def has_gpu() -> bool:
-    """Returns whether this machine has a GPU of NVIDIA's; no library is loaded for it."""
-    return any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+    """Returns whether this machine has a GPU of NVIDIA's that is not hidden.
+
+    No library is loaded for it, so that one whose library is not installed counts too.
+    """
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return not hidden and any(_DEV.glob("nvidia[0-9]*"))
 
 
 def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:

@@ -15,7 +15,7 @@ from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
-from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
+from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
 from t2t_repro.training import updates
 from t2t_repro.views.run_view import view
 
@@ -176,7 +176,7 @@ def make(
     wanted = hparams.train_steps
     minutes = request.train_minutes
     if minutes is None:
-        minutes = 0 if preset.has_gpu() else CPU_MINUTES
+        minutes = 0 if _computed_on_gpus(trial) else CPU_MINUTES
     most = request.train_steps or wanted
     steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
     evaluations = -(-steps // frequency)
@@ -265,6 +265,12 @@ def room(folder: pathlib.Path, models: Sequence[pathlib.Path]) -> int:
     """Returns the bytes that are free where a folder lies, or taken by models in it already."""
     there = (file for path in models for file in path.rglob("*") if file.is_file())
     return shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
+
+
+def _computed_on_gpus(trial: RunDirectory) -> bool:
+    """Returns whether a trial found a GPU, which a machine may have without the library for it."""
+    found: Any = schema.read(trial.path / PLAN, dict[str, Any])
+    return found["machine"]["kind"] == "GPU"
 
 
 def _patience(hparams: HParams, steps: int, frequency: int) -> int:

@@ -31,6 +31,25 @@ def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared,
 
 
 @pytest.mark.parametrize(
+    "there, visible, found",
+    [
+        ("nvidia0", None, True),
+        ("nvidia0", "1,0", True),
+        ("nvidia0", "", False),
+        ("nvidia0", "-1", False),
+        ("nvidiactl", None, False),
+    ],
+)
+def test_a_gpu_is_there_and_not_hidden(tmp_path, monkeypatch, there, visible, found):
+    (tmp_path / there).touch()
+    monkeypatch.setattr(preset, "_DEV", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert preset.has_gpu() is found
+
+
+@pytest.mark.parametrize(
     "chosen, asked, steps, changes",
     [
         ("bidirectional", "", 90, "bidirectional_steps=30,learning_rate_decay_steps=22"),

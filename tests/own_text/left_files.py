@@ -20,6 +20,8 @@ SECONDS = 0.5  # a step
 
 
 class Stages(Programs):
+    kind = "CPU"  # that trains
+
     def datagen(self, flags):
         text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
         for folder in (text, data):
@@ -49,6 +51,7 @@ class Stages(Programs):
         )
         run.begin(config, ["t2t-trainer"], [])
         (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
+        (run.path / "plan.json").write_text(json.dumps({"machine": {"kind": self.kind}}))
         for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
             common = {"step": step, "loss": 3.0}
             speed = {"tokens_per_second": 100 / SECONDS}

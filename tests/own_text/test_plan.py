@@ -116,6 +116,18 @@ def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request
     assert found.plan.minutes <= 30 and found.plan.train_steps == 440
 
 
+def test_a_gpu_that_the_trial_did_not_find_gives_no_time_without_limit(
+    programs, request_of, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(plan.preset, "has_gpu", lambda: True)
+    monkeypatch.setattr(programs, "kind", "CPU")
+    on_a_cpu, _ = run(request_of())
+    shutil.rmtree(tmp_path / "out")
+    monkeypatch.setattr(programs, "kind", "GPU")
+    on_a_gpu, _ = run(request_of())
+    assert on_a_cpu.plan.train_steps == 4700 and on_a_gpu.plan.train_steps == 10_000
+
+
 def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, request_of):
     name = "transformer_own_text_annealed"
     _, said = run(request_of(train_steps=300, hparams_set=name))
