@@ -282,6 +282,7 @@ class Experiment:
             "problem": config.problem,
             "random_seed": config.random_seed,
             "worker_gpu": self._devices.local,
+            "log_step_count_steps": plan.log_step_count_steps,  # all then sum up the norms
             "local_eval_frequency": plan.local_eval_frequency,
             "save_checkpoints_secs": plan.save_checkpoints_secs,
             "max_nonfinite_steps": plan.max_nonfinite_steps,

@@ -15,6 +15,7 @@ from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, model_state, named_variables
+from t2t_repro.training.devices import Devices
 from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
 from t2t_repro.training.experiment import Experiment, build_model
 from t2t_repro.training.request import Plan, TrainRequest
@@ -72,6 +73,19 @@ def test_batches_have_a_few_shapes_where_each_is_compiled(make, monkeypatch, xla
     # The first is looked at for what is wrong with it alone.
     Experiment(dataclasses.replace(request, config=config)).run()
     assert asked == most
+
+
+def test_workers_report_at_the_same_steps(make, monkeypatch):
+    seen = {}
+
+    def check(self, settings):
+        seen.update(settings)
+        raise UserError("differ")
+
+    monkeypatch.setattr(Devices, "check_alike", check)
+    with pytest.raises(UserError, match="differ"):
+        Experiment(make(schedule="train")).run()
+    assert seen["log_step_count_steps"] == 1 and seen["local_eval_frequency"] == 2
 
 
 def weights_of(request, step):
