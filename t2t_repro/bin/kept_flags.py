@@ -33,15 +33,24 @@ _OF_THE_MACHINE = ("worker_gpu",)  # that trains; another may evaluate
 _PATHS = ("warm_start_from",)
 
 
-def to_keep(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
+def to_keep(
+    args: flags.FlagValues, values: Mapping[str, Any], before: RunConfig | None
+) -> dict[str, str]:
     """Returns {flag: text} of what a run keeps: what is not as it is by default.
 
     Args:
-        args: says the defaults.
+        args: says the defaults, and what was given.
         values: {flag: value}, of the command line and of what is known without being said.
+        before: of the run that goes on, if one does. What it has kept for evaluations stays while
+            it has none.
     """
     kept = {name: values[name] for name in KEPT if values[name] != args[name].default}
-    return {n: os.path.abspath(v) if n in _PATHS else str(v) for n, v in kept.items()}
+    found = {n: os.path.abspath(v) if n in _PATHS else str(v) for n, v in kept.items()}
+    if before and values["schedule"] == "train":
+        options = before.options or {}
+        names = (name for name in _OF_EVALUATIONS if name in options and not args[name].present)
+        found |= {name: options[name] for name in names}
+    return found
 
 
 def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
@@ -50,7 +59,9 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
     Raises:
         UserError: if its run.json holds what is no such flag, or no value of it.
     """
-    unread: tuple[str, ...] = _OF_EVALUATIONS if args.schedule == "train" else ()
+    options = before.options or {}
+    schedule = args.schedule if args["schedule"].present else options.get("schedule", args.schedule)
+    unread: tuple[str, ...] = _OF_EVALUATIONS if schedule == "train" else ()
     if args.schedule == "evaluate" or args.find_batch_size or args.try_batch_size:
         unread += _AT_THE_END
     if args.schedule == "evaluate":
@@ -58,7 +69,7 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
     if args["local_eval_frequency"].present:  # which counts where no seconds are named
         unread += ("save_checkpoints_secs",)
     found = {}
-    for name, text in (before.options or {}).items():
+    for name, text in options.items():
         try:
             if name not in KEPT:
                 raise ValueError

@@ -206,7 +206,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         batch_parts=values["batch_parts"],
         xla_compile=values["xla_compile"],
         t2t_usr_dir=usr_dir,
-        options=kept_flags.to_keep(args, values),
+        options=kept_flags.to_keep(args, values, before),
     )
     return TrainRequest(
         run=RunDirectory(values["output_dir"]),

@@ -97,7 +97,11 @@ def test_without_evaluations_those_flags_are_not_read(begun):
     begun("--keep_best=2", "--eval_bleu_sentences=0", "--eval_early_stopping_steps=900")
     plan = begun("--output_dir=o", "--schedule=train").plan
     assert (plan.keep_best, plan.early_stopping) == (None, None)
-    assert begun("--output_dir=o").schedule == "train"
+    again = begun("--output_dir=o")
+    assert (again.schedule, again.plan) == ("train", plan)
+    begun("--output_dir=o", "--keep_best=0", "--schedule=train")
+    plan = begun("--output_dir=o", "--schedule=continuous_train_and_eval").plan
+    assert plan.early_stopping == EarlyStopping(steps=900) and plan.keep_best is None
 
 
 def test_the_quickstart_keeps_them_too(asked):
