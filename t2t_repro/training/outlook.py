@@ -4,7 +4,7 @@ import keras
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.training import alternatives, estimate, machine, trial
+from t2t_repro.training import alternatives, estimate, machine, trial, updates
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.request import TrainRequest
@@ -87,9 +87,15 @@ def _of_subword_dropout(hparams: HParams) -> str:
 
 
 def _of_the_end(hparams: HParams) -> str:
-    """Returns what to do where the rate falls from the first step on; "": it does not."""
+    """Returns what to know of a rate that falls from the first step on, or not to 0; ""."""
     steps, last = hparams.train_steps, hparams.learning_rate_decay_steps
     ends = {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule
+    batches = updates.gathered(hparams)
+    if batches > 1 and "train_steps" in hparams.read_by_schedule:
+        return (
+            "The learning rate ends far above 0, as tensor2tensor's would: its schedule counts "
+            f"updates, of {batches} batches each, and falls to 0 after {steps:,} of these."
+        )
     if not ends or last < steps or steps < _TRIED_OUT:
         return ""
     return (

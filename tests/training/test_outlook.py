@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from t2t_repro import cli
+from t2t_repro import cli, registry
 from t2t_repro.bin import trainer
-from t2t_repro.training import machine
+from t2t_repro.training import machine, outlook
 
 FINAL = "subword_dropout_final_steps"
 BOTH = "bidirectional_steps"
@@ -50,6 +50,17 @@ def test_a_training_that_has_none_of_what_it_asks_for(tmp_path, monkeypatch, cap
         )
         (change,) = (f"{name}={steps}" for part, name, steps in parts if part in said)
         assert f"more steps, or give --hparams={change}.\n" in out
+
+
+def test_a_rate_that_does_not_reach_its_end():
+    def said(batches, schedule=f"{DECAY}=40"):
+        of_updates = f"optimizer=multistep_adam,optimizer_multistep_accumulate_steps={batches}"
+        changes = f"{schedule},train_steps=300,{of_updates}"
+        return outlook._of_the_end(registry.get_hparams("transformer_test", changes))
+
+    gathered = said(4)
+    assert "far above 0" in gathered and "of 4 batches each" in gathered and "300" in gathered
+    assert not said(1) and not said(4, "learning_rate_schedule=constant")
 
 
 def test_what_takes_hours_is_judged_by_products_that_were_measured_patiently(
