@@ -33,7 +33,7 @@ _COMPUTES = (
     *("num_heads", "layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type"),
     *("norm_epsilon", "pos", "self_attention_type", "attention_block_length", "attention_score"),
     *("unidirectional_encoder", "use_target_space_embedding", "multiply_embedding_mode"),
-    *("attention_mechanism", "output_attention"),
+    *("attention_mechanism", "output_attention", "attention_variables_3d"),
 )
 _SHOWN = 8  # names that a line of the table lists
 _PARTIAL = "--warm_start_partial takes what fits"

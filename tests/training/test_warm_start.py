@@ -144,6 +144,7 @@ def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_tol
     "overrides, differs",
     [
         (",num_heads=4", "num_heads was 2, now 4"),
+        (",attention_variables_3d=True", "attention_variables_3d was False, now True"),
         (
             ",pos=none,attention_score=dot_product",
             "pos was 'timing', now 'none'; attention_score was 'scaled_dot_product', now 'dot",
