@@ -79,10 +79,10 @@ class EventWriter:
 
         for kind in (TRAIN, *(path.name for path in self._folder.glob("*/") if _has_events(path))):
             session = SessionLog(status=SessionLog.START)
-            self._writer(kind).add_event(
-                Event(wall_time=time.time(), step=step + 1, session_log=session)
-            )
-            self._writer(kind).flush()
+            event = Event(wall_time=time.time(), step=step + 1, session_log=session)
+            with system_errors(self._folder):
+                self._writer(kind).add_event(event)
+                self._writer(kind).flush()
 
     def _strings(self, kind: str, step: int, name: str, strings: list, metadata: Any) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
@@ -102,9 +102,9 @@ class EventWriter:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        writer = self._writer(kind)
         when = time.time() if wall_time is None else wall_time
         with system_errors(self._folder):
+            writer = self._writer(kind)
             writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
             writer.flush()
 

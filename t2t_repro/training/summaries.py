@@ -63,7 +63,7 @@ class Summaries:
             counted: what `counted` said there.
         """
         self._cells, self._tokens = counted
-        if self._writer is not None and step:
+        if self._writer is not None:
             self._writer.restart(step)
 
     def observer(self, step: int) -> Callable[[np.ndarray], None] | None:
