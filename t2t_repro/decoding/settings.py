@@ -33,16 +33,23 @@ _INERT: dict[str, tuple[str, str]] = {
     "display_decoded_images": ("false", "there are no images"),
     "eos_penalty": ("0.0", "tensor2tensor never reads it"),
     "export_extra_infer_outputs": ("", "t2t-decoder writes translations and their scores"),
+    "frames_per_second": ("10", "there are no videos"),
     "guess_and_check_epsilon": ("-1", "there is no blockwise parallel decoding"),
     "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
     "insertion_parallel": ("false", "tensor2tensor never reads it"),
     "log_results": ("true", "results go to the file; --decode_interactive shows them"),
+    "max_display_decodes": ("5", "there are no videos"),
+    "max_display_outputs": ("10", "there are no videos"),
+    "mlperf_decode_step": ("0.0", "there are no MLPerf logs"),
+    "mlperf_success": ("false", "there are no MLPerf logs"),
+    "mlperf_threshold": ("25.0", "there are no MLPerf logs"),
     "multiproblem_task_id": ("-1", "there are no multi-problem runs"),
     "num_decodes": ("1", "another sampling_seed gives another sample, and a search gives the same"),
     "save_images": ("false", "there are no images"),
     "shard_google_format": ("false", "the number of a shard is three digits behind the name"),
     "shards_start_offset": ("0", "the first shard is 000"),
     "summaries_log_dir": ("decode", "nothing is written there"),
+    "vgg_ckpt_path": ("", "there are no videos"),
 }
 
 

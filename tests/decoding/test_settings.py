@@ -69,7 +69,8 @@ def test_every_name_of_tensor2tensors_is_known():
         "decode_to_file decode_reference decode_in_memory decode_timeout_mins summaries_log_dir "
         "shards shard_id shards_start_offset shard_google_format num_decodes force_decode_length "
         "display_decoded_images multiproblem_task_id skip_eos_postprocess border_percent "
-        "export_extra_infer_outputs"
+        "export_extra_infer_outputs frames_per_second max_display_outputs max_display_decodes "
+        "vgg_ckpt_path mlperf_decode_step mlperf_threshold mlperf_success"
     )
     for name in names.split():
         with pytest.raises(UserError, match=f"ecode hparam {name}"):
