@@ -273,7 +273,7 @@ def _is_newer(checkpoint: pathlib.Path, translation: pathlib.Path) -> bool:
 def _check_folder(
     folder: pathlib.Path, made: Sequence[pathlib.Path], made_with: dict[str, Any], usual: dict
 ) -> None:
-    """Writes what the translations of a folder are made with, or checks it.
+    """Writes what the translations of a folder are made with, or checks it where there are some.
 
     A decode hparam that the folder does not name, as a newer one, has its `usual` value there; one
     of old does not name its run.
@@ -285,12 +285,14 @@ def _check_folder(
             f"what they were made with. Received: {made[0].name} without it. Give another "
             "--translations_dir."
         )
+    ours = False
     with contextlib.suppress(FileNotFoundError):
         before = schema.read(path, dict[str, Any], "Give another --translations_dir.")
+        ours = "decode_hparams" in before
         before["decode_hparams"] = usual | before.get("decode_hparams", {})
         before.setdefault("model_dir", made_with["model_dir"])
     names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
-    if names:
+    if names and (made or not ours):  # ours is left by a command that made nothing
         raise UserError(
             f"Expected {folder} to hold translations made with the same {', '.join(names)}. "
             f"Received: another; {path} has it. Give another --translations_dir."

@@ -126,6 +126,10 @@ def test_another_run_is_refused_and_a_time_that_a_kill_left_is_mended(run, tmp_p
     program(run, *flags)
     assert "Translating" not in capsys.readouterr().err
     assert (out / f"{PROBLEM}-5").stat().st_mtime == 1e9 + 5
+    for step in (5, 10):  # as one leaves it that was stopped before the first line
+        (out / f"{PROBLEM}-{step}").unlink()
+    program(run, *flags, "--alpha=0.7")
+    assert json.loads((out / "settings.json").read_text())["decode_hparams"]["alpha"] == 0.7
 
 
 def test_a_model_in_chunks_aligns_words(run, model, tmp_path):
