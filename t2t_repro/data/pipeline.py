@@ -143,7 +143,7 @@ def make_dataset(
 
 
 def read_split(
-    problem: Problem, split: str, data_dir: str | os.PathLike, shard: int | None = None
+    problem: Problem, split: str, data_dir: str | os.PathLike, shard: int = 0, shards: int = 1
 ) -> Iterator[dict[str, list[int]]]:
     """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
 
@@ -153,22 +153,23 @@ def read_split(
         problem: the problem.
         split: the split.
         data_dir: the folder of the files.
-        shard: the number of the only file to yield; None: all.
+        shard: the number of the only file to yield, where `shards` is not 1.
+        shards: how many files there are, each of which is read by itself; 1: all are read.
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
-            or there is no file of that number.
+            or there are other than so many files.
     """
     paths = records.find_shards(problem, split, data_dir)
-    if shard is not None and shard >= len(paths):
+    if shards not in (1, len(paths)):
         raise UserError(
-            f"Expected the number of one of the {len(paths)} files of {problem.name}'s {split} "
-            f"split. Received: shard {shard}."
+            f"Expected shards={len(paths)}, as many as the files of {problem.name}'s {split} "
+            f"split, or 1 for all of them. Received: {shards}. Change shards (--decode_shards)."
         )
     index = record_index.read(paths, packing.stored(problem))
     _check_ids(index, problem, data_dir)
     read = record_index.Reader(index)
-    rows = np.arange(len(index)) if shard is None else np.flatnonzero(index.file == shard)
+    rows = np.arange(len(index)) if shards == 1 else np.flatnonzero(index.file == shard)
     for start in range(0, len(rows), _BLOCK):
         for stored in map(example.lists, read(rows[start : start + _BLOCK])):
             for sample in packing.unpack(stored) if problem.packed_length else (stored,):

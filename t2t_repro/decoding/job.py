@@ -129,8 +129,9 @@ class DecodeJob:
         else:
             from t2t_repro.data import pipeline
 
-            shard = settings.shard_id if settings.shards > 1 else None
-            examples = pipeline.read_split(run.problem, self.request.split, run.data_dir, shard)
+            examples = pipeline.read_split(
+                run.problem, self.request.split, run.data_dir, settings.shard_id, settings.shards
+            )
             translate_examples(translator, examples, self.target, report=say)
         self._tell(f"Wrote {self.target}", say)
         if reader and (repairs := self._outputs().get("the numbers of repairs")):
