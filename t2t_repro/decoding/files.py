@@ -77,18 +77,19 @@ def translate_file(
                 reader.restore(files.state)
         seen, seen_begun = hashlib.sha256(), hashlib.sha256()
         lines = islice(_hashed(islice(raw.lines(source), stop), seen), files.lines, None)
-        begun = None
+        begun: Iterator[str] = repeat("")
         if prefixes is not None:  # blank where it ends now, which the digest tells
-            read = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), repeat(""))
-            begun = islice(read, files.lines, total)
+            read = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), begun)
+            begun = islice(read, files.lines, None)
         try:
             with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
+                pairs = zip(lines, begun, strict=False)
                 for window, results in translator.translate_windows(
-                    lines, advance, files.lines, begun
+                    pairs, advance, files.lines, prefixes is not None
                 ):
                     text = "".join(translator.format(beams) + "\n" for beams in results)
-                    pairs = zip(window, results, strict=True)
-                    details = "".join(_as_json(*pair) + "\n" for pair in pairs)
+                    of_each = zip(window, results, strict=True)
+                    details = "".join(_as_json(*pair) + "\n" for pair in of_each)
                     texts = [details if as_json else text] + [details] * (json_file is not None)
                     files.add(texts, len(window), reader and reader.counts())
         except KeyboardInterrupt as stopped:

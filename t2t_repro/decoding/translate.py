@@ -154,30 +154,37 @@ class Translator:
             prefixes: what each translation begins with, whole words; tensor2tensor's
                 partial_targets. The translation holds it.
         """
-        for _, results in self.translate_windows(lines, progress, prefixes=prefixes):
+        begun = prefixes is not None
+        pairs = zip(lines, repeat("") if prefixes is None else prefixes, strict=begun)
+        for _, results in self.translate_windows(pairs, progress, begun=begun):
             yield from results
 
     def translate_windows(
         self,
-        lines: Iterable[str],
+        pairs: Iterable[tuple[str, str]],
         progress: Callable[[int], None] = lambda count: None,
         before: int = 0,
-        prefixes: Iterable[str] | None = None,
+        begun: bool = False,
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
-        `before` lines come before the first, in the numbers that messages give to lines.
+        Args:
+            pairs: the sentences, and what the translation of each begins with.
+            progress: as in `translate_lines`.
+            before: lines that come before the first, in the numbers that messages give to lines.
+            begun: whether there are beginnings; else they are not read.
         """
-        both = zip(lines, repeat("") if prefixes is None else prefixes, strict=prefixes is not None)
-        numbered = enumerate(both, start=before + 1)
+        numbered = enumerate(pairs, start=before + 1)
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
             sentences = [self.encode(line, f"Line {number}") for number, (line, _) in window]
-            begun = None
-            if prefixes is not None:
-                begun = [self.encode_prefix(text, f"Line {number}") for number, (_, text) in window]
+            prefixes = None
+            if begun:
+                prefixes = [
+                    self.encode_prefix(text, f"Line {number}") for number, (_, text) in window
+                ]
             texts = [line for _, (line, _) in window]
             words = [len(line.split()) for line in texts] if self.t2t_exact else None
-            yield texts, self.translate_ids(sentences, progress, words, begun)
+            yield texts, self.translate_ids(sentences, progress, words, prefixes)
 
     def translate_ids(
         self,

@@ -160,21 +160,30 @@ def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
             assert said[0] == "Going on behind line 6 of 11" and found == whole
 
 
-@pytest.mark.parametrize("then", ["w4\n" * 9 + "w5\nw4\n", "w4\n" * 7])
-def test_beginnings_that_change_meanwhile_leave_no_translation(
-    translator, windows, source, tmp_path, monkeypatch, then
+@pytest.mark.parametrize(
+    "which, then",
+    [
+        ("begun", "w4\n" * 9 + "w5\nw4\n"),
+        ("begun", "w4\n" * 7),
+        ("source", "w4\n" * 12),
+        ("source", "w4\n" * 7),
+    ],
+)
+def test_files_that_change_meanwhile_leave_no_translation(
+    translator, windows, source, tmp_path, monkeypatch, which, then
 ):
     begun = tmp_path / "begun"
     begun.write_text("w4\n" * 11)
-    read = files.raw.lines
+    read, changes = files.raw.lines, {"begun": begun, "source": source}[which]
 
     def lines(path):
         yield from read(path)
-        if path == begun:
-            begun.write_text(then)  # once they are counted
+        if path == changes:
+            changes.write_text(then)  # once they are counted
 
     monkeypatch.setattr(files.raw, "lines", lines)
-    with pytest.raises(UserError, match="begun to stay as it is while .* Received: another. Give"):
+    message = f"{changes.name} to stay as it is while .* Received: another. Give"
+    with pytest.raises(UserError, match=message):
         decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
     assert list((tmp_path / "parts").iterdir()) == []
 
