@@ -49,7 +49,8 @@ def choose(log_probs: Tensor, draw: Tensor, how: Sampling) -> Tensor:
     size = log_probs.shape[-1]
     count = min(how.top_k, size) if how.top_k > 0 else size
     # No temperature makes what is forbidden possible.
-    ids, logits = None, ops.where(log_probs > -INF / 2, log_probs / how.temperature, -INF)
+    ids, logits = None, log_probs / how.temperature
+    logits = ops.where(log_probs > -INF / 2, logits, float("-inf"))
     if count < size or how.top_p < 1:
         logits, ids = ops.top_k(logits, count)  # the most probable first
     probs = ops.softmax(logits, axis=-1)

@@ -14,7 +14,8 @@ def load(job: DecodeJob, say: Report) -> Engine:
     for warning in machine.warnings(where, job.request.worker_gpu):
         say(f"Warning: {warning}")
     searches = job.searches()
-    others = [trained_run(path) for path in (job.request.ensemble or "").split(",") if path]
+    named = (path.strip() for path in (job.request.ensemble or "").split(","))
+    others = [trained_run(path) for path in named if path]
     model = job.run.on(where).ensemble(
         others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
     )

@@ -39,9 +39,9 @@ def test_tokens_come_as_often_as_they_are_probable(how, expected):
 @pytest.mark.parametrize("draw", [0.0, sampling._MOST])
 def test_what_has_no_probability_is_never_drawn(draw):
     log_probs = np.full((1, 1, 9), -sampling.INF, "float32")
-    log_probs[0, 0, [2, 5]] = 0
-    hot = Sampling(temperature=1e6)
-    for how in (Sampling(), Sampling(top_k=8), Sampling(top_p=0.999), hot):
+    log_probs[0, 0, [2, 5]] = -0.5
+    hot, cold = Sampling(temperature=1e6), Sampling(temperature=1e-9)
+    for how in (Sampling(), Sampling(top_k=8), Sampling(top_p=0.999), hot, cold):
         token = int(sampling.choose(log_probs, np.float32(draw), how)[0, 0])
         assert token == (2 if draw == 0 else 5)
 
