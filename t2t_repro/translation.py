@@ -42,7 +42,8 @@ def check_text(problem: Problem, what: str) -> None:
 class TranslateProblem(Text2TextProblem):
     """Two languages. Subclasses say which files; those of a split are joined in `tmp_dir` first.
 
-    The joined files are T2T's, NAME-compiled-train.lang1 and .lang2 (dev for the other splits).
+    The joined files are NAME-compiled-SPLIT.lang1 and .lang2: T2T's of train and dev, and where
+    there is a test split its own, for which T2T takes dev's.
     """
 
     @property
@@ -101,12 +102,11 @@ class TranslateProblem(Text2TextProblem):
 
     def compile(self, tmp_dir: str, dataset_split: str) -> str:
         """Joins the files of a split, unless that is done; returns the path without ".lang1"."""
-        train = dataset_split == Split.TRAIN
         return parallel.compile_data(
             tmp_dir,
             self.source_data_files(dataset_split),
-            f"{self.name}-compiled-{'train' if train else 'dev'}",
-            self.datatypes_to_clean if train else None,
+            f"{self.name}-compiled-{dataset_split}",
+            self.datatypes_to_clean if dataset_split == Split.TRAIN else None,
         )
 
 

@@ -13,14 +13,15 @@ def test_a_translation_problem_of_archives(tmp_path):
         def source_data_files(self, dataset_split):
             return [["x", (f"{dataset_split}.en", f"{dataset_split}.de")]]
 
-    for split in ("train", "dev"):
+    for split in ("train", "dev", "test"):
         lines = 1 if split == "train" else 2
         (tmp_path / f"{split}.en").write_text(f"{split}\n" * lines)
         (tmp_path / f"{split}.de").write_text("wort\n" * lines)
     problem = Mine()
     samples = list(problem.generate_samples("", str(tmp_path), "train"))
     assert samples == [{"inputs": "train", "targets": "wort"}]
-    assert list(problem.generate_samples("", str(tmp_path), "dev"))[0]["inputs"] == "dev"
+    for split in ("dev", "test"):
+        assert list(problem.generate_samples("", str(tmp_path), split))[0]["inputs"] == split
     assert [problem.num_samples(str(tmp_path), split) for split in ("train", "dev")] == [1, 2]
     assert problem.num_texts_for_vocab(str(tmp_path)) is None
     assert (tmp_path / "mine-compiled-dev.lang1").exists()
