@@ -23,9 +23,6 @@ from t2t_repro.data.machine import Track
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
-_REPEATING = ("train_weights", "train_temperature")
-
-
 def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
 
@@ -83,11 +80,9 @@ def _examine(
 
 
 def repeated_on_purpose(job: Job) -> frozenset[str]:
-    """Returns the checks that find what flags repeat, of this command or of that which made the
-    text, and so no fault."""
+    """Returns the checks that find what was repeated when the text was made, and so no fault."""
     record = raw_record.read(pathlib.Path(job.tmp_dir))
-    flags = [job.options, record.request if record else {}]
-    repeats = any(each.get(name) for each in flags for name in _REPEATING)
+    repeats = record and any(share.written > share.pairs for share in record.shares)
     return frozenset(["duplicate"] if repeats else [])
 
 

@@ -238,26 +238,18 @@ def test_the_report_is_json_too(tmp_path):
     assert said["pairs"] == {"train": 180, "dev": 7} and said["bad_pairs_are"] == KEEP
 
 
-def test_weights_repeat_on_purpose(tmp_path):
+@pytest.mark.parametrize("weight, left_out, stay", [(2, 0, 197), (1, 20, 177)])
+def test_what_weights_repeated_when_the_text_was_made_is_no_duplicate(
+    tmp_path, weight, left_out, stay
+):
     class Repeated(Clean):
         train = [*Clean.train, *Clean.train[:20]]
 
-        def prepare_raw_files(self, tmp_dir, options):
-            pass
-
-    tmp_path.mkdir(exist_ok=True)
-    run(tmp_path, DROP, Repeated(), options={"train_weights": "2"})
-    assert len(sources(tmp_path)) == 197
-
-
-def test_weights_of_the_command_that_made_the_text_are_remembered(tmp_path):
-    class Repeated(Clean):
-        train = [*Clean.train, *Clean.train[:20]]
-
-    asked = {"train_source": "a.tsv", "train_weights": "1,2"}
-    raw_record.Record("0", asked, [], [], 0, {}).write(tmp_path)
-    assert "Left out 0 pairs" in "\n".join(run(tmp_path, DROP, Repeated()))
-    assert len(sources(tmp_path)) == 197
+    asked = {"train_source": "a.tsv", "train_weights": f"{weight}"}
+    share = raw_record.Share("train", "a.tsv", 177, weight, 177 * weight, 1)
+    raw_record.Record("0", asked, [], [share], 0, {}).write(tmp_path)
+    assert f"Left out {left_out} pairs" in "\n".join(run(tmp_path, DROP, Repeated()))
+    assert len(sources(tmp_path)) == stay
 
 
 def test_which_problems_are_checked_unasked():
