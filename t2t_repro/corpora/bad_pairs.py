@@ -4,9 +4,10 @@ It lies beside the data that is made without them, and decides what that is: who
 corpus for it, here or on another machine, leaves out what the file names.
 """
 
+import hashlib
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from t2t_repro.errors import UserError
@@ -32,14 +33,24 @@ def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
     return pathlib.Path(data_dir, f"datagen.{name}.bad_pairs.tsv")
 
 
-def write(path: str | os.PathLike, pairs: Iterable[BadPair]) -> None:
-    """Writes the pairs; tabs and ends of lines in a side become spaces."""
-    with writing(path) as file:
-        file.write("\t".join(_COLUMNS) + "\n")
-        for pair in pairs:
-            sides = (" ".join(side.split()) for side in (pair.source, pair.target))
-            reasons = ",".join(pair.reasons)
-            file.write("\t".join([pair.split, str(pair.line), reasons, *sides]) + "\n")
+def write(
+    path: str | os.PathLike, pairs: Iterable[BadPair], check: Callable[[str], None] | None = None
+) -> None:
+    """Writes the pairs; tabs and ends of lines in a side become spaces.
+
+    Args:
+        path: the file.
+        pairs: what it is to hold.
+        check: gets its SHA-256 before it appears, or takes the place of one that is there.
+    """
+    digest = hashlib.sha256()
+    with writing(path, "wb") as file:
+        for row in _rows(pairs):
+            line = ("\t".join(row) + "\n").encode()
+            file.write(line)
+            digest.update(line)
+        if check:
+            check(digest.hexdigest())
 
 
 def read(path: str | os.PathLike, split: str) -> set[int]:
@@ -59,6 +70,13 @@ def without(samples: Iterable[Item], lines: set[int]) -> Iterable[Item]:
     if not lines:
         return samples
     return (sample for line, sample in enumerate(samples, start=1) if line not in lines)
+
+
+def _rows(pairs: Iterable[BadPair]) -> Iterator[Iterable[str]]:
+    yield _COLUMNS
+    for pair in pairs:
+        sides = (" ".join(side.split()) for side in (pair.source, pair.target))
+        yield [pair.split, str(pair.line), ",".join(pair.reasons), *sides]
 
 
 def _lines(file: Iterable[str], split: str, path: str | os.PathLike) -> Iterator[int]:

@@ -8,7 +8,7 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from t2t_repro import schema
@@ -23,15 +23,24 @@ from t2t_repro.data.machine import Track
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
-def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
+
+def check_corpus(
+    job: Job, summary: Mapping[str, Any], track: Track, report: Callable[[str], None]
+) -> None:
     """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
 
     An interrupted run that is gone on with had it checked before. What files that are there were
     made of is checked if the job says so, and stops at nothing.
 
+    Args:
+        job: what is to be made.
+        summary: what `generate_data` left beside the files.
+        track: as `generate_data` takes it.
+        report: receives a line for everything that is found.
+
     Raises:
-        UserError: if there are errors, and the job is to stop at them; or the problem's samples
-            are no pairs of text.
+        UserError: if there are errors, and the job is to stop at them; the problem's samples are
+            no pairs of text; or files are kept that were made of another choice of pairs.
     """
     to = output.paths(job.data_dir, job.problem.dataset_filename())
     if not job.overwrite and all(os.path.exists(p) for files in job.files() for p in files.paths):
@@ -42,6 +51,8 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
         if job.checks_again:
             _examine(job, to, track, report)
         return
+    if job.check != DROP:
+        _check_kept(job, summary, None)
     if not job.check:
         to.bad_pairs.unlink(missing_ok=True)
         return
@@ -53,10 +64,12 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     count = made.num_bad_pairs()
     if job.check == STOP and made.errors:
         raise errors_in(made, count, str(to.html))
-    to.bad_pairs.unlink(missing_ok=True)
     if job.check == DROP:  # also where there are none: the file says that they were looked for
-        output.write_bad_pairs(to, made, corpus)
+        check = functools.partial(_check_kept, job, summary)
+        output.write_bad_pairs(to, made, corpus, check)
         report(f"Left out {count:,} pairs, which are in {to.bad_pairs}")
+    else:
+        to.bad_pairs.unlink(missing_ok=True)
     output.write_report(to, made, _title(job), **made_for)
 
 
@@ -77,6 +90,21 @@ def _examine(
     output.write_report(to, made, _title(job))
     report(f"The report, with the first pairs of each kind: {to.html}")
     return made, corpus
+
+
+def _check_kept(job: Job, summary: Mapping[str, Any], choice: str | None) -> None:
+    """Refuses to keep files that were made of another choice of pairs, as `journal.CHOICE`."""
+    for files in job.files() if not journal.makes_all(job) else ():
+        # tensor2tensor and earlier versions say nothing of it.
+        before = summary["splits"].get(files.name, {}).get(journal.CHOICE, choice)
+        if before != choice and all(map(os.path.exists, files.paths)):
+            made = "without some pairs" if before else "of all pairs"
+            now = f"without {'others' if before else 'some'}" if choice else "of all"
+            raise UserError(
+                f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: "
+                f"{files.name} files made {made}, and others to be made {now}. Choose as before, "
+                "or give --overwrite to make all files again."
+            )
 
 
 def repeated_on_purpose(job: Job) -> frozenset[str]:

@@ -73,10 +73,10 @@ def generate_data(
         job = raw_text.sized(job)
         problem = job.problem
         others = _other_sets(job)
-        corpus_check.check_corpus(job, track, report)
+        summary = _read_summary(job)
+        corpus_check.check_corpus(job, summary, track, report)
         begun = journal.journal_path(job).exists()
         entry = journal.resume(job, report)
-        summary = _read_summary(job)
         raw_text.check(job, entry, summary)
         todo = _todo(job, entry, report)
         _check_room(job, todo)

@@ -19,6 +19,8 @@ from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
 from t2t_repro.problem import Text2TextProblem
 
+CHOICE = "choice of pairs"  # SHA-256 of the list of those left out; None: there is none
+
 
 @dataclasses.dataclass
 class Journal:
@@ -63,7 +65,8 @@ class Journal:
 
     def finish(self, files: Files, statistics: dict[str, Any], job: Job) -> None:
         """Says that a group is there."""
-        self.finished[files.name] = {**statistics, "files": len(files.paths)}
+        choice = {CHOICE: self.settings[CHOICE]}
+        self.finished[files.name] = {**statistics, "files": len(files.paths), **choice}
         self.begin("", [])
         self.save(job)
 
@@ -83,6 +86,14 @@ def announce(job: Job) -> None:
 def journal_path(job: Job) -> pathlib.Path:
     """Returns the path of the job's journal."""
     return records.journal_path(job.problem, job.data_dir)
+
+
+def makes_all(job: Job) -> bool:
+    """Returns whether nothing is kept that was there before the job, or the run it goes on with."""
+    try:
+        return job.overwrite or schema.read(journal_path(job), Journal).overwrite
+    except (OSError, schema.Malformed):
+        return False
 
 
 def discard(job: Job) -> int:
@@ -156,7 +167,7 @@ def settings(job: Job) -> dict[str, Any]:
             split: len(paths) for files in job.files() for split, paths in files.splits.items()
         },
         "vocabulary": vocabularies,
-        "choice of pairs": sha256(bad) if bad.exists() else None,
+        CHOICE: sha256(bad) if bad.exists() else None,
     }
 
 

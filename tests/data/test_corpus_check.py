@@ -165,6 +165,55 @@ def test_keeping_takes_all_and_forgets_what_was_left_out(tmp_path):
     assert len(sources(tmp_path)) == 180
 
 
+def test_files_that_are_kept_and_others_are_of_one_choice(tmp_path):
+    listed, dev = tmp_path / "datagen.pairs.bad_pairs.tsv", tmp_path / "pairs-dev-00000-of-00001"
+    run(tmp_path, KEEP)
+    whole = records(tmp_path)
+    dev.unlink()
+    with pytest.raises(UserError, match="train files made of all pairs, and others .* without som"):
+        run(tmp_path, DROP)
+    assert not listed.exists() and not dev.exists()
+    run(tmp_path, KEEP)
+    assert records(tmp_path) == whole
+    run(tmp_path, DROP, overwrite=True)
+    whole, chosen = records(tmp_path), listed.read_bytes()
+    dev.unlink()
+    for check, problem in ((KEEP, Pairs()), ("", Pairs()), (DROP, Clean())):
+        with pytest.raises(UserError, match="train files made without some .*give --overwrite"):
+            run(tmp_path, check, problem)
+        assert listed.read_bytes() == chosen and not dev.exists()
+    run(tmp_path, DROP)
+    assert records(tmp_path) == whole
+    assert [path.name for path in tmp_path.glob("*.incomplete")] == []
+
+
+def test_what_makes_all_again_goes_on_with_its_own_choice(tmp_path, monkeypatch):
+    run(tmp_path, KEEP)
+
+    def interrupt(self, job, files, track, finish=Local._finish):
+        if files.name == "dev":
+            raise KeyboardInterrupt
+        finish(self, job, files, track)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Local, "_finish", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, DROP, overwrite=True)
+    (tmp_path / "datagen.pairs.report.json").unlink()  # else nothing is checked again
+    assert "Going on where an earlier run was interrupted." in run(tmp_path, DROP)
+    assert len(sources(tmp_path)) == 177
+
+
+def test_files_of_earlier_versions_whose_choice_is_not_known_are_kept(tmp_path):
+    run(tmp_path, KEEP)
+    summary = tmp_path / "datagen.pairs.json"
+    said = json.loads(summary.read_text())
+    assert [made.pop(journal.CHOICE) for made in said["splits"].values()] == [None, None]
+    summary.write_text(json.dumps(said))
+    (tmp_path / "pairs-dev-00000-of-00001").unlink()
+    assert "Keeping the 3 train files" in "\n".join(run(tmp_path, DROP))
+
+
 def test_the_same_command_again_says_nothing_of_pairs(tmp_path):
     for problem in (Pairs(), Clean()):
         folder = tmp_path / str(len(problem.train))

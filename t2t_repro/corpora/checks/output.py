@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from t2t_repro.corpora import bad_pairs
@@ -36,9 +36,14 @@ def write_report(to: Paths, report: Report, title: str, **more: Any) -> None:
     write_text_atomic(to.html, page(report, title))
 
 
-def write_bad_pairs(to: Paths, report: Report, corpus: Corpus) -> None:
-    """Writes the pairs that are to be left out; reads the corpus once more for it."""
-    bad_pairs.write(to.bad_pairs, _bad_pairs(report, corpus))
+def write_bad_pairs(
+    to: Paths, report: Report, corpus: Corpus, check: Callable[[str], None] | None = None
+) -> None:
+    """Writes the pairs that are to be left out; reads the corpus once more for it.
+
+    `check` is as `bad_pairs.write` takes it.
+    """
+    bad_pairs.write(to.bad_pairs, _bad_pairs(report, corpus), check)
 
 
 def _bad_pairs(report: Report, corpus: Corpus) -> Iterator[BadPair]:
