@@ -10,16 +10,32 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_repro import progress, schema
+from t2t_repro.corpora import bad_pairs
 from t2t_repro.data import raw_text, vocabularies
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
 
 _LARGE = 1 << 28  # bytes that take a moment to read
-Texts = dict[str, tuple[str, str]]  # {split: the files of sources and of targets}
+
+
+class Text(NamedTuple):
+    """The files of a split's sources and targets; its records lack the lines `left_out`, from 1."""
+
+    source: str
+    target: str
+    left_out: set[int]
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """Both files."""
+        return self.source, self.target
+
+
+Texts = dict[str, Text]  # by split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,6 +55,7 @@ def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
     with contextlib.suppress(OSError, UserError):  # tensor2tensor leaves none
         summary = schema.read(vocabularies.summary_path(problem, data_dir), _Summary)
     found: Texts = {}
+    left_out = bad_pairs.path_of(data_dir, problem.dataset_filename())
     for split, made in summary.splits.items():
         digests = made.get("raw_text", {})
         if split not in Split.ALL or not isinstance(digests, Mapping) or len(digests) != 2:
@@ -48,7 +65,7 @@ def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
             names = [os.path.basename(path).removesuffix(".gz") for path in paths]
             now = {name: raw_text.sha256(path) for name, path in zip(names, paths, strict=True)}
             if now == digests:
-                found[split] = (paths[0], paths[1])
+                found[split] = Text(paths[0], paths[1], bad_pairs.read(left_out, split))
     return found
 
 
@@ -82,7 +99,7 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
     if known:
         own = "its own dev"
         if Split.EVAL in old:
-            source, target = map(shlex.quote, old[Split.EVAL])
+            source, target = map(shlex.quote, old[Split.EVAL].files)
             own += f" (--dev_source={source} --dev_target={target}, in new folders)"
         said.append(
             f"{known:,} pairs of dev stand in the text that {parent} was trained on: what it and a "
@@ -93,7 +110,7 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
     if known:
         how = "Mix in what it was trained on"
         if Split.TRAIN in old:
-            how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN]))
+            how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN].files))
         said.append(
             f"{known:,} pairs of the dev of {parent} stand in this training text: what t2t-gains "
             f"will say of the old domain says too much. {how}, in the place of the text that its "
@@ -102,14 +119,14 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
     return said
 
 
-def _pairs(paths: tuple[str, str] | None) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of two files; what has no partner is the business of who reads it."""
-    if paths is None:
+def _pairs(text: Text | None) -> Iterator[tuple[str, str]]:
+    """Yields the pairs in the records; what has no partner is the business of who reads it."""
+    if text is None:
         return
-    lines: Iterable[tuple[str, str]] = zip(*map(raw.lines, paths), strict=False)
-    if sum(map(os.path.getsize, paths)) > _LARGE:
-        lines = progress.track(lines, f"Looking for pairs of dev in {paths[0]}", unit="pairs")
-    for source, target in lines:
+    lines: Iterable[tuple[str, str]] = zip(*map(raw.lines, text.files), strict=False)
+    if sum(map(os.path.getsize, text.files)) > _LARGE:
+        lines = progress.track(lines, f"Looking for pairs of dev in {text.source}", unit="pairs")
+    for source, target in bad_pairs.without(lines, text.left_out):
         pair = source.strip(), target.strip()
         if any(pair):
             yield pair

@@ -5,7 +5,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data import overlap
 from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
+from t2t_repro.data.job import DROP, Job
 
 PROBLEM = registry.get_problem("text2text_tmpdir")
 
@@ -14,13 +14,13 @@ PROBLEM = registry.get_problem("text2text_tmpdir")
 def make(tmp_path):
     """Returns a maker of data of two texts, source and target alike; it returns what is known."""
 
-    def make(name, train, dev):
+    def make(name, train, dev, **options):
         raw, data = tmp_path / name / "raw", tmp_path / name / "data"
         raw.mkdir(parents=True)
         for split, lines in (("train", train), ("eval", dev)):
             for side in ("inputs", "targets"):
                 (raw / f"{side}.{split}.txt").write_text("".join(f"{line}\n" for line in lines))
-        generate_data(Job(PROBLEM, data, raw, num_shards=1))
+        generate_data(Job(PROBLEM, data, raw, num_shards=1, **options))
         return overlap.texts(PROBLEM, data)
 
     return make
@@ -47,6 +47,15 @@ def test_blanks_at_the_ends_are_none_and_what_is_empty_is_nobodys(make):
     old = make("old", ["a bee ", "", " "], ["an egg"])
     new = make("new", ["two"], ["", "  a bee", ""])
     assert overlap.counts(old, new) == [1]
+
+
+def test_pairs_that_were_left_out_are_not_learned(make, tmp_path):
+    train, dev = ["one more", "the sea of the bees", "two"], ["the sea of the bees"]
+    assert overlap.counts(make("all", train, dev), make("dev", ["three"], dev)) == [1]
+    dropped = make("dropped", train, dev, check=DROP)
+    assert dropped["train"].left_out == {2} and overlap.counts(dropped, dropped) == [0]
+    (tmp_path / "dropped" / "data" / "datagen.text2text_tmpdir.bad_pairs.tsv").write_text("?\n")
+    assert overlap.texts(PROBLEM, tmp_path / "dropped" / "data") == {}
 
 
 def test_what_is_not_known_is_not_counted(make, tmp_path):
