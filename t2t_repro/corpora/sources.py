@@ -73,15 +73,16 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
         datasets: as `parallel.compile_data` takes them.
     """
     found = {}
-    for url, names in datasets:
-        kind, *rest = names
+    for url, (kind, *rest) in datasets:
         if kind == "tsv":
-            unpacked = any(pathlib.Path(tmp_dir).glob(rest[-1]))
+            files = rest[-1:]
+            unpacked = any(pathlib.Path(tmp_dir).glob(files[0]))
         else:
-            unpacked = all(_find(tmp_dir, name) for name in (rest if kind == "tmx" else names))
+            files = rest if kind == "tmx" else [kind, *rest]
+            unpacked = all(_find(tmp_dir, name) for name in files)
         name = os.path.basename(url)
         if not unpacked and not (name and pathlib.Path(tmp_dir, name).exists()):
-            name = name or ", ".join(names)
+            name = name or ", ".join(files)
             found[name] = RawFile(name, url if "://" in url else "", BYTES.get(url, 0))
     return list(found.values())
 
@@ -157,8 +158,9 @@ def matching_files(tmp_dir: str, url: str, pattern: str) -> list[pathlib.Path]:
         name = os.path.basename(url)
         _unpack(tmp_dir, url, name, lambda member: fnmatch.fnmatchcase(member, pattern))
     if not any(folder.glob(pattern)):
+        archive = f" or in {url}" if url else ""
         raise UserError(
-            f"Expected files {pattern!r} in {tmp_dir!r} or in {url}. Received: none. Correct the "
+            f"Expected files {pattern!r} in {tmp_dir!r}{archive}. Received: none. Correct the "
             "pattern of the dataset."
         )
     return sorted(folder.glob(pattern))

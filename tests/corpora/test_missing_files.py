@@ -24,6 +24,8 @@ PAIR = ("x/a.en", "x/a.de")
         (URL, ("tsv", 0, 1, "y/*.tsv"), ["x/a.en"], [RawFile("a.tgz", URL)]),
         (URL, ("tsv", 0, 1, "y/*.tsv"), ["y/b.tsv"], []),
         (URL, ("tmx", "y/b.tmx"), ["y/b.tmx"], []),
+        ("", ("tsv", 0, 1, "*.tsv"), [], [RawFile("*.tsv")]),
+        ("", ("tmx", "b.tmx"), [], [RawFile("b.tmx")]),
     ],
 )
 def test_archives(tmp_path, url, names, there, missing):
