@@ -43,7 +43,7 @@ def _leaked(block: Block, models: Models) -> np.ndarray:
 
 
 def _source_leaked(block: Block, models: Models) -> np.ndarray:
-    return _again(block, models, "source_in_held_out") & ~_leaked(block, models)
+    return _again(block, models, "source_in_held_out") & ~_again(block, models, "in_held_out")
 
 
 def _held_out_twice(block: Block, models: Models) -> np.ndarray:

@@ -167,9 +167,10 @@ def test_what_is_there_again():
     for i, pair in LEAK.items():
         train[i] = pair[0].upper(), pair[1]
     train[70] = DEV[9][0], train[70][1]
+    train[80] = short = "Yes.", "Ja."
     for i in (100, 200, 300):
         train[i] = train[50][0], train[i][1]
-    report = check(train, DEV)
+    report = check(train, [*DEV, short])
     assert found(report, "duplicate") == [900]
     assert found(report, "leakage") == sorted(LEAK)
     assert found(report, "source_leakage") == [70]
