@@ -44,8 +44,12 @@ class Sides(NamedTuple):
     columns: tuple[str, str] | None = None
 
 
+def _suffix(path: str | os.PathLike) -> str:
+    return pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
+
+
 def _kind_by_name(path: str | os.PathLike) -> str | None:
-    return KINDS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
+    return KINDS.get(_suffix(path))
 
 
 def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
@@ -55,7 +59,7 @@ def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
         UserError: on a file that needs another, or has one that it does not need, or is packed.
     """
     for path in (source, target):
-        if path is not None and pathlib.Path(path).suffix.lower() in _PACKED:
+        if path is not None and _suffix(path) in _PACKED:
             raise UserError(
                 f"Expected text, plain or .gz. Received: {os.fspath(path)}. Unpack it first."
             )

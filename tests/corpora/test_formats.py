@@ -109,6 +109,7 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.tsv", "en\tde\rHello\tHallo\r", (None, ("1", "2")), "one line, in which others end in"),
         ("a.csv", "source,target\rHello,Hallo\r", (), "one line, in which others end in"),
         ("a.tsv.bz2", "a", (), "text, plain or .gz. Received: .*a.tsv.bz2. Unpack it first"),
+        ("a.tar.gz", "a", (), "text, plain or .gz. Received: .*a.tar.gz. Unpack it first"),
         ("a.txt", "one side\n", (), "Expected the other side of .*a.txt, or a file that holds"),
     ],
 )  # fmt: skip
