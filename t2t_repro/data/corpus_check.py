@@ -161,7 +161,8 @@ def corpus_of(job: Job) -> Corpus:
     if not blocks.is_encoded_by_sample(problem):
         raise UserError(
             "Expected a problem whose samples are pairs of text, to check them. Received: "
-            f"{problem.name}. Leave out --check_data, --drop_bad_pairs and --keep_bad_pairs."
+            f"{problem.name}. Name another; t2t-datagen makes this one without --check_data, "
+            "--drop_bad_pairs and --keep_bad_pairs."
         )
     made = (files.source for files in job.files())
     sources = dict.fromkeys([Split.TRAIN, *made, *problem.text_alone(job.tmp_dir)])

@@ -98,7 +98,7 @@ def test_a_problem_s_text_is_checked(text, capsys):
             "Expected a folder, or none yet: name another.",
         ),
         (["--problem=text2text_tmpdri"], "Did you mean 'text2text_tmpdir'"),
-        (["--problem=algorithmic_reverse_binary40"], "samples are pairs of text"),
+        (["--problem=algorithmic_reverse_binary40"], "binary40. Name another; t2t-datagen makes"),
     ],
 )
 def test_wrong_flags_are_errors(argv, message, capsys):
