@@ -8,12 +8,14 @@ import dataclasses
 import os
 import pathlib
 import random
+import resource
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from t2t_repro import user_code
 from t2t_repro.data import example, packing, tfrecord
 from t2t_repro.data.workers import batched
+from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, naming, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
 from t2t_repro.text.encoders import EOS_ID
@@ -21,6 +23,7 @@ from t2t_repro.text.encoders import EOS_ID
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
 SIDES = ("inputs", "targets")
+_OPEN = 64  # files, pipes and libraries beside those of a split
 
 LoadProblem = Callable[[], Problem]
 
@@ -189,6 +192,25 @@ def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:
     """Adds `more` to `counts`."""
     for token, count in more.items():
         counts[token] = counts.get(token, 0) + count
+
+
+def allow_open(count: int) -> None:
+    """Lets this process have the files of a `Spill` open: raises its own limit if need be.
+
+    Raises:
+        UserError: if the limit may not be raised so far.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count + _OPEN:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count + _OPEN, hard))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"Expected to have the {count:,} files of a split open at once, and {_OPEN} others. "
+            f"Received: a limit of {hard:,} open files. Lower --num_shards, or raise the limit "
+            "(ulimit -Hn)."
+        ) from error
 
 
 class Spill:

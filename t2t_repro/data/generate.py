@@ -79,6 +79,7 @@ def generate_data(
         entry = journal.resume(job, report)
         raw_text.check(job, entry, summary)
         todo = _todo(job, entry, report)
+        machine.check(todo)
         _check_room(job, todo)
         everything = len(todo) == len(job.files())
         begins = not (entry.group or entry.finished)

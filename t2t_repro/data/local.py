@@ -42,6 +42,9 @@ class Local(Machine):
     def __exit__(self, kind, error, traceback) -> None:
         self._workers.__exit__(kind, error, traceback)
 
+    def check(self, todo: Iterable[Files]) -> None:
+        blocks.allow_open(max((len(files.paths) for files in todo), default=0))
+
     def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
         counts: dict[str, int] = {}
         for part in self._workers.map(vocabulary.count_tokens, batched(texts, blocks.TEXTS)):

@@ -22,6 +22,13 @@ class Machine(contextlib.AbstractContextManager):
     def __init__(self, load: Callable[[str], Problem]):
         self.load = load
 
+    def check(self, todo: Iterable[Files]) -> None:
+        """Refuses, before the work, files that it cannot make.
+
+        Raises:
+            UserError: if there are such.
+        """
+
     @abc.abstractmethod
     def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
         """Counts as `vocabulary.count_tokens` does, in the same order."""

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import pathlib
+import resource
 import types
 
 import pytest
@@ -150,6 +151,26 @@ def test_number_of_files_and_cases(tmp_path):
         run(tmp_path)
     _, read = run(tmp_path, overwrite=True)
     assert list(read) == FILES
+
+
+def test_more_files_than_may_be_open_are_allowed_or_refused_before_the_work(tmp_path, monkeypatch):
+    asked, limits = [], types.SimpleNamespace(soft=256, hard=256)
+
+    def setrlimit(kind, limit):
+        if limit[0] > limits.hard:
+            raise ValueError("not allowed to raise maximum limit")
+        asked.append(limit)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits.soft, limits.hard))
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    with pytest.raises(UserError, match="the 300 files .* a limit of 256 open .* --num_shards"):
+        run(tmp_path, num_shards=300)
+    assert list(tmp_path.iterdir()) == []
+    limits.hard = 400
+    run(tmp_path, num_shards=300)
+    limits.soft = resource.RLIM_INFINITY
+    run(tmp_path, num_shards=300, overwrite=True)
+    assert asked == [(364, 400)]
 
 
 def test_one_source_for_all_splits(tmp_path):
