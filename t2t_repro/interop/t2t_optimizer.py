@@ -19,7 +19,7 @@ from t2t_repro.training import moving_average
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.updates import gathered
 
-_WITHOUT = "Or give --nooptimizer_state: the optimizer then begins anew."
+WITHOUT = "Or give --nooptimizer_state: the weights alone are then imported."
 
 
 def load(model: Transformer, checkpoint: Checkpoint) -> None:
@@ -34,7 +34,7 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         raise UserError(
             f"Expected slots called {kind}, as optimizer={model.hparams.optimizer} makes them. "
             f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
-            f"--hparams with which it was trained. {_WITHOUT}"
+            f"--hparams with which it was trained. {WITHOUT}"
         )
     _check_updates(model, checkpoint)
     arrays = {
@@ -42,13 +42,18 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         for owner, names in slots[kind].items()
         for i, name in enumerate(names)
     }
-    assign(list(_slot_entries(model)), arrays, "slots", _WITHOUT)
+    assign(list(_slot_entries(model)), arrays, "slots", WITHOUT)
     moving_average.begin(model)
     model.optimizer.iterations.assign(checkpoint.step())
 
 
 def export(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns the slots of a compiled model's optimizer, and its counters, under T2T's names."""
+    """Returns the slots of a compiled model's optimizer, and its counters, under T2T's names.
+
+    Raises:
+        UserError: as `check`.
+    """
+    check(model.hparams)
     hp, step = model.hparams, int(model.optimizer.iterations)
     arrays: dict[str, np.ndarray] = arrays_of(_slot_entries(model))
     if isinstance(_optimizer(model), Adam):
@@ -65,8 +70,30 @@ def unknown_there(hparams: HParams) -> str:
     """Returns "NAME=VALUE" of the hparam with which tensor2tensor has no such slots, or ""."""
     if hparams.freeze:  # there, every variable has some
         return f"freeze={hparams.freeze}"
-    known = KINDS[snake_case(hparams.optimizer)].t2t_slots
-    return "" if known else f"optimizer={hparams.optimizer}"
+    kind = KINDS.get(snake_case(hparams.optimizer))
+    if not (kind and kind.t2t_slots):
+        return f"optimizer={hparams.optimizer}"
+    # There, means are taken over the last two of three dimensions, here over those of a matrix.
+    factored = kind.t2t_slots == "Adafactor" and hparams.optimizer_adafactor_factored
+    return "attention_variables_3d=True" if factored and hparams.attention_variables_3d else ""
+
+
+def check(hparams: HParams, advice: str = "") -> None:
+    """Refuses hparams with which tensor2tensor has no such slots.
+
+    Args:
+        hparams: those of the model.
+        advice: what else to do, for the error.
+
+    Raises:
+        UserError: naming what `unknown_there` returns.
+    """
+    if unknown := unknown_there(hparams):
+        known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
+        raise UserError(
+            f"Expected an optimizer that tensor2tensor's files have: {known}; with slots for all "
+            f"variables, and factors of matrices. Received: {unknown}. {advice}".rstrip()
+        )
 
 
 def _optimizer(model: Transformer) -> Any:
@@ -97,11 +124,6 @@ def _second_moments(entry: Entry, parts: list, first: int) -> Iterator[Entry]:
     for name, shape, slots in zip(entry.names, entry.shapes, parts, strict=True):
         shapes = [shape] if len(slots) == 1 else [shape[:-1], (*shape[:-2], shape[-1])]
         for i, (variable, slot_shape) in enumerate(zip(slots, shapes, strict=True), first):
-            if tuple(variable.shape) != slot_shape:
-                raise UserError(
-                    "Expected Adafactor's means of matrices. Received: attention_variables_3d=True,"
-                    f" whose {name} of shape {shape} has others in tensor2tensor. {_WITHOUT}"
-                )
             yield Entry(variable, 0, (_slot(name, "Adafactor", i),), (slot_shape,))
 
 
@@ -110,21 +132,8 @@ def _slot(owner: str, kind: str, number: int) -> str:
 
 
 def _kind(model: Transformer) -> str:
-    """Returns how T2T calls the optimizer's slots; raises a UserError where it has no such one."""
-    if model.hparams.freeze:
-        raise UserError(
-            "Expected an optimizer that has slots for all variables, as tensor2tensor's. Received: "
-            f"freeze={model.hparams.freeze}. {_WITHOUT}"
-        )
-    name = model.hparams.optimizer
-    slots = KINDS[snake_case(name)].t2t_slots
-    if not slots:
-        known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
-        raise UserError(
-            f"Expected an optimizer that tensor2tensor's files have: {known}. Received: "
-            f"optimizer={name}. {_WITHOUT}"
-        )
-    return slots
+    """Returns how T2T calls the optimizer's slots."""
+    return KINDS[snake_case(model.hparams.optimizer)].t2t_slots or ""
 
 
 def _power(beta: float, exponent: int) -> np.ndarray:
@@ -149,5 +158,5 @@ def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
         raise UserError(
             f"Expected {names[0]} of about {expected:.4g}: step {step} and "
             f"optimizer_adam_beta2={beta2}. Received: {received:.4g} in {checkpoint.prefix}. Give "
-            f"the --hparams with which it was trained. {_WITHOUT}"
+            f"the --hparams with which it was trained. {WITHOUT}"
         )

@@ -111,6 +111,8 @@ def import_checkpoint(
     )
     run = RunDirectory(request.output_dir)
     _check_free(run, source.step())
+    if with_optimizer:
+        t2t_optimizer.check(resolved, t2t_optimizer.WITHOUT)
     keras.utils.set_random_seed(0)
     model = model_for(problem, resolved, where)
     tensor2tensor.load_variables(model, source.variables())

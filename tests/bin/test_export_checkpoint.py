@@ -59,13 +59,18 @@ def test_an_average_has_no_slots(t2t_run, tmp_path, capsys):
     assert "no optimizer state" in capsys.readouterr().out
 
 
-def test_slots_that_tensor2tensor_does_not_have_are_left_out(t2t_run, tmp_path, capsys):
-    import_it(t2t_run("base_v1").write(), tmp_path / "run")
+@pytest.mark.parametrize(
+    "name, change", [("base_v1", "freeze=encoder"), ("adafactor", "attention_variables_3d=True")]
+)
+def test_slots_that_tensor2tensor_does_not_have_are_left_out(
+    t2t_run, tmp_path, capsys, name, change
+):
+    import_it(t2t_run(name).write(), tmp_path / "run")
     file = tmp_path / "run" / "hparams.json"
-    file.write_text(trained_run(file.parent).config.hparams.override("freeze=encoder").to_json())
+    file.write_text(trained_run(file.parent).config.hparams.override(change).to_json())
     prefix = export_it(trained_run(file.parent), tmp_path / "back")
     assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
-    assert "as tensor2tensor has none with freeze=encoder." in capsys.readouterr().out
+    assert f"as tensor2tensor has none with {change}." in capsys.readouterr().out
 
 
 def test_one_of_several_checkpoints(t2t_run, tmp_path):

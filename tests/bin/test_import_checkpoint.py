@@ -11,6 +11,7 @@ from t2t_repro.bin import import_checkpoint
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, model_state
 
 
@@ -66,6 +67,16 @@ def test_without_optimizer_state(t2t_run, tmp_path, step, slots, wanted, capsys)
     written = import_it(t2t.write(step, slots=slots), tmp_path / "run", optimizer_state=wanted)
     assert not checkpoints.has_training_state(written)
     assert "without optimizer state" in capsys.readouterr().out
+
+
+def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tmp_path, capsys):
+    t2t = t2t_run("base_v1")
+    t2t.hparams["optimizer"] = "Momentum"
+    with pytest.raises(UserError, match="optimizer=Momentum. Or give --nooptimizer_state"):
+        import_it(t2t.write(), tmp_path / "run")
+    import_it(t2t.folder, tmp_path / "run", optimizer_state=False)
+    t2t_runs.export_checkpoint(trained_run(tmp_path / "run"), tmp_path / "back")
+    assert "the weights and no optimizer state" in capsys.readouterr().out
 
 
 def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
