@@ -142,6 +142,11 @@ def _hparams(
     file = folder / "hparams.json"
     values: dict[str, Any] = {}
     known = name in registry.list_hparams()
+    if request.ignore_hparams and not file.is_file():
+        raise UserError(
+            f"Expected {file}, of which --ignore_hparams leaves fields out. Received: no such "
+            "file. Leave the flag out."
+        )
     # hparams.json says all that the set of flags.txt did, which need not be known.
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise _unknown_set(name, file)

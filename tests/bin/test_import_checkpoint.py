@@ -79,6 +79,14 @@ def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tm
     assert "the weights and no optimizer state" in capsys.readouterr().out
 
 
+def test_fields_to_leave_out_are_those_of_a_file(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    t2t.write(hparams=False)
+    given = {"hparams_set": "transformer_test", "ignore_hparams": ["moe_k"]}
+    with pytest.raises(UserError, match="ignore_hparams leaves fields out. Received: no such file"):
+        import_it(t2t.folder, tmp_path / "run", **given)
+
+
 def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
     t2t, lines = t2t_run("relative"), []
     t2t.write(hparams=False, flags=False)

@@ -119,6 +119,11 @@ def test_a_field_that_we_lack_at_another_value(file, name, value):
     t2t_files.read_hparams(file({name: value}), [name])
 
 
+def test_a_field_to_leave_out_is_there(file):
+    with pytest.raises(UserError, match="Received: 'hiden_size'. Did you mean 'hidden_size'"):
+        t2t_files.read_hparams(file({"hidden_size": 48}), ["hiden_size"])
+
+
 def test_a_field_that_nobody_knows(file):
     with pytest.raises(UserError, match=r"Unknown hparam. Received: my_gate=3.*=my_gate,moe_k\."):
         t2t_files.read_hparams(file({"my_gate": 3, "moe_k": 5}))
