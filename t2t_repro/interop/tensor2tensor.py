@@ -22,6 +22,7 @@ from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models import sharing
 from t2t_repro.models.bytenet import ByteNet
+from t2t_repro.models.changes import of_ones_own
 from t2t_repro.models.lstm import LSTMModel
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.models.transformer import Transformer
@@ -54,14 +55,18 @@ def load_variables(model: SequenceModel, arrays: dict[str, np.ndarray]) -> None:
 
     Raises:
         UserError: if a variable is missing, extra or of another shape; all of them are listed, and
-            the model stays as it was.
+            the model stays as it was. Or if T2T has no such model.
     """
     advice = "Make the model with the hparams and vocabularies of the checkpoint."
     assign(entries(model), arrays, "variables", advice)
 
 
 def export_variables(model: SequenceModel) -> dict[str, np.ndarray]:
-    """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays."""
+    """Returns every weight of `model` under T2T's names, in T2T's shapes: float32 arrays.
+
+    Raises:
+        UserError: if T2T has no such model.
+    """
     return arrays_of(entries(model))
 
 
@@ -119,6 +124,11 @@ def entries(model: SequenceModel) -> list[Entry]:
     Raises:
         UserError: if T2T has no such model.
     """
+    if own := of_ones_own(model):
+        raise UserError(
+            "Expected a model that its hparams tell, as tensor2tensor knows no more of it. "
+            f"Received: {own}. Checkpoints of t2t_repro and model.save hold it."
+        )
     for name, known in _KNOWN.items():
         value = getattr(model.hparams, name)
         if value not in known:

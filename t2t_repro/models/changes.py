@@ -41,7 +41,7 @@ class Made:
             UserError: if a layer was assigned that no configuration tells.
         """
         self.check(model, own)
-        if self._as_made(model):
+        if self.are_in(model):
             return []
         holders: dict[int, list[str]] = {}
         for name in self._names:
@@ -58,16 +58,25 @@ class Made:
         others = _others(model, self._names)
         if others and not own:
             raise _untold(others[0], "the model", "a class of your own that derives from it")
-        if self._as_made(model):
+        if self.are_in(model):
             return
         for part in {id(part): part for part in map(model.__getattribute__, self._names)}.values():
             for layer in [part, *all_held(vars(part))]:
                 _check_is_told(layer)
 
-    def _as_made(self, model: keras.Model) -> bool:
+    def are_in(self, model: keras.Model) -> bool:
+        """Whether they are all in the model still, where the constructor put them."""
         living = (ref() for ref in self._layers)
         made = {id(layer) for layer in living if layer is not None}
         return [i for i in map(id, all_held(vars(model))) if i in made] == self._places
+
+
+def of_ones_own(model: keras.Model) -> str:
+    """Returns what of a model its hparams do not tell, as errors receive it; "" where they do."""
+    kind, made = type(model), getattr(model, "_made", None)
+    if not kind.__module__.startswith("t2t_repro."):
+        return f"a {kind.__name__}, a model of your own"
+    return "" if made is None or made.are_in(model) else f"a {kind.__name__} with layers assigned"
 
 
 def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:

@@ -8,7 +8,9 @@ import pytest
 from t2t_repro import Transformer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
+from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.norms import NORMS, LayerNorm
+from t2t_repro.models.sequence_model import SequenceModel
 
 
 def test_export_gives_back_what_was_loaded(golden):
@@ -47,6 +49,23 @@ def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
         tensor2tensor.load_variables(model, case.group("var"))
     with pytest.raises(UserError, match=f"has no others. Received: {overrides}"):
         tensor2tensor.export_variables(model)
+
+
+class Mine(SequenceModel):
+    def call(self, batch, training=False):
+        return batch["targets"]
+
+
+def test_what_the_hparams_do_not_tell_is_refused(golden_case):
+    hparams, sizes = golden_case("base_v1").hparams, (37, 37)
+    with_layer = Transformer(hparams, *sizes)
+    with_layer.encoder.layers[0].ffn.layer = FeedForward(hparams.filter_size, activation="gelu")
+    with_layer.build()
+    models = {"Mine, a model of your own": Mine(hparams, *sizes)}
+    models["Transformer with layers assigned"] = with_layer
+    for received, model in models.items():
+        with pytest.raises(UserError, match=f"Received: a {received}. Checkpoints"):
+            tensor2tensor.export_variables(model)
 
 
 class GainedNorm(LayerNorm):
