@@ -23,6 +23,11 @@ class MutableHParams:
         object.__setattr__(self, "_foreign", {})  # T2T's other hparams, as far as they are assigned
         object.__setattr__(self, "_added", {})  # the user's own, which nothing here reads
 
+    def __copy__(self) -> "MutableHParams":
+        copied = object.__new__(type(self))
+        vars(copied).update({name: dict(values) for name, values in vars(self).items()})
+        return copied
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._own:
             self._own[name] = value
@@ -37,7 +42,7 @@ class MutableHParams:
         for values in (self._own, self._added, self._foreign):
             if name in values:
                 return values[name]
-        if name in foreign_hparams.FOREIGN:
+        if name in foreign_hparams.FOREIGN and foreign_hparams.FOREIGN[name][0]:
             value = foreign_hparams.default(name)
             return self._foreign.setdefault(name, {}) if value == {} else value
         raise _NoHparam(f"Unknown hparam. Received: {name!r}.{suggest(name, self._own)}")

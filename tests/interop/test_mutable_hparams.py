@@ -49,9 +49,17 @@ def test_reading_as_tensor2tensors(hparams):
     assert hparams.get("nothing", 5) == 5 and "pos" in hparams and "nothing" not in hparams
     assert hparams.values()["hidden_size"] == 512
     assert json.loads(hparams.to_json(sort_keys=True))["num_heads"] == 8
-    assert copy.copy(hparams).hidden_size == 512
+    assert "decay" not in hparams and hparams.get("decay", 0.9) == 0.9  # of others there, too
     with pytest.raises(UserError, match="Received: 'hiden_size'. Did you mean 'hidden_size'"):
         _ = hparams.hiden_size
+
+
+def test_a_copy_is_another_set(hparams):
+    hparams.add_hparam("x", 1)
+    copied = copy.copy(hparams)
+    assert copied.hidden_size == 512
+    copied.hidden_size, copied.x, copied.ffn_layer = 64, 2, "none"
+    assert (hparams.hidden_size, hparams.x, hparams.ffn_layer) == (512, 1, "dense_relu_dense")
 
 
 def test_ones_own_hparam_is_carried_and_said_to_be_read_by_nothing(hparams):
