@@ -23,6 +23,7 @@ from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import Mask
 
 QUERY_BLOCK = 256
+_TINY = 1e-30
 
 
 def blockwise_attention(
@@ -150,7 +151,8 @@ def _outputs(pairs: _Pairs, values):
         largest, total, mixed = ops.fori_loop(0, blocks.of_keys, of_keys, state)
         at = (0, 0, blocks.queries(query_number)[0], 0)
         outputs, sums = done
-        outputs = ops.slice_update(outputs, at, ops.cast(mixed / total, values.dtype))
+        mean = mixed / ops.maximum(total, _TINY)  # of no keys at all both are 0
+        outputs = ops.slice_update(outputs, at, ops.cast(mean, values.dtype))
         return outputs, ops.slice_update(sums, at, ops.concatenate([largest, total], axis=-1))
 
     outputs = ops.zeros((batch, heads, blocks.length, width), dtype=values.dtype)
