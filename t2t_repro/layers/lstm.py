@@ -350,8 +350,9 @@ def run(step: Callable[[Any, State], State], state: State, inputs: Any, real):
 
 
 def reverse(x, real):
-    """Returns x (B, T, ...) with the real positions of each row, which come first, backwards."""
-    place = ops.arange(ops.shape(x)[1], dtype="int32")
-    lengths = ops.sum(ops.cast(real, "int32"), axis=1, keepdims=True)
-    place = ops.where(real, lengths - 1 - place, place)
-    return pick(x, place)
+    """Returns x (B, T, ...) with the real positions of each row, which are together, backwards."""
+    length = ops.shape(x)[1]
+    place = ops.arange(length, dtype="int32")
+    first = ops.min(ops.where(real, place, length), axis=1, keepdims=True, initial=length)
+    last = ops.max(ops.where(real, place, 0), axis=1, keepdims=True, initial=0)
+    return pick(x, ops.where(real, first + last - place, place))

@@ -103,8 +103,10 @@ class LSTMModel(SequenceModel):
         targets = batch["targets"]
         # The first decoder input is the zero vector, which id 0 embeds to.
         shifted = ops.pad(self._symbol_dropout(targets, training), [[0, 0], [1, 0]])[:, :-1]
-        # The decoder reads the end too, and stops there.
-        real = ops.pad(targets != 0, [[0, 0], [1, 0]], constant_values=True)[:, :-1]
+        # The decoder begins with the zero vector before the first target, reads the end too, and
+        # stops there.
+        there = targets != 0
+        real = ops.logical_or(there, ops.pad(there, [[0, 0], [1, 0]])[:, :-1])
         x = self.targets_embedding(shifted)
         if self.attends:
             outputs = self.decoder(x, real, states, memory, training=training)

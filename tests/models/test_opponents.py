@@ -180,6 +180,19 @@ def test_in_half_precision_a_search_computes_as_the_model(name):
         np.testing.assert_allclose(found[:, beam], model(batch)[:, 0], atol=1e-2)
 
 
+@pytest.mark.parametrize("name", ["lstm_seq2seq", "lstm_seq2seq_attention_bidirectional_encoder"])
+def test_a_sentence_may_be_padded_before_it(name):
+    sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_heads": 1}
+    hparams = HParams(model=name, initializer="uniform_unit_scaling", **sizes)
+    model = registry.get_model(name).from_hparams(
+        hparams, inputs_vocab_size=7, targets_vocab_size=5
+    )
+    inputs, targets = np.array([[3, 4, 1, 0, 0]]), np.array([[2, 3, 1, 0]])
+    behind = model({"inputs": inputs, "targets": targets})
+    before = {"inputs": np.roll(inputs, 2, axis=1), "targets": np.roll(targets, 1, axis=1)}
+    np.testing.assert_allclose(model(before)[:, 1:], behind[:, :3], atol=1e-6)
+
+
 def test_every_layer_is_built_with_the_model(models):
     for model in models:
         assert [layer.name for layer in model._flatten_layers() if not layer.built] == []
