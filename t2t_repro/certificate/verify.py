@@ -1,5 +1,6 @@
 """Repeating what a certificate says: of a run here, of an export by verify_export.py."""
 
+import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -146,12 +147,16 @@ def _scores(folder: pathlib.Path, found: Certificate) -> Iterator[Check]:
         what = f"{each.name} {each.value:.4f} of {each.of}"
         teacher_forced = from_metrics and each.signature.startswith("tensor2tensor")
         known = there.get((each.name, each.of))
-        if known is not None and known != each.value:
+        if known is not None and known != each.value and not _are_nan(known, each.value):
             yield Check(CHANGED, "score", what, f"metrics.jsonl says {known}")
         elif known is None and teacher_forced:
             yield Check(MISSING, "score", what, "metrics.jsonl does not have it")
         else:
             yield Check(OK if known is not None else NOTE, "score", what, each.signature)
+
+
+def _are_nan(*values: float) -> bool:
+    return all(map(math.isnan, values))
 
 
 def _golden(folder: pathlib.Path, found: Certificate) -> Iterator[Check]:

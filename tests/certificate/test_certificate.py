@@ -188,6 +188,14 @@ def test_another_translation_another_score_and_another_run_json(copy):
     assert verify.summary(checks) == "4 are not as they were, 0 are."
 
 
+def test_a_score_that_is_not_a_number_is_not_another(copy):
+    metrics = copy / "run" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace("2.5", "NaN"))
+    (copy / "run" / record.NAME).unlink()
+    certify.certify_run(copy / "run", "t2t-trainer", say=lambda line: None)
+    assert states(copy / "run")[0] == {}
+
+
 def test_exit_codes_and_json(copy, capsys):
     def shown(*flags):
         argv = [f"--output_dir={copy / 'run'}", "--verify", *flags]
