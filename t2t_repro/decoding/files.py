@@ -79,8 +79,9 @@ def translate_file(
         lines = islice(_hashed(islice(raw.lines(source), stop), seen), files.lines, None)
         begun: Iterator[str] = repeat("")
         if prefixes is not None:  # blank where it ends now, which the digest tells
-            read = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), begun)
-            begun = islice(read, files.lines, None)
+            begun = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), begun)
+            for _ in range(files.lines):  # now: where no line is left, none is asked for
+                next(begun)
         try:
             with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
                 pairs = zip(lines, begun, strict=False)

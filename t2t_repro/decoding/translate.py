@@ -168,20 +168,15 @@ class Translator:
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
-        Args:
-            pairs: the sentences, and what the translation of each begins with.
-            progress: as in `translate_lines`.
-            before: lines that come before the first, in the numbers that messages give to lines.
-            begun: whether there are beginnings; else they are not read.
+        `pairs` are the sentences and what the translation of each begins with, which is read where
+        it is `begun`; `before` lines come before the first, in the numbers that messages give.
         """
         numbered = enumerate(pairs, start=before + 1)
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
             sentences = [self.encode(line, f"Line {number}") for number, (line, _) in window]
             prefixes = None
             if begun:
-                prefixes = [
-                    self.encode_prefix(text, f"Line {number}") for number, (_, text) in window
-                ]
+                prefixes = [self.encode_prefix(to, f"Line {n}") for n, (_, to) in window]
             texts = [line for _, (line, _) in window]
             words = [len(line.split()) for line in texts] if self.t2t_exact else None
             yield texts, self.translate_ids(sentences, progress, words, prefixes)

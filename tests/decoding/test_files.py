@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from t2t_repro import cli
-from t2t_repro.decoding import files, translate
+from t2t_repro.decoding import files, journal, translate
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.errors import Interrupted, UserError
@@ -186,6 +186,19 @@ def test_files_that_change_meanwhile_leave_no_translation(
     with pytest.raises(UserError, match=message):
         decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
     assert list((tmp_path / "parts").iterdir()) == []
+
+
+def test_what_ended_behind_the_last_line_is_ended_with_its_beginnings(
+    translator, windows, source, tmp_path, monkeypatch
+):
+    begun = tmp_path / "begun"
+    begun.write_text("w4\n" * 11)
+    whole = decoded(translator("batch_size=2"), source, tmp_path / "whole", prefixes=begun)
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(journal.GrowingFiles, "finish", lambda self: (_ for _ in ()).throw(Stop))
+        decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
+    again = decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
+    assert again == whole
 
 
 def test_there_is_a_beginning_for_each_line(translator, source, tmp_path):
