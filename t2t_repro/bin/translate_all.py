@@ -19,6 +19,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -190,9 +191,8 @@ def translate_all(
         run.check_transformer("CTranslate2")
         made_with["engine"] = request.engine
     made_with["source"] = sha256(request.source)
-    begun = [name_of(step) + ending for step in steps() for ending in ("", INCOMPLETE)]
-    made = [folder / name for name in begun if os.path.lexists(folder / name)]
-    _check_folder(folder, made, made_with, vars(DecodeHParams()))
+    usual = vars(DecodeHParams())
+    _check_folder(folder, _begun(folder), made_with, usual)
     with contextlib.suppress(ValueError, IndexError):  # a command of a foreign run.json
         training = datetime.datetime.fromisoformat(run.config.commands[0].split()[0]).timestamp()
         os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
@@ -227,6 +227,7 @@ def translate_all(
                     f"Expected {request.source} to stay as it is while checkpoints translate it. "
                     "Received: another. Put it back, or give another --translations_dir."
                 )
+            _check_folder(folder, [target], made_with, usual)  # another command may have begun it
             say(f"Translating with {path}")
             job = DecodeJob(
                 dataclasses.replace(of_file, decode_to_file=os.fspath(target)), settings, run
@@ -297,7 +298,14 @@ def _check_folder(
             f"Expected {folder} to hold translations made with the same {', '.join(names)}. "
             f"Received: another; {path} has it. Give another --translations_dir."
         )
-    write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
+    if names or not path.exists():  # its time is that of the run's beginning
+        write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
+
+
+def _begun(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the translations in a folder, of whichever run, also of a part of the source."""
+    there = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in there if re.search(rf"-\d+({re.escape(INCOMPLETE)})?$", path.name)]
 
 
 console = cli.program(__name__, "t2t-translate-all", __doc__, define_flags, main)

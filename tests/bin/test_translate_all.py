@@ -128,6 +128,9 @@ def test_another_run_is_refused_and_a_time_that_a_kill_left_is_mended(run, tmp_p
     assert (out / f"{PROBLEM}-5").stat().st_mtime == 1e9 + 5
     for step in (5, 10):  # as one leaves it that was stopped before the first line
         (out / f"{PROBLEM}-{step}").unlink()
+    (out / "another-3.incomplete").touch()  # of another run's
+    assert "the same decode_hparams" in refused(run, capsys, *flags[:1], "--alpha=0.7")
+    (out / "another-3.incomplete").unlink()
     program(run, *flags, "--alpha=0.7")
     assert json.loads((out / "settings.json").read_text())["decode_hparams"]["alpha"] == 0.7
 
