@@ -22,7 +22,7 @@ from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models import sharing
 from t2t_repro.models.bytenet import ByteNet
-from t2t_repro.models.changes import of_ones_own
+from t2t_repro.models.changes import assigned
 from t2t_repro.models.lstm import LSTMModel
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.models.transformer import Transformer
@@ -67,6 +67,11 @@ def export_variables(model: SequenceModel) -> dict[str, np.ndarray]:
     Raises:
         UserError: if T2T has no such model.
     """
+    if others := assigned(model):
+        raise UserError(
+            "Expected a model that its hparams tell, as tensor2tensor knows no more of it. "
+            f"Received: {others}. Checkpoints of t2t_repro and model.save hold it."
+        )
     return arrays_of(entries(model))
 
 
@@ -124,10 +129,10 @@ def entries(model: SequenceModel) -> list[Entry]:
     Raises:
         UserError: if T2T has no such model.
     """
-    if own := of_ones_own(model):
+    if not isinstance(model, Transformer | LSTMModel | ByteNet):
         raise UserError(
-            "Expected a model that its hparams tell, as tensor2tensor knows no more of it. "
-            f"Received: {own}. Checkpoints of t2t_repro and model.save hold it."
+            "Expected a model that tensor2tensor has. Received: a "
+            f"{type(model).__name__}, a model of your own. Checkpoints of t2t_repro hold it."
         )
     for name, known in _KNOWN.items():
         value = getattr(model.hparams, name)

@@ -27,6 +27,7 @@ class Made:
         layers = all_held(vars(model))
         self._layers = [weakref.ref(layer) for layer in layers]  # an id may be had again
         self._places = [id(layer) for layer in layers]
+        self._inside = [_counts(layer) for layer in layers]
 
     def changed(self, model: keras.Model, own: bool = False) -> list[dict[str, Any]]:
         """Returns [{"names": attributes, "layer": the serialized layer that they hold}, ...].
@@ -41,7 +42,7 @@ class Made:
             UserError: if a layer was assigned that no configuration tells.
         """
         self.check(model, own)
-        if self.are_in(model):
+        if self._as_made(model):
             return []
         holders: dict[int, list[str]] = {}
         for name in self._names:
@@ -58,25 +59,46 @@ class Made:
         others = _others(model, self._names)
         if others and not own:
             raise _untold(others[0], "the model", "a class of your own that derives from it")
-        if self.are_in(model):
+        if self._as_made(model):
             return
         for part in {id(part): part for part in map(model.__getattribute__, self._names)}.values():
             for layer in [part, *all_held(vars(part))]:
                 _check_is_told(layer)
 
-    def are_in(self, model: keras.Model) -> bool:
-        """Whether they are all in the model still, where the constructor put them."""
-        living = (ref() for ref in self._layers)
-        made = {id(layer) for layer in living if layer is not None}
+    def has_others(self, model: keras.Model) -> bool:
+        """Whether a layer that they did not hold stands in the place of one, or beside some.
+
+        One of them may stand in several places, as a tied one; what `build` makes is no other.
+        """
+        made = self._made()
+        living = zip((ref() for ref in self._layers), self._inside, strict=True)
+        holders: list[tuple[Any, dict[str, int]]] = [(x, inside) for x, inside in living if x]
+        for holder, inside in [*holders, (model, dict.fromkeys(self._names, 1))]:
+            for name, count in inside.items():
+                held = held_layers({name: getattr(holder, name)})
+                if len(held) != count or any(id(layer) not in made for layer in held):
+                    return True
+        return False
+
+    def _made(self) -> set[int]:
+        return {id(layer) for layer in (ref() for ref in self._layers) if layer is not None}
+
+    def _as_made(self, model: keras.Model) -> bool:
+        made = self._made()
         return [i for i in map(id, all_held(vars(model))) if i in made] == self._places
 
 
-def of_ones_own(model: keras.Model) -> str:
-    """Returns what of a model its hparams do not tell, as errors receive it; "" where they do."""
-    kind, made = type(model), getattr(model, "_made", None)
-    if not kind.__module__.startswith("t2t_repro."):
-        return f"a {kind.__name__}, a model of your own"
-    return "" if made is None or made.are_in(model) else f"a {kind.__name__} with layers assigned"
+def assigned(model: keras.Model) -> str:
+    """Returns what model has layers that its hparams do not tell, for errors; "": none is known."""
+    made = getattr(model, "_made", None)
+    others = made is not None and made.has_others(model)
+    return f"a {type(model).__name__} with layers that were assigned" if others else ""
+
+
+def _counts(layer: keras.layers.Layer) -> dict[str, int]:
+    """Returns {attribute: how many layers it holds} of those that hold some."""
+    counted = ((name, len(held_layers({name: value}))) for name, value in vars(layer).items())
+    return {name: count for name, count in counted if count}
 
 
 def restore(model: keras.Model, groups: list[dict[str, Any]]) -> None:

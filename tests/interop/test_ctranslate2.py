@@ -76,7 +76,9 @@ def test_a_layer_of_ones_own_is_refused(make_model):
     model = Transformer(make_model().hparams, inputs_vocab_size=9, targets_vocab_size=9)
     model.decoder.layers[0].ffn.layer = FeedForward(12, activation="gelu")
     model.build()
-    with pytest.raises(UserError, match="Received: a Transformer with layers assigned. Use"):
+    with pytest.raises(
+        UserError, match="Received: a Transformer with layers that were assigned. Use"
+    ):
         ctranslate2.check(model)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 
+import keras
 import numpy as np
 import pytest
 
@@ -51,6 +52,11 @@ def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
         tensor2tensor.export_variables(model)
 
 
+class Around(keras.layers.Wrapper):
+    def call(self, x, **options):
+        return self.layer(x, **options)
+
+
 class Mine(SequenceModel):
     def call(self, batch, training=False):
         return batch["targets"]
@@ -58,14 +64,24 @@ class Mine(SequenceModel):
 
 def test_what_the_hparams_do_not_tell_is_refused(golden_case):
     hparams, sizes = golden_case("base_v1").hparams, (37, 37)
-    with_layer = Transformer(hparams, *sizes)
-    with_layer.encoder.layers[0].ffn.layer = FeedForward(hparams.filter_size, activation="gelu")
-    with_layer.build()
-    models = {"Mine, a model of your own": Mine(hparams, *sizes)}
-    models["Transformer with layers assigned"] = with_layer
-    for received, model in models.items():
-        with pytest.raises(UserError, match=f"Received: a {received}. Checkpoints"):
+    with pytest.raises(UserError, match="Received: a Mine, a model of your own. Checkpoints"):
+        tensor2tensor.export_variables(Mine(hparams, *sizes))
+    instead, beside, around, tied = (Transformer(hparams, *sizes) for _ in range(4))
+    layers = beside.encoder.layers
+    instead.encoder.layers[0].ffn.layer = FeedForward(hparams.filter_size, activation="gelu")
+    beside.encoder.layers = (*layers, type(layers[0]).from_config(layers[0].get_config()))
+    around.encoder.layers[0].ffn.layer = Around(around.encoder.layers[0].ffn.layer)
+    for model in (instead, beside, around):
+        with pytest.raises(UserError, match="a Transformer with layers that were assigned. Check"):
             tensor2tensor.export_variables(model)
+    tied.encoder.layers = (tied.encoder.layers[0],) * len(layers)
+    tied.build()
+    named = tensor2tensor.export_variables(tied)
+    first, second = (
+        {name: array for name, array in named.items() if f"encoder/layer_{i}/" in name}
+        for i in range(2)
+    )
+    assert first and all(map(np.array_equal, first.values(), second.values()))
 
 
 class GainedNorm(LayerNorm):
