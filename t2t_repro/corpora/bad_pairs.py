@@ -28,6 +28,11 @@ class BadPair(NamedTuple):
     target: str
 
 
+def names_none(digest: str | None) -> bool:
+    """Returns whether the SHA-256 is that of a list without a pair, or of no list."""
+    return digest in (None, hashlib.sha256(("\t".join(_COLUMNS) + "\n").encode()).hexdigest())
+
+
 def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
     """Returns the path of the file for the problem of that name."""
     return pathlib.Path(data_dir, f"datagen.{name}.bad_pairs.tsv")

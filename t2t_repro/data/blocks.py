@@ -4,11 +4,13 @@ Nothing here loads TensorFlow.
 """
 
 import array
+import contextlib
 import dataclasses
 import os
 import pathlib
 import random
 import resource
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
@@ -23,7 +25,7 @@ from t2t_repro.text.encoders import EOS_ID
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
 SIDES = ("inputs", "targets")
-_OPEN = 64  # files, pipes and libraries beside those of a split
+_OPEN, _LEAST_OPEN = 64, 16  # files, pipes and libraries beside those of a split
 
 LoadProblem = Callable[[], Problem]
 
@@ -200,17 +202,19 @@ def allow_open(count: int) -> None:
     Raises:
         UserError: if the limit may not be raised so far.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= count + _OPEN:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count + _OPEN, hard))
-    except (OSError, ValueError) as error:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (sys.maxsize if x == resource.RLIM_INFINITY else x for x in limits)
+    wanted = min(count + _OPEN, hard)
+    if soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, limits[1]))
+            soft = wanted
+    if soft < count + _LEAST_OPEN:
         raise UserError(
-            f"Expected to have the {count:,} files of a split open at once, and {_OPEN} others. "
-            f"Received: a limit of {hard:,} open files. Lower --num_shards, or raise the limit "
-            "(ulimit -Hn)."
-        ) from error
+            f"Expected to have the {count:,} files of a split open at once, and {_LEAST_OPEN} "
+            f"others. Received: a limit of {soft:,} open files. Lower --num_shards, or raise the "
+            "limit (ulimit -n)."
+        )
 
 
 class Spill:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from t2t_repro import schema
-from t2t_repro.corpora import raw_record
+from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.corpora.checks import output
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
@@ -97,9 +97,11 @@ def _check_kept(job: Job, summary: Mapping[str, Any], choice: str | None) -> Non
     for files in job.files() if not journal.makes_all(job) else ():
         # tensor2tensor and earlier versions say nothing of it.
         before = summary["splits"].get(files.name, {}).get(journal.CHOICE, choice)
-        if before != choice and all(map(os.path.exists, files.paths)):
-            made = "without some pairs" if before else "of all pairs"
-            now = f"without {'others' if before else 'some'}" if choice else "of all"
+        of_all, all_now = map(bad_pairs.names_none, (before, choice))
+        differ = before != choice and not (of_all and all_now)
+        if differ and all(map(os.path.exists, files.paths)):
+            made = "of all pairs" if of_all else "without some pairs"
+            now = "of all" if all_now else f"without {'some' if of_all else 'others'}"
             raise UserError(
                 f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: "
                 f"{files.name} files made {made}, and others to be made {now}. Choose as before, "

@@ -74,12 +74,12 @@ def generate_data(
         problem = job.problem
         others = _other_sets(job)
         summary = _read_summary(job)
+        machine.check(_missing(job))
         corpus_check.check_corpus(job, summary, track, report)
         begun = journal.journal_path(job).exists()
         entry = journal.resume(job, report)
         raw_text.check(job, entry, summary)
         todo = _todo(job, entry, report)
-        machine.check(todo)
         _check_room(job, todo)
         everything = len(todo) == len(job.files())
         begins = not (entry.group or entry.finished)
@@ -162,6 +162,11 @@ def _other_sets(job: Job) -> list[str]:
 
 def _existing(job: Job) -> list[str]:
     return [folder for folder in (job.data_dir, job.tmp_dir) if os.path.isdir(folder)]
+
+
+def _missing(job: Job) -> list[Files]:
+    """Returns what a job makes, an earlier run's unfinished files among it."""
+    return [f for f in job.files() if job.overwrite or not all(map(os.path.exists, f.paths))]
 
 
 def _check_room(job: Job, todo: list[Files]) -> None:

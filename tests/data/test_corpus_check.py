@@ -187,6 +187,15 @@ def test_files_that_are_kept_and_others_are_of_one_choice(tmp_path):
     assert [path.name for path in tmp_path.glob("*.incomplete")] == []
 
 
+@pytest.mark.parametrize("first, then", [(DROP, KEEP), (KEEP, DROP), (STOP, DROP), (DROP, STOP)])
+def test_to_leave_out_none_is_to_take_all(tmp_path, first, then):
+    run(tmp_path, first, Clean())
+    whole = records(tmp_path)
+    (tmp_path / "pairs-dev-00000-of-00001").unlink()
+    run(tmp_path, then, Clean())
+    assert records(tmp_path) == whole
+
+
 def test_what_makes_all_again_goes_on_with_its_own_choice(tmp_path, monkeypatch):
     run(tmp_path, KEEP)
 
