@@ -221,7 +221,7 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
     try:
         steps = updates.batches_of_an_update(config.hparams)
         early = EarlyStopping.of_options(config.options or {}, steps)
-        if not early:
+        if not early or (config.options or {}).get("schedule") == "train":
             return ""
         mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
         return early.reason(mine, usual_sample(str(row.get("sample", "")) for row in mine))

@@ -147,6 +147,9 @@ def test_a_run_that_stopped_early(run, capsys):
     assert f"Go on: t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
     with run.locked():
         assert run_view.view(run).stopped_early == ""
+    file.write_text(json.dumps(values | {"options": values["options"] | {"schedule": "train"}}))
+    assert run_view.view(run).stopped_early == ""
+    file.write_text(json.dumps(values))
     run.append_metrics({"kind": "train", "step": 40, "time": 1.0, "loss": 2.0})
     assert run_view.view(run).stopped_early == ""
     run.cut_metrics(39)
