@@ -47,12 +47,11 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         raise UserError(
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
-    for name in ignored:
-        if name not in values:
-            raise UserError(
-                f"Expected --ignore_hparams of fields that {path} has. Received: {name!r}."
-                f"{suggest(name, values)} Leave it out."
-            )
+    if absent := [name for name in ignored if name not in values]:
+        raise UserError(
+            f"Expected --ignore_hparams of fields that {path} has. Received: "
+            f"{', '.join(absent)}.{suggest(absent[0], values)} Leave out what it lacks."
+        )
     own = {
         name: foreign_hparams.in_our_words(FIELDS[name], v)
         for name, v in values.items()

@@ -88,12 +88,16 @@ def check(hparams: HParams, advice: str = "") -> None:
     Raises:
         UserError: naming what `unknown_there` returns.
     """
-    if unknown := unknown_there(hparams):
-        known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
-        raise UserError(
-            f"Expected an optimizer that tensor2tensor's files have: {known}; with slots for all "
-            f"variables, and factors of matrices. Received: {unknown}. {advice}".rstrip()
-        )
+    unknown = unknown_there(hparams)
+    if not unknown:
+        return
+    known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
+    expected = {
+        "freeze": "an optimizer that has slots for all variables, as tensor2tensor's",
+        "optimizer": f"an optimizer that tensor2tensor's files have: {known}",
+        "attention_variables_3d": "Adafactor's means over the axes that tensor2tensor takes",
+    }[unknown.partition("=")[0]]
+    raise UserError(f"Expected {expected}. Received: {unknown}. {advice}".rstrip())
 
 
 def _optimizer(model: Transformer) -> Any:

@@ -284,7 +284,8 @@ def export_checkpoint(
     model, path = run.new_model(), run.checkpoint(checkpoint)
     # The slots belong to the trained weights, which T2T would decode by, and not by the averages.
     hp, unknown_there = config.hparams, t2t_optimizer.unknown_there(config.hparams)
-    with_optimizer = checkpoints.has_training_state(path) and not (hp.ema_decay or unknown_there)
+    has_state = checkpoints.has_training_state(path)
+    with_optimizer = has_state and not (hp.ema_decay or unknown_there)
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
         state = model_state.restore(model, path)
@@ -309,9 +310,9 @@ def export_checkpoint(
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
-    if hp.ema_decay:
+    if has_state and hp.ema_decay:
         rest = "no optimizer state, which is not that of the moving average"
-    elif unknown_there:
+    elif has_state and unknown_there:
         rest = f"no optimizer state, as tensor2tensor has none with {unknown_there}"
     say(f"Wrote {prefix} from {path}: the weights and {rest}.")
     its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)

@@ -120,7 +120,7 @@ def test_a_field_that_we_lack_at_another_value(file, name, value):
 
 
 def test_a_field_to_leave_out_is_there(file):
-    with pytest.raises(UserError, match="Received: 'hiden_size'. Did you mean 'hidden_size'"):
+    with pytest.raises(UserError, match="Received: hiden_size. Did you mean 'hidden_size'"):
         t2t_files.read_hparams(file({"hidden_size": 48}), ["hiden_size"])
 
 

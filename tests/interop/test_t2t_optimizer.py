@@ -116,7 +116,7 @@ def test_adafactors_means_of_the_same_numbers_in_another_shape(
 
 def test_three_dimensions_and_adafactor(golden_case):
     hparams = dataclasses.replace(golden_case("adafactor").hparams, attention_variables_3d=True)
-    with pytest.raises(UserError, match=r"matrices. Received: attention_variables_3d=True\.$"):
+    with pytest.raises(UserError, match=r"axes .* Received: attention_variables_3d=True\.$"):
         t2t_optimizer.export(compiled(hparams))
 
 
@@ -135,7 +135,7 @@ def test_an_optimizer_that_tensor2tensor_lacks_is_refused(golden_case, monkeypat
     kind = optimizers.KINDS["true_adam"]._replace(t2t_slots=None)
     monkeypatch.setitem(optimizers.KINDS, "true_adam", kind)
     hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer="TrueAdam")
-    expected = "have: adam, multistep_adam, adam_w, adafactor; .*Received: optimizer=TrueAdam."
+    expected = "have: adam, multistep_adam, adam_w, adafactor. Received: optimizer=TrueAdam."
     with pytest.raises(UserError, match=f"{expected}$"):
         t2t_optimizer.export(compiled(hparams))
 
