@@ -257,8 +257,11 @@ def test_shards(run, source, tmp_path):
     assert (tmp_path / "in.txto001").read_text().count("\n") == 3
     name = f"{shard.name}.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
     assert (tmp_path / name).read_text() == (tmp_path / "in.txto001").read_text()
-    to = f"--decode_to_file={tmp_path}/data"
-    decode(f"--output_dir={run}", to, "--decode_hparams=shards=2,shard_id=0,extra_length=0")
+    (whole,) = run.glob(f"{PROBLEM}-dev-*")
+    for i in range(2):
+        shutil.copy(whole, tmp_path / f"{PROBLEM}-dev-0000{i}-of-00002")
+    flags = [f"--data_dir={tmp_path}", "--decode_hparams=shards=2,shard_id=0,extra_length=0"]
+    decode(f"--output_dir={run}", f"--decode_to_file={tmp_path}/data", *flags)
     name = f"data000.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.inputs"
     assert (tmp_path / name).read_text() == "3 4\n7\n"
 
