@@ -213,8 +213,7 @@ def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys
     model_state.save(other.checkpoints_dir, model, checkpoints.State(step=9))
     flags = [f"--decode_from_file={source}", "--decode_hparams=beam_size=1,extra_length=4"]
     out = tmp_path / "both"
-    ensemble = f"--ensemble= {other.path}, "
-    decode(f"--output_dir={run}", f"--decode_to_file={out}", *flags, ensemble)
+    decode(f"--output_dir={run}", f"--decode_to_file={out}", *flags, f"--ensemble= {other.path},")
     assert f"step 7 of {run}\nDecoding with step 9 of {other.path}" in capsys.readouterr().err
     assert len(out.read_text().splitlines()) == 3
     found = trained_run(run).ensemble([trained_run(other.path)])
@@ -250,10 +249,9 @@ def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_p
 def test_shards(run, source, tmp_path):
     shard = source.rename(tmp_path / "in.txt001")
     flags = ["--decode_shards=2", "--worker_id=1", "--decode_hparams=extra_length=0"]
-    decode(f"--output_dir={run}", f"--decode_from_file={source}", *flags)
-    decode(
-        f"--output_dir={run}", f"--decode_from_file={source}", f"--decode_to_file={source}o", *flags
-    )
+    of_file = f"--output_dir={run}", f"--decode_from_file={source}"
+    decode(*of_file, *flags)
+    decode(*of_file, f"--decode_to_file={source}o", *flags)
     assert (tmp_path / "in.txto001").read_text().count("\n") == 3
     name = f"{shard.name}.transformer.{SET}.{PROBLEM}.beam4.alpha0.6.decodes"
     assert (tmp_path / name).read_text() == (tmp_path / "in.txto001").read_text()
