@@ -72,7 +72,7 @@ class Made:
         """
         made = self._made()
         living = zip((ref() for ref in self._layers), self._inside, strict=True)
-        holders: list[tuple[Any, dict[str, int]]] = [(x, inside) for x, inside in living if x]
+        holders: list[tuple[Any, dict[str, int]]] = [(x, n) for x, n in living if x is not None]
         for holder, inside in [*holders, (model, dict.fromkeys(self._names, 1))]:
             for name, count in inside.items():
                 held = held_layers({name: getattr(holder, name)})
