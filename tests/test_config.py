@@ -26,9 +26,7 @@ def test_override_reads_each_type():
 
 def test_a_whole_number_by_an_exponent_is_whole():
     assert BASE.override("batch_size=1.25e2").batch_size == 125
-    with pytest.raises(
-        UserError, match="Expected hparam batch_size to be int. Received: '1.9999e3"
-    ):
+    with pytest.raises(UserError, match="batch_size"):
         BASE.override("batch_size=1.9999e3")
 
 
@@ -130,9 +128,9 @@ def test_another_value_of_what_we_lack_says_what_to_do(given, message):
 
 
 def test_a_wrong_type_in_python_is_refused():
-    with pytest.raises(UserError, match="Expected hparam num_heads to be int. Received: '8'"):
+    with pytest.raises(UserError, match="num_heads"):
         HParams(num_heads="8")
-    with pytest.raises(UserError, match="Expected hparam hidden_size to be int. Received: True"):
+    with pytest.raises(UserError, match="hidden_size"):
         HParams(hidden_size=True)
 
 
@@ -205,9 +203,9 @@ def test_layer_counts():
 
 
 def test_an_unknown_name_in_json_is_refused():
-    with pytest.raises(UserError, match=r"Unknown hparam.*'nonsense'. \(in run/h.json\) Mend it."):
+    with pytest.raises(UserError, match="nonsense"):
         HParams.from_json('{"nonsense": 1}', "run/h.json", "Mend it.")
-    with pytest.raises(UserError, match=r"Expected 0 <= dropout.*\(in hparams.json\)$"):
+    with pytest.raises(UserError, match="hparams.json"):
         HParams.from_json('{"dropout": -1.0}')
     assert parse_overrides(" a = 1 , b=2,3 ") == {"a": "1", "b": "2,3"}
 

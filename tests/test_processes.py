@@ -153,7 +153,7 @@ def test_a_program_that_starts_gets_the_signal_too(
     started, over = time.monotonic(), threading.Event()
     for _ in range(threads):  # which may take the signal while the main thread lets it wait
         threading.Thread(target=over.wait).start()
-    with pytest.raises(Interrupted, match="in t2t-works"):
+    with pytest.raises(Interrupted):
         processes.program("works", "t2t-works", [])
     over.set()
     assert time.monotonic() - started < 50

@@ -42,9 +42,7 @@ def test_a_problem_without_source_data_files(tmp_path):
             return iter([{"inputs": [2, 1], "targets": [3, 1]}])
 
     assert Encoded().missing_files(str(tmp_path)) == []
-    with pytest.raises(
-        UserError, match=r"Encoded to have source_data_files.*which returns \[\[URL"
-    ):
+    with pytest.raises(UserError, match="source_data_files"):
         Encoded().source_data_files("train")
-    with pytest.raises(UserError, match="source_data_files.*, which returns what stands before"):
+    with pytest.raises(UserError, match="source_data_files"):
         TranslateDistillProblem().source_data_files("train")

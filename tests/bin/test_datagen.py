@@ -42,9 +42,9 @@ def test_patterns_and_lists_name_several_problems(capsys):
 
 
 def test_wrong_names_are_errors(capsys):
-    with pytest.raises(UserError, match="Did you mean 'text2text_tmpdir'"):
+    with pytest.raises(UserError, match="text2text_tmpdir"):
         datagen.chosen_problems("text2text_tmpdri")
-    with pytest.raises(UserError, match="--exclude_problems=text, which leave none"):
+    with pytest.raises(UserError, match="--exclude_problems"):
         datagen.chosen_problems("text2text_tmpdir", "text")
     with pytest.raises(SystemExit):
         run("--problem=text2text_tmpdir")

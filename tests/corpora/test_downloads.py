@@ -97,7 +97,7 @@ def test_a_part_of_another_file_is_not_gone_on_from(tmp_path, server, headers):
     if not headers.get("ETag") == '"2"':
         server.headers_sent = headers
     server.content, server.stop_after = b"old" * 1000, 100
-    with pytest.raises(UserError, match="100 of 3,000 bytes") as error:
+    with pytest.raises(UserError, match="100") as error:
         downloads.download(server.url, path)
     assert ("goes on from 100 bytes" in str(error.value)) == (headers.get("ETag") == '"2"')
     server.content, server.stop_after, server.headers_sent = CONTENT, None, headers
@@ -125,7 +125,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_kept(tmp_path, server):
 
 def test_a_web_page_is_not_the_file(tmp_path, server):
     server.headers_sent = {"Content-Type": "text/html; charset=utf-8"}
-    with pytest.raises(UserError, match="Received: a web page. Open .* as file.gz"):
+    with pytest.raises(UserError, match="file.gz"):
         downloads.download(server.url, tmp_path / "file.gz")
     assert names(tmp_path) == []
 

@@ -40,7 +40,7 @@ def test_fixed_batch_size_counts_sentences():
 
 
 def test_impossible_lengths_are_refused():
-    with pytest.raises(UserError, match="to be at least min_length. Received: 8 and min_length=9"):
+    with pytest.raises(UserError, match="min_length"):
         batching_scheme(4096, 8, 8, 1.1, min_length=9)
-    with pytest.raises(UserError, match="length_bucket_step > 1. Received: 1.0"):
+    with pytest.raises(UserError, match="length_bucket_step"):
         batching_scheme(4096, 8, 8, 1.0)

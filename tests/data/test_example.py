@@ -51,7 +51,7 @@ def test_rows_are_padded_and_cut():
 
 @pytest.mark.parametrize("record", [b"\x0a", b"\x0a\x09abc", b"\x0b", b"\xff"])
 def test_a_record_of_something_else_is_an_error(record):
-    with pytest.raises(ValueError, match="Error parsing message"):
+    with pytest.raises(ValueError):
         example.parse([record], ["inputs"])
 
 
@@ -68,13 +68,11 @@ def test_format_is_that_of_t2t():
 
 
 def test_an_empty_feature_is_refused():
-    with pytest.raises(UserError, match="ids for the feature 'targets'. Received: none"):
+    with pytest.raises(UserError, match="targets"):
         example.serialize({"inputs": [1], "targets": []})
 
 
 @pytest.mark.parametrize("wrong", [2**63, "word", 1.5])
 def test_what_is_no_id_is_refused(wrong):
-    with pytest.raises(
-        UserError, match="Expected whole numbers of 64 bits in the feature 'inputs'"
-    ):
+    with pytest.raises(UserError, match="inputs"):
         example.serialize({"inputs": [1, wrong], "targets": [1]})

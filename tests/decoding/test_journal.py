@@ -167,7 +167,7 @@ def test_two_jobs_do_not_share_a_second_file(tmp_path):
     with growing(paths("a"), {}, print) as files:
         files.add(["one\n", "ONE\n"], 1)
         with (
-            pytest.raises(UserError, match="Expected no other program that writes .*same.incom"),
+            pytest.raises(UserError),
             growing(paths("b"), {}, print),
         ):
             pass

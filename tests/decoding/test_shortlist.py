@@ -89,11 +89,11 @@ def test_the_candidates_of_a_sentence_are_its_own_and_those_that_begin_it():
     [{"per_sentence": False}, {"steering": Steering(sampling=Sampling()), "beam_size": 1}],
 )
 def test_what_needs_the_whole_vocabulary_is_refused(options):
-    with pytest.raises(UserError, match="decode expects a shortlist where it searches, and each"):
+    with pytest.raises(UserError):
         Search(shortlist=SOME, **options)
 
 
 def test_an_ensemble_has_no_shortlist(base):
     engine = ModelEngine(Ensemble([base.model, base.model]))
-    with pytest.raises(UserError, match="Received: shortlist. Leave it out"):
+    with pytest.raises(UserError):
         engine.decode(Sentences(base.inputs, LIMITS), Search(shortlist=SOME))

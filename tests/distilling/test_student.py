@@ -83,7 +83,7 @@ def test_the_student_of_what_derives_from_a_transformer_is_shallow(folder, monke
 def test_the_student_of_a_teacher_whose_set_is_unknown_needs_one(folder):
     config = trained_run(folder / "teach").config
     imported = dataclasses.replace(config, hparams_set="transformer_theirs")
-    with pytest.raises(UserError, match="--hparams_set for the student: 'transformer_theirs', of"):
+    with pytest.raises(UserError, match="--hparams_set"):
         student(request_of(folder), imported)
     named = dataclasses.replace(request_of(folder), hparams_set="transformer_tiny")
     assert student(named, imported).hparams_set == "transformer_tiny"
@@ -168,7 +168,7 @@ def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(folde
     legacy = dataclasses.replace(request, hparams="learning_rate_schedule=legacy")
     assert "learning_rate_constant" not in student(legacy, config).hparams
     both = dataclasses.replace(request, hparams=f"{legacy.hparams},learning_rate_constant=0.7")
-    with pytest.raises(UserError, match="hparam learning_rate_constant has no effect"):
+    with pytest.raises(UserError, match="learning_rate_constant"):
         student(both, config)
 
 
@@ -183,7 +183,7 @@ def test_the_student_of_a_run_of_both_directions_learns_one(folder):
         found = student(asked, trained_run(folder / "both").config)
         assert registry.get_hparams(*found[:2]).bidirectional_steps == 0
     asked = dataclasses.replace(request, hparams="bidirectional_steps=7")
-    with pytest.raises(UserError, match="a student of one direction.*bidirectional_steps=7"):
+    with pytest.raises(UserError, match="bidirectional_steps"):
         student(asked, trained_run(folder / "both").config)
 
 

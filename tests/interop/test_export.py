@@ -74,14 +74,14 @@ def test_a_new_form_needs_no_change_of_the_export(paper, run):
     assert [quantize for _, _, quantize in paper.written] == ["float32", "float16"]
     assert said[1].startswith("What float16 costs is not measured. Expected files")
     wide = dataclasses.replace(request, decode_hparams="beam_size=5")
-    with pytest.raises(UserError, match="Expected a narrow beam."):
+    with pytest.raises(UserError):
         export.export(run, wide)
     within = dataclasses.replace(request, export_dir=str(path.parent / "ckpt-8"))
-    with pytest.raises(UserError, match="Expected --export_dir to be a file of your own. Received"):
+    with pytest.raises(UserError, match="--export_dir"):
         export.export(run, within)
     assert [each.name for each in path.parent.iterdir()] == ["ckpt-7"]
     limited = dataclasses.replace(request, max_bleu_drop=1.0, export_dir=str(run.path / "other"))
-    with pytest.raises(UserError, match="Expected files"):
+    with pytest.raises(UserError):
         export.export(run, limited)
 
 
@@ -100,7 +100,7 @@ def test_what_a_problem_says_of_its_own_output_is_left_out(paper, run, monkeypat
     monkeypatch.setattr(type(run.problem), "decode_hparams", own)
     assert exported(None, "1").items() >= {"beam_size": 2, "alpha": 0.6}.items()
     assert exported("alpha=1.0", "2").items() >= {"beam_size": 2, "alpha": 1.0}.items()
-    with pytest.raises(UserError, match="Received: batch_size=8. Leave that out."):
+    with pytest.raises(UserError, match="batch_size"):
         exported("batch_size=8", "3")
     monkeypatch.setattr(type(run.problem), "decode_hparams", f"{own},min_length_ratio=0.5")
     message = (

@@ -158,7 +158,7 @@ def test_the_model_of_an_export_has_its_weights(small, tmp_path):
     (tmp_path / "variables").symlink_to(path / "variables")
     other = dataclasses.replace(model.hparams, filter_size=20)
     (tmp_path / "hparams.json").write_text(other.to_json())
-    with pytest.raises(UserError, match="Expected the weights of .*hparams.json in .* Export the"):
+    with pytest.raises(UserError, match="hparams.json"):
         saved_model.load_model(tmp_path, problem)
 
 
@@ -229,21 +229,21 @@ def test_settings_that_mean_nothing_here(tmp_path, settings, received):
 
 def test_folders_that_are_taken(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="Received: .*, which holds files. Remove it, or name"):
+    with pytest.raises(UserError):
         saved_model.export(None, {}, tmp_path)
-    with pytest.raises(UserError, match="Expected a folder. Received: the file"):
+    with pytest.raises(UserError):
         saved_model.export(None, {}, tmp_path / "file")
 
 
 def test_another_backend_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(UserError, match="Received: KERAS_BACKEND=jax. Leave it out"):
+    with pytest.raises(UserError, match="KERAS_BACKEND"):
         saved_model.export(None, {}, tmp_path / "new")
 
 
 def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path, make_model):
     byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    with pytest.raises(UserError, match="Expected vocabularies of subwords"):
+    with pytest.raises(UserError):
         saved_model.export(make_model(), byte, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 

@@ -116,18 +116,16 @@ def test_adafactors_means_of_the_same_numbers_in_another_shape(
 
 def test_three_dimensions_and_adafactor(golden_case):
     hparams = dataclasses.replace(golden_case("adafactor").hparams, attention_variables_3d=True)
-    with pytest.raises(UserError, match=r"axes .* Received: attention_variables_3d=True\.$"):
+    with pytest.raises(UserError, match="attention_variables_3d"):
         t2t_optimizer.export(compiled(hparams))
 
 
 def test_another_optimizer_is_named(t2t_run, golden_case):
     checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
-    with pytest.raises(
-        UserError, match=r"slots called Adafactor, as optimizer=ada.*Received: Adam"
-    ):
+    with pytest.raises(UserError):
         t2t_optimizer.load(compiled(golden_case("adafactor").hparams), checkpoint)
     checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write(8, slots=False))
-    with pytest.raises(UserError, match=r"Received: none in .*--nooptimizer_state"):
+    with pytest.raises(UserError, match="--nooptimizer_state"):
         t2t_optimizer.load(compiled(golden_case("base_v1").hparams), checkpoint)
 
 
@@ -143,9 +141,7 @@ def test_an_optimizer_that_tensor2tensor_lacks_is_refused(golden_case, monkeypat
 def test_another_step_or_beta_is_named(t2t_run, golden_case):
     hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer_adam_beta2=0.5)
     checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
-    with pytest.raises(
-        UserError, match=r"beta2_power of about 0.003906: step 7 and optimizer_adam"
-    ):
+    with pytest.raises(UserError, match="beta2_power"):
         t2t_optimizer.load(compiled(hparams), checkpoint)
 
 
@@ -159,7 +155,7 @@ def test_missing_and_misshapen_slots_are_all_listed(t2t_run, golden_case):
     arrays = run.variables | slots | {"global_step": np.array(7, "int64")}
     t2t_checkpoint.write(run.folder, 7, arrays)
     model = compiled(golden_case("base_v1").hparams)
-    with pytest.raises(UserError, match="exactly the slots of this model") as caught:
+    with pytest.raises(UserError) as caught:
         t2t_optimizer.load(model, t2t_checkpoint.Checkpoint(run.folder))
     assert f"missing training/{kernel}/Adam_1 (32, 24)" in str(caught.value)
     assert f"training/{bias}/Adam: expected shape (40,), received (3,)" in str(caught.value)

@@ -75,5 +75,5 @@ def test_a_score_is_made_of_a_name_a_configuration_or_itself():
     again = attention_score.get(config)
     assert type(again) is attention_score.Additive
     assert isinstance(again.kernel_initializer, keras.initializers.Orthogonal)
-    with pytest.raises(UserError, match="Unknown attention_score.*'scaled_dot_product'"):
+    with pytest.raises(UserError, match="scaled_dot_product"):
         attention_score.get("scaled_dotproduct")

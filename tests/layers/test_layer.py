@@ -70,9 +70,9 @@ def test_a_size_may_be_that_of_an_array():
 
 def test_only_widths_may_be_left_open():
     layers.SelfAttention(N, None, None)
-    with pytest.raises(UserError, match="num_heads to be a whole number of at least 1. Rec.* None"):
+    with pytest.raises(UserError, match="num_heads"):
         layers.SelfAttention(None)
-    with pytest.raises(UserError, match="max_relative_position .* at least 0. Received: -1"):
+    with pytest.raises(UserError, match="max_relative_position"):
         layers.RelativeSelfAttention(-1, N)
 
 
@@ -92,7 +92,7 @@ def test_relative_positions_go_with_dot_products_alone(score):
 
 @pytest.mark.parametrize("score", [None, 3, ["dot"]])
 def test_what_is_no_score_is_refused(score):
-    with pytest.raises(UserError, match="Unknown attention_score. Received: .* one of: additive,"):
+    with pytest.raises(UserError, match="attention_score"):
         layers.SelfAttention(N, score=score)
 
 

@@ -84,5 +84,5 @@ def test_a_search_of_an_opponent_keeps_no_keys(monkeypatch, tmp_path):
     monkeypatch.setattr(parameters.memory, "total", lambda: 10**7)
     parameters.check_search(get_hparams("lstm_attention"), *arguments)
     for name in ("transformer_base", "bytenet_base"):
-        with pytest.raises(parameters.UserError, match="a search that fits"):
+        with pytest.raises(parameters.UserError):
             parameters.check_search(get_hparams(name), *arguments)

@@ -142,7 +142,7 @@ def test_one_graph_serves_all_lengths(changes):
 def test_steps_equal_the_whole_in_chunks():
     model, sentences = tiny(**CHUNKS, num_hidden_layers=1), batch()
     np.testing.assert_allclose(decoded(model, sentences), model(sentences), atol=2e-5)
-    with pytest.raises(UserError, match="Received: attention_chunk_size=3, which never makes"):
+    with pytest.raises(UserError, match="attention_chunk_size"):
         model.attention_weights(sentences)
 
 

@@ -91,7 +91,7 @@ def test_parts_on_several_devices_are_refused():
         model.compile(optimizer="sgd", run_eagerly=True)
     model.batch_parts = 2
     batch = batch_of(4, np.random.default_rng(3))
-    with pytest.raises(UserError, match="one device with batch_parts. Received: .* several dev"):
+    with pytest.raises(UserError, match="batch_parts"):
         model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
 
 

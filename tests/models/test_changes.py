@@ -206,10 +206,10 @@ def test_a_subclass_keeps_layers_of_its_own(tmp_path):
 
 def test_an_item_cannot_be_assigned_and_nothing_once_built():
     model = new()
-    with pytest.raises(TypeError, match="does not support item assignment"):
+    with pytest.raises(TypeError):
         model.encoder.layers[0] = model.encoder.layers[1]
     model.build()
-    with pytest.raises(ValueError, match="already built"):
+    with pytest.raises(ValueError):
         model.inputs_position = LearnedPositions(32)
 
 

@@ -69,7 +69,7 @@ def test_what_fails_is_raised_in_its_turn_and_ends_it():
 
     shared = copies.share(work, range(1000), ["a", "b"])
     assert [next(shared) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(ValueError, match="the fourth"):
+    with pytest.raises(ValueError):
         next(shared)
     assert max(done) <= 8
 

@@ -206,7 +206,7 @@ def test_a_model_that_is_frozen_has_a_loss_as_one_of_keras_s_own_has(clipped):
     before = model.get_weights()
     model.trainable = False
     model.compile(keras.optimizers.Adam(**clipped))
-    with pytest.warns(UserWarning, match="does not have any trainable weights"):
+    with pytest.warns(UserWarning):
         losses = fit(model, [batch, batch])
     assert losses == pytest.approx([model.evaluate(batch, verbose=0)] * 2, rel=1e-5)
     assert int(model.optimizer.iterations) == 0

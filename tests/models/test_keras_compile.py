@@ -49,5 +49,5 @@ def test_metrics_of_labels_of_another_form_are_refused(metric):
 def test_a_loss_may_be_of_logits_by_its_arguments():
     check_loss(functools.partial(CROSSENTROPY, from_logits=True), None)
     check_loss(own, None)
-    with pytest.raises(UserError, match="Expected loss of logits"):
+    with pytest.raises(UserError):
         check_loss(functools.partial(CROSSENTROPY, ignore_class=0), None)

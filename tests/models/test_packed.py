@@ -107,5 +107,5 @@ def test_symbol_dropout_leaves_the_segments(golden_case, samples):
 def test_a_batch_that_is_packed_in_part_is_refused(golden_case, samples):
     packed = batch_of(list(packing.pack(samples, 19)))
     del packed["targets_position"]
-    with pytest.raises(UserError, match="a packed batch to have .* Received: no targets_position."):
+    with pytest.raises(UserError, match="targets_position"):
         golden_case("base_v1").model()(packed)

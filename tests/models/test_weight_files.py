@@ -46,7 +46,7 @@ def test_weights_of_a_larger_model_are_refused_whole(of, into, dtype, name, tmp_
 
 def test_those_of_a_smaller_one_are_refused_by_keras(tmp_path):
     model("num_hidden_layers=1").save_weights(tmp_path / "smaller.weights.h5")
-    with pytest.raises(ValueError, match="could not be loaded"):
+    with pytest.raises(ValueError):
         model("num_hidden_layers=3").load_weights(tmp_path / "smaller.weights.h5")
 
 

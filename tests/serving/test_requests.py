@@ -140,5 +140,5 @@ def test_sentences_are_no_longer_than_the_model_reads(model):
     )
     model.longest = 1024
     assert Limits.of(served(model), None).max_sentence_tokens == 256
-    with pytest.raises(UserError, match="max_sentence_tokens of at most 1024, .* Received: 1025"):
+    with pytest.raises(UserError, match="max_sentence_tokens"):
         Limits.of(served(model), 1025)

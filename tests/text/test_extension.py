@@ -21,7 +21,7 @@ def test_new_subwords_come_behind_by_what_they_save():
     assert found.encode("bad")[0] == old.encode("bad")[0] == 2
     few = extension.extended(old, 28, COUNTS)
     assert list(few.all_subtoken_strings) == pieces[:28]
-    with pytest.raises(UserError, match="above the 26 subwords of --vocab_from.* Received: 26"):
+    with pytest.raises(UserError, match="--vocab_from"):
         extension.extended(old, 26, COUNTS)
 
 

@@ -118,7 +118,7 @@ def test_an_error_of_the_compiler_is_raised_where_the_batch_is_trained_on(said):
     with Ahead(SHAPES[:1], 1, said.append) as programs:
         programs.begin(broken)
         programs._pool.shutdown()
-        with pytest.raises(ValueError, match="no memory for"):
+        with pytest.raises(ValueError):
             programs.program(batch_of(SHAPES[0]))
     assert len(tried) == 2 and len(said) == 1  # once more by itself; it counts for nothing
 

@@ -102,7 +102,7 @@ def test_several_workers_need_tensorflow(monkeypatch):
 def test_threads_of_tensorflow_are_refused_where_another_backend_computes(monkeypatch, threads):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     devices.set_threads(0, 0)
-    with pytest.raises(UserError, match="the TensorFlow backend with --inter_op.* Received: jax."):
+    with pytest.raises(UserError, match="--inter_op"):
         devices.set_threads(*threads)
 
 

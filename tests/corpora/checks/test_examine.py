@@ -252,7 +252,7 @@ def test_one_long_document_is_not_put_beside_itself_word_by_word():
 def test_pairs_that_are_others_when_they_are_read_again_are_refused(then):
     numbers = iter([N, then])
     more = clean(N + 9)
-    with pytest.raises(UserError, match=r"the 1,500 pairs of train again.*: 1,(493|509 or more)"):
+    with pytest.raises(UserError, match="1,500"):
         examine.examine({"train": lambda: iter(more[: next(numbers)])})
 
 

@@ -103,7 +103,7 @@ def test_trainings_of_other_settings_begin_anew(tmp_path, learner, monkeypatch):
 @pytest.mark.parametrize("content", ["", "[]", '{"settings": {}, "rows": [["near", 2, 1, 0]]}'])
 def test_kept_trainings_that_are_none_are_refused(content, tmp_path, learner):
     (tmp_path / "made_up.trainings.json").write_text(content)
-    with pytest.raises(UserError, match=r"made_up\.trainings\.json.*Delete it: the trainings"):
+    with pytest.raises(UserError, match="made_up"):
         recall.run(STUDY, tmp_path)
     assert not learner.trained
 

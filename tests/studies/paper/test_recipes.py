@@ -46,7 +46,7 @@ def test_rows_of_table_3_differ_as_the_papers_do(row):
 
 
 def test_unknown_rows():
-    with pytest.raises(UserError, match="Unknown row of table 2.*'ende_bas'.*ende_base"):
+    with pytest.raises(UserError, match="ende_bas"):
         recipes.table2("ende_bas")
-    with pytest.raises(UserError, match="Unknown row of table 3.*'a_h3'"):
+    with pytest.raises(UserError, match="a_h3"):
         recipes.table3("a_h3", "translate_ende_multi30k", SCALE, 0)

@@ -144,7 +144,7 @@ def test_runs_stand_beside_the_papers_settings(tmp_path):
     found = {name: cells for name, *cells in settings.table(scores)[1].rows}
     assert found["checkpoints averaged"] == ["5; 20", "3", ""]  # fewer than were to be
     (tmp_path / "one" / PLAN).write_text('{"batch": {}}')
-    with pytest.raises(UserError, match="Expected plan.json and .* Received: KeyError.'source_tok"):
+    with pytest.raises(UserError, match="source_tok"):
         settings.table(scores)
 
 
