@@ -2,8 +2,8 @@
 
     python benchmarks/kill_programs.py --program=decoder --kills=20 --out=kills.json
 
-For t2t-datagen, t2t-decoder, t2t-compare, t2t-exporter, t2t-import-checkpoint,
-t2t-export-checkpoint, t2t-avg-all and t2t-translate-all, each on something tiny (small_jobs.py):
+For t2t-datagen, t2t-decoder, t2t-compare, t2t-exporter, t2t-checkpoint import,
+t2t-checkpoint export, t2t-avg-all and t2t-translate-all, each on something tiny (small_jobs.py):
 once straight through, and again and again killed at a moment that is drawn from the time that the
 straight one took. When one has ended, its end has to be that of the straight one, file by file,
 and the next begins anew, until there were as many kills. kill_resume.py does it to t2t-trainer.

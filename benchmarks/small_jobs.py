@@ -42,8 +42,8 @@ JOBS = {
         "--eval_steps=1 --seeds=1 --warmup=2"
     ),
     "exporter": "--output_dir={of}/text --export_dir={to}/export",
-    "import_checkpoint": "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run",
-    "export_checkpoint": "--output_dir={of}/run --t2t_dir={to}/t2t",
+    "checkpoint import": "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run",
+    "checkpoint export": "--output_dir={of}/run --t2t_dir={to}/t2t",
     "avg_all": "--model_dir={of}/run --output_dir={to}/average --n=2",
     "translate_all": (
         "--model_dir={of}/run --source={of}/short --reference={of}/short "
@@ -123,7 +123,7 @@ def prepare(folder: pathlib.Path) -> None:
     for program, given in (
         ("trainer", flags),
         ("trainer", text),
-        ("export_checkpoint", JOBS["export_checkpoint"].format(of=folder, to=folder).split()),
+        ("checkpoint export", JOBS["checkpoint export"].format(of=folder, to=folder).split()),
     ):
         process = Process(program, given, folder / f"{program}.log")
         if process.wait():
@@ -176,5 +176,6 @@ def _work(program: str, flags: list[str], log: pathlib.Path, most: int) -> None:
     translate.WINDOW = files.WINDOW = WINDOW
     if most:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    sys.argv = [f"t2t-{program}", *flags]
-    importlib.import_module(f"t2t_repro.bin.{program}").console()
+    name, *action = program.split()
+    sys.argv = [f"t2t-{name}", *action, *flags]
+    importlib.import_module(f"t2t_repro.bin.{name}").console()

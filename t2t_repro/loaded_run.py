@@ -21,7 +21,7 @@ def load(
     *,
     data_dir: str | None = None,
 ) -> "LoadedRun":
-    """Returns a run that t2t-trainer or t2t-import-checkpoint made, or an average of its weights.
+    """Returns a run that t2t-trainer or t2t-checkpoint import made, or an average of its weights.
 
     Args:
         run: the run directory.

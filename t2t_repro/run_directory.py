@@ -349,7 +349,7 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
     if not prefix and not any(path.glob("*.ckpt-*.index")):
         return ""
     return (
-        f"{path}, in tensor2tensor's format. t2t-import-checkpoint "
+        f"{path}, in tensor2tensor's format. t2t-checkpoint import "
         f"--checkpoint={shlex.quote(os.fspath(path))} --output_dir=RUN makes a run of it."
     )
 

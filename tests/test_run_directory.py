@@ -159,7 +159,7 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, mes
 def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
     (tmp_path / "model.ckpt-7.index").touch()
     (tmp_path / "hparams.json").write_text("theirs")
-    mend = f"{tmp_path}, in tensor2tensor's format. t2t-import-checkpoint --checkpoint={tmp_path} "
+    mend = f"{tmp_path}, in tensor2tensor's format. t2t-checkpoint import --checkpoint={tmp_path} "
     with pytest.raises(UserError, match=f"Expected a new --output_dir, or .* Received: {mend}"):
         RunDirectory(tmp_path).begin(CONFIG, ["x"], [])
     assert (tmp_path / "hparams.json").read_text() == "theirs"

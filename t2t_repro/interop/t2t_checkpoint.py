@@ -180,7 +180,7 @@ def _newest(folder: pathlib.Path) -> pathlib.Path:
     if (folder / "run.json").is_file():
         raise UserError(
             f"Expected the folder of a tensor2tensor run. Received: {folder}, a run of t2t_repro. "
-            "Give it to the programs as it is; t2t-export-checkpoint writes tensor2tensor's files."
+            "Give it to the programs as it is; t2t-checkpoint export writes tensor2tensor's files."
         )
     if not (folder / "checkpoint").is_file():
         raise UserError(

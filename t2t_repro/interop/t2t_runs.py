@@ -38,7 +38,7 @@ _TARGET_SPACES = "transformer/body/target_space_embedding/kernel"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportRequest:
-    """The flags of t2t-import-checkpoint, by their names.
+    """The flags of t2t-checkpoint import, by their names.
 
     Attributes:
         checkpoint: the folder of a T2T run, or the prefix of one checkpoint.
@@ -67,7 +67,7 @@ class ImportRequest:
 def import_checkpoint(
     request: ImportRequest,
     *,
-    command: Sequence[str] = ("t2t-import-checkpoint",),
+    command: Sequence[str] = ("t2t-checkpoint", "import"),
     say: Callable[[str], None] = print,
 ) -> pathlib.Path:
     """Writes a run directory, or another checkpoint of one, from a tensor2tensor checkpoint.
@@ -355,7 +355,7 @@ def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
     for path in there:
         if path.exists():
             raise UserError(
-                "Expected --t2t_dir to be a new folder, or what t2t-export-checkpoint wrote of "
+                "Expected --t2t_dir to be a new folder, or what t2t-checkpoint export wrote of "
                 f"this run. Received: {target}, which holds {path.name}. Name another."
             )
 

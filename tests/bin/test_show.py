@@ -217,7 +217,7 @@ def test_the_command_that_goes_on_is_the_trainers(run, capsys):
     assert "Go on: t2t-trainer --output_dir=here" in shown(capsys, f"--output_dir={run.path}")
     file = run.path / "run.json"
     values = json.loads(file.read_text())
-    values["commands"] = ["2026-11-23T00:00:00Z t2t-import-checkpoint --checkpoint=x"]
+    values["commands"] = ["2026-11-23T00:00:00Z t2t-checkpoint import --checkpoint=x"]
     file.write_text(json.dumps(values))
     said = shown(capsys, f"--output_dir={run.path}")
     assert f"Go on: t2t-trainer --output_dir={run.path}" in said

@@ -135,7 +135,7 @@ CASES = {
         "run.json",
     ),
     "no checkpoint for tensor2tensor": (
-        *("export_checkpoint", "--output_dir=TRAINED/run --t2t_dir=NONE --checkpoint_path=NONE"),
+        *("checkpoint", "export --output_dir=TRAINED/run --t2t_dir=NONE --checkpoint_path=NONE"),
         "Expected a checkpoint in .*none",
     ),
     "no checkpoint of which to draw pictures": (

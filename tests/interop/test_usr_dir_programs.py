@@ -8,13 +8,12 @@ import pytest
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import (
+    checkpoint,
     compare,
     datagen,
     decoder,
     evaluator,
-    export_checkpoint,
     exporter,
-    import_checkpoint,
     show,
     trainer,
     translate_all,
@@ -96,8 +95,7 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
         (trainer, ["--problem=shim_tiny"]),
         (decoder, []),
         (evaluator, []),
-        (import_checkpoint, ["--checkpoint=nowhere", "--output_dir=nowhere"]),
-        (export_checkpoint, ["--output_dir=nowhere", "--t2t_dir=nowhere"]),
+        (checkpoint, ["--action=import", "--checkpoint=nowhere", "--output_dir=nowhere"]),
         (exporter, []),
         (translate_all, []),
         (show, ["--output_dir=nowhere"]),

@@ -157,7 +157,7 @@ def test_no_checkpoint_says_what_to_give(tmp_path):
         checkpoints.find(tmp_path / "ckpt-8")
     (tmp_path / "model.ckpt-8.index").touch()
     for path in (tmp_path, tmp_path / "model.ckpt-8"):
-        with pytest.raises(UserError, match=f"t2t-import-checkpoint --checkpoint={path} --output"):
+        with pytest.raises(UserError, match=f"t2t-checkpoint import --checkpoint={path} --output"):
             checkpoints.find(path)
     with pytest.raises(UserError, match="8"):
         checkpoints.step_of(checkpoints.pathlib.Path("model.ckpt-8"))

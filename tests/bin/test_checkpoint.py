@@ -1,15 +1,19 @@
-"""tensor2tensor's checkpoints become runs."""
+"""tensor2tensor's checkpoints become runs, and runs such checkpoints."""
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import import_checkpoint
+from t2t_repro.bin import checkpoint, trainer
 from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
+from t2t_repro.interop.t2t_checkpoint import Checkpoint
+from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, model_state
@@ -21,8 +25,25 @@ def import_it(checkpoint, output_dir, say=print, **flags):
 
 
 def run_program(*argv):
-    module = import_checkpoint
-    cli.run("t2t-import-checkpoint", module.__doc__, module.define_flags, module.main, list(argv))
+    module = checkpoint
+    flags = module.define_flags, module.main, list(argv)
+    cli.run("t2t-checkpoint", module.__doc__, *flags, positional="action")
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], "import"),
+        (["import", "--output_dir=x"], "--checkpoint"),
+        (["export", "--output_dir=x"], "--t2t_dir"),
+        (["export", "--output_dir=x", "--t2t_dir=y", "--checkpoint=z"], "--checkpoint "),
+        (["import", "--output_dir=x", "--checkpoint=y", "--t2t_dir=z"], "--t2t_dir"),
+    ],
+)
+def test_flags_that_are_missing_or_of_the_other(argv, named, capsys):
+    with pytest.raises(SystemExit) as left:
+        run_program(*argv)
+    assert left.value.code == 2 and named in capsys.readouterr().err
 
 
 def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
@@ -30,13 +51,15 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
     (tmp_path / "my_problems").mkdir()
     (tmp_path / "my_problems" / "__init__.py").write_text("")
     usr_dir = f"--t2t_usr_dir={os.path.relpath(tmp_path / 'my_problems')}"
-    run_program(f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}", usr_dir)
+    run_program(
+        "import", f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}", usr_dir
+    )
     run, case = RunDirectory(tmp_path / "run"), golden_case("base_v1")
     config = run.config()
     assert config.hparams == case.hparams
     assert (config.problem, config.data_dir) == (t2t.PROBLEM, str(t2t.folder))
     assert config.t2t_usr_dir == str(tmp_path / "my_problems")
-    assert config.commands[0].split()[1] == "t2t-import-checkpoint"
+    assert config.commands[0].split()[1] == "t2t-checkpoint"
     assert (run.path / t2t.VOCABULARY).read_bytes() == (t2t.folder / t2t.VOCABULARY).read_bytes()
     model = case.model("trained")
     assert model_state.load_weights(model, run.path).step == 7
@@ -146,12 +169,9 @@ def test_flags_txt_names_set_and_changes(t2t_run, tmp_path):
     assert (config.hparams.num_heads, config.hparams.learning_rate) == (3, 0.7)
 
 
-def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path, capsys):
+def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     t2t.write(hparams=False, flags=False)
-    with pytest.raises(SystemExit) as left:
-        run_program(f"--output_dir={tmp_path / 'run'}")
-    assert left.value.code == 2 and "Expected --checkpoint" in capsys.readouterr().err
     with pytest.raises(UserError, match="hparams.json"):
         import_it(t2t.folder, tmp_path / "run")
     base = {"hparams_set": "transformer_base_v1", "hparams": "num_heads=3"}
@@ -196,7 +216,7 @@ def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, cap
     t2t.hparams["ffn_layer"] = "local_moe"
     t2t.write()
     with pytest.raises(SystemExit) as left:
-        run_program(f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
+        run_program("import", f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
     assert left.value.code == 2 and "ffn_layer='local_moe'" in capsys.readouterr().err
     t2t.hparams |= {"ffn_layer": "dense_relu_dense", "self_attention_type": "local_unmasked"}
     (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams))
@@ -236,3 +256,143 @@ def test_the_kind_of_target_that_was_trained_is_the_problems(tmp_path, row):
     else:
         with pytest.raises(UserError, match="target_space_id"):
             t2t_runs._check_target_space(source, problem)
+
+
+@pytest.mark.parametrize("name", ["base_v1", "shared_embedding_only", "relative", "multistep"])
+def test_there_and_back_and_there_again(t2t_run, tmp_path, name):
+    t2t = t2t_run(name)
+    first = import_it(t2t.write(9), tmp_path / "first")
+    run_program("export", f"--output_dir={tmp_path / 'first'}", f"--t2t_dir={tmp_path / 'back'}")
+    second = import_it(tmp_path / "back", tmp_path / "second")
+    for file in (checkpoints.WEIGHTS, checkpoints.TRAINING):
+        one, other = (checkpoints.read_arrays(path / file) for path in (first, second))
+        assert list(one) == list(other)
+        for key, value in one.items():
+            np.testing.assert_array_equal(value, other[key], err_msg=key)
+    theirs, ours = Checkpoint(t2t.folder), Checkpoint(tmp_path / "back")
+    assert set(theirs.shapes) <= set(ours.shapes)
+    assert set(ours.shapes) - set(theirs.shapes) <= {"training/iter"}
+    for array in set(theirs.shapes) - {"training/beta1_power", "training/beta2_power"}:
+        np.testing.assert_array_equal(ours.array(array), theirs.array(array), err_msg=array)
+        assert ours.array(array).dtype == theirs.array(array).dtype
+    files = {path.name for path in (tmp_path / "back").iterdir()}
+    assert {"checkpoint", "hparams.json", "flags.txt", t2t.VOCABULARY} < files
+    there = json.loads((tmp_path / "back" / "hparams.json").read_text())
+    assert {key: there.get(key) for key in t2t.hparams} == t2t.hparams
+
+
+def test_an_average_has_no_slots(t2t_run, tmp_path, capsys):
+    import_it(t2t_run("base_v1").write(slots=False), tmp_path / "run")
+    prefix = export_it(trained_run(tmp_path / "run"), tmp_path / "back")
+    assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
+    assert "no optimizer state" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name, change", [("base_v1", "freeze=encoder"), ("adafactor", "attention_variables_3d=True")]
+)
+def test_slots_that_tensor2tensor_does_not_have_are_left_out(
+    t2t_run, tmp_path, capsys, name, change
+):
+    import_it(t2t_run(name).write(), tmp_path / "run")
+    file = tmp_path / "run" / "hparams.json"
+    file.write_text(trained_run(file.parent).config.hparams.override(change).to_json())
+    prefix = export_it(trained_run(file.parent), tmp_path / "back")
+    assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
+    assert f"as tensor2tensor has none with {change}." in capsys.readouterr().out
+
+
+def test_one_of_several_checkpoints(t2t_run, tmp_path):
+    t2t = t2t_run("base_v1")
+    for step in (7, 9):
+        import_it(t2t.write(step), tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / "ckpt-7"
+    assert export_it(
+        trained_run(tmp_path / "run"), tmp_path / "back", checkpoint=str(path)
+    ).name.endswith("-7")
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
+    """Neither the run that was imported, nor one that went on with an export, nor another's."""
+    t2t = t2t_run("base_v1")
+    folder, to = f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}"
+    run_program("import", folder, to)
+    run, before = trained_run(tmp_path / "run"), contents(t2t.folder)
+    (tmp_path / "link").symlink_to(t2t.folder)
+    for name in (t2t.folder, tmp_path / "link"):
+        with pytest.raises(UserError):
+            export_it(run, name)
+    assert contents(t2t.folder) == before
+
+    first = contents(export_it(run, tmp_path / "back").parent)
+    assert contents(export_it(run, tmp_path / "back").parent) == first
+    shutil.copy(tmp_path / "back" / "flags.txt", t2t.folder)
+    with pytest.raises(UserError, match="7"):
+        export_it(run, t2t.folder)
+
+    shutil.copytree(tmp_path / "run", tmp_path / "other")
+    for name, sign in (("other", None), ("run", "graph.pbtxt"), ("run", "model.ckpt-9.meta")):
+        if sign:
+            (tmp_path / "back" / sign).touch()
+        with pytest.raises(UserError):
+            export_it(trained_run(tmp_path / name), tmp_path / "back")
+        if sign:
+            (tmp_path / "back" / sign).unlink()
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / t2t.VOCABULARY).write_text("another")
+    with pytest.raises(UserError, match=f"which holds {t2t.VOCABULARY}. Name another."):
+        export_it(run, tmp_path / "data")
+    assert (tmp_path / "data" / t2t.VOCABULARY).read_text() == "another"
+
+
+def test_killed_on_the_way_it_is_written_again(t2t_run, tmp_path, monkeypatch):
+    import_it(t2t_run("base_v1").write(), tmp_path / "run")
+    run = trained_run(tmp_path / "run")
+    whole = contents(export_it(run, tmp_path / "whole").parent)
+    for number in range(3):
+        with monkeypatch.context() as patch:
+            left = [number]
+
+            def stop(*arguments, left=left, **options):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+                return write_text_atomic(*arguments, **options)
+
+            for module in (t2t_runs, t2t_checkpoint):
+                patch.setattr(module, "write_text_atomic", stop)
+            with pytest.raises(KeyboardInterrupt):
+                export_it(run, tmp_path / "back")
+    assert contents(export_it(run, tmp_path / "back").parent) == whole
+
+
+@pytest.mark.slow
+def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
+    flags = [
+        "--problem=algorithmic_reverse_binary40_test",
+        "--hparams_set=transformer_test",
+        "--hparams=num_hidden_layers=1,batch_size=256",
+        f"--data_dir={tmp_path / 'data'}",
+        "--schedule=train",
+        "--train_steps=3",
+    ]
+
+    def train(name, *more):
+        argv = [*more, f"--output_dir={tmp_path / name}"]
+        cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
+
+    train("run", *flags, "--generate_data")
+    export_it(trained_run(tmp_path / "run"), tmp_path / "t2t")
+    import_it(tmp_path / "t2t", tmp_path / "again")
+    assert RunDirectory(tmp_path / "again").config().hparams == (
+        RunDirectory(tmp_path / "run").config().hparams
+    )
+    capsys.readouterr()
+    train("again", "--train_steps=4", f"--data_dir={tmp_path / 'data'}", "--schedule=train")
+    out = capsys.readouterr().out
+    assert "(step 3)" in out and "step 4/4" in out
