@@ -1,0 +1,84 @@
+"""The code lines of each folder stay within its budget. The numbers may only go down.
+
+A code line holds a token that is no comment and no docstring.
+"""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BUDGETS = {
+    "benchmarks": 2633,
+    "hparams": 634,
+    "problems": 912,
+    "t2t_repro": 4163,
+    "t2t_repro/bin": 2751,
+    "t2t_repro/callbacks": 456,
+    "t2t_repro/certificate": 629,
+    "t2t_repro/corpora": 2978,
+    "t2t_repro/data": 2884,
+    "t2t_repro/decoding": 2671,
+    "t2t_repro/distilling": 799,
+    "t2t_repro/interop": 2866,
+    "t2t_repro/layers": 2197,
+    "t2t_repro/models": 1929,
+    "t2t_repro/own_text": 875,
+    "t2t_repro/parsing": 813,
+    "t2t_repro/scoring": 278,
+    "t2t_repro/serving": 1666,
+    "t2t_repro/studies": 5548,
+    "t2t_repro/text": 1602,
+    "t2t_repro/training": 4491,
+    "t2t_repro/views": 976,
+    "tests": 40600,
+}
+NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def code_lines(text: str) -> int:
+    """Returns how many lines of a file are code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
+
+
+def sizes() -> dict[str, int]:
+    """Returns the code lines by folder; of the package each folder of its own, below it all."""
+    found: dict[str, int] = {}
+    for top in sorted({folder.split("/")[0] for folder in BUDGETS}):
+        for path in (ROOT / top).rglob("*.py"):
+            parts = path.relative_to(ROOT).parts
+            folder = "/".join(parts[:2]) if top == "t2t_repro" and len(parts) > 2 else top
+            found[folder] = found.get(folder, 0) + code_lines(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_each_folder_is_within_its_budget():
+    found = sizes()
+    assert {name: size for name, size in found.items() if size > BUDGETS.get(name, 0)} == {}
+
+
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ('"""Doc\nof two."""\n\n# comment\na = 1  # one\n', 1),
+        ('def f():\n    """Doc."""\n    return """a\nb"""\n', 3),
+        ("a = (\n    1,\n    # no\n    2,\n)\n", 4),
+        ("", 0),
+    ],
+)
+def test_a_code_line_holds_more_than_a_comment_or_docstring(text, lines):
+    assert code_lines(text) == lines
