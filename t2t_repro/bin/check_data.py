@@ -3,7 +3,7 @@
   t2t-check-data --source=train.en --target=train.de --output_dir=checked
 
 checks files of one sentence a line, or one of both sides, as t2t-datagen --train_source takes
-them: plain or .gz, .tsv, .csv, .jsonl, .tmx, .xliff;
+them: plain or .gz, .tsv, .csv, .jsonl, .tmx;
 
   t2t-check-data --problem=text2text_tmpdir --tmp_dir=my_text --output_dir=checked
 

@@ -26,10 +26,6 @@ KINDS = {
     ".ndjson": "json",
     ".json": "json",
     ".tmx": "tmx",
-    ".xlf": "xliff",
-    ".xliff": "xliff",
-    ".sdlxliff": "xliff",
-    ".mqxliff": "xliff",
 }
 _PACKED = (".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar")
 _HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
@@ -285,12 +281,6 @@ def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
     return xml_pairs.tmx(path, sides.languages)
 
 
-def _xliff_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
-    from t2t_repro.corpora import xml_pairs
-
-    return xml_pairs.xliff(path, sides.languages)
-
-
 def _shown(row: Sequence[str]) -> str:
     text = " | ".join(row)
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
@@ -301,5 +291,4 @@ _READERS: dict[str, Callable[[str | os.PathLike, Sides], Iterator[Pair]]] = {
     "csv": _csv_pairs,
     "json": _json_pairs,
     "tmx": _tmx_pairs,
-    "xliff": _xliff_pairs,
 }

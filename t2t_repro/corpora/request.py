@@ -18,12 +18,10 @@ from t2t_repro.requests import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
 SHORT = {"source": "train_source", "target": "train_target"}  # as some programs call these
-_FILES = (
-    "files of one sentence a line, or .tsv, .csv, .jsonl, .tmx or .xliff, which hold both sides"
-)
+_FILES = "files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides"
 _TABLES = {"tsv", "csv", "json"}
 # For which kinds of files a flag tells the sides apart.
-_TOLD_APART = {"columns": _TABLES, "source_language": {*_TABLES, "tmx", "xliff"}}
+_TOLD_APART = {"columns": _TABLES, "source_language": {*_TABLES, "tmx"}}
 _LANGUAGE = 'language of TMX, or of a JSON line\'s "translation", such as {} or {}-{}.'
 
 

@@ -15,10 +15,6 @@ TMX = (
     '<tu><tuv xml:lang="en-GB"><seg>A <bpt>b</bpt>dog&amp;</seg></tuv><tuv xml:lang="de"><seg>'
     "Ein Hünd</seg></tuv></tu>\n<tu><tuv lang='en'><seg>x</seg></tuv></tu></body></tmx>\n"
 )
-XLIFF = (
-    '<xliff version="1.2"><file source-language="en" target-language="de"><body>\n<trans-unit>'
-    "<source>A <g>dog</g></source><target>Ein Hünd</target></trans-unit></body></file></xliff>"
-)
 FORMS = {
     "a.tsv": "one dog\tein Hünd\ntwo\tzwei\n",
     "a.tsv.gz": "source\ttarget\none dog\tein Hünd\n",
@@ -26,7 +22,6 @@ FORMS = {
     "a.jsonl": json.dumps({"source": "one dog", "target": "ein Hünd"}) + "\n",
     "a.json": json.dumps({"translation": {"en": "one", "de": "ein Hünd"}}) + "\n",
     "a.tmx": TMX,
-    "a.xlf": XLIFF,
 }
 SIDES = (
     Sides(),
