@@ -27,7 +27,6 @@ def define_flags(f: flags.FlagValues) -> None:
         ("src", 32, "Source tokens of a sentence."),
         ("tgt", 32, "Target tokens of a sentence."),
         ("vocab_size", 32768, "Symbols of the vocabulary."),
-        ("batch_parts", 1, "Parts of the batch side by side, as t2t-trainer's."),
         ("devices", 1, "GPUs (or parts of a CPU) that each train on a batch."),
     ):
         flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
@@ -90,7 +89,6 @@ def make_model(args: flags.FlagValues, hparams):
         optimizer=optimizers.from_hparams(hparams),
         jit_compile=args.backend == "jax" or args.xla_compile,
     )
-    model.batch_parts = args.batch_parts
     rng = np.random.default_rng(0)
     batch = {
         name: rng.integers(1, size, (args.devices * args.batch, length)).astype("int32")

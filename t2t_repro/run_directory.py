@@ -42,14 +42,13 @@ _MEND = "Mend the file, or begin a new run in another --output_dir."
 class _RunFile:
     """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's."""
 
-    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict] = {"extra": "ignore"}  # of versions before and after
 
     hparams_set: str
     problem: str
     data_dir: str
     version: str
     random_seed: int = 0
-    batch_parts: int = 1
     xla_compile: bool = False
     commands: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
@@ -61,9 +60,8 @@ class _RunFile:
 class RunConfig(_RunFile):
     """What a run is.
 
-    `batch_parts` is into how many parts a step cuts its batch, each with dropout of its own; 0 is
-    in a request alone: as many as training/batch_parts.py chooses. `xla_compile`: whether XLA
-    compiles its steps under TensorFlow too, for which its batches are padded to few lengths.
+    `xla_compile`: whether XLA compiles its steps under TensorFlow too, for which its batches are
+    padded to few lengths.
     `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
     of the user's package that was loaded, None where none was. `options` are flags of t2t-trainer
     that say how it trains, not what it is; None: as the run says already. `vocabularies`
@@ -387,8 +385,6 @@ def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
     for name in ("random_seed", "xla_compile"):
         old[name], new[name] = getattr(before, name), getattr(now, name)
-    if now.batch_parts:
-        old["batch_parts"], new["batch_parts"] = before.batch_parts, now.batch_parts
     # A longer run continues a shorter one, unless its steps depend on where it ends.
     if not now.hparams.reads_train_steps:
         del old["train_steps"], new["train_steps"]

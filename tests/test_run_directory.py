@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -105,6 +106,15 @@ def test_an_end_that_lies_behind_the_run_does_not_become_its_own(tmp_path):
         hparams = dataclasses.replace(CONFIG.hparams, train_steps=steps)
         run.begin(dataclasses.replace(CONFIG, hparams=hparams), ["t2t-trainer"], [])
         assert run.config().hparams.train_steps == kept
+
+
+def test_a_run_file_may_hold_what_another_version_kept(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.begin(CONFIG, [], [])
+    written = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(written | {"batch_parts": 2}))
+    assert run.config().problem == CONFIG.problem
+    run.check(CONFIG)
 
 
 def test_no_run_here(tmp_path):

@@ -118,11 +118,6 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("random_seed", 0, text, 0, 2**32 - 1, flag_values=f)
     text = "On how many GPUs to train; default: all, or one CPU. batch_size is that of each."
     whole("worker_gpu", None, text, 1)
-    text = (
-        "Into how many parts a step cuts its batch, to compute them side by side, a core each; 0: "
-        "2 on a CPU of several cores where that pays, else 1. A run keeps what it began with."
-    )
-    whole("batch_parts", 0, text, 0, 64)
     text = "Let XLA compile TensorFlow's steps on a GPU, each shape of a batch anew."
     boolean("xla_compile", text)
     text = "TensorFlow's threads among operations; 0: its own."
@@ -203,7 +198,6 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         data_dir=os.path.abspath(os.path.expanduser(data_dir)),
         version=__version__,
         random_seed=values["random_seed"],
-        batch_parts=values["batch_parts"],
         xla_compile=values["xla_compile"],
         t2t_usr_dir=usr_dir,
         options=kept_flags.to_keep(args, values, before),

@@ -18,7 +18,7 @@ _UNREAD = {
     "evaluate": (
         *flags_of(Plan),
         *("keep_best", "best_metric", f"{EARLY_STOPPING}steps", "samples_every"),
-        *("batch_parts", "xla_compile", "warm_start_from", "certify"),
+        *("xla_compile", "warm_start_from", "certify"),
         *("find_batch_size", "try_batch_size"),
     ),
 }

@@ -13,7 +13,6 @@ import keras
 from keras import ops
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 from t2t_repro.models import keras_compile, keras_data
 from t2t_repro.models.kept_state import kept
@@ -34,7 +33,6 @@ class GuardedModel(keras.Model):
     """
 
     _observer: Observer | None = None
-    batch_parts: int = 1  # of TensorFlow's step: parts of the rows, each with dropout of its own
 
     def observe_gradients(self, every: int | None) -> keras.metrics.Metric | None:
         """Lets `fit` note the gradients' norms at the steps that are multiples of `every`.
@@ -122,7 +120,6 @@ class GuardedModel(keras.Model):
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
         self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
-        self._check_parts()
         self._build_first(training=True)
         given = prepared(keras_data.with_targets_apart(given))
         for name in ("x", "validation_data"):
@@ -159,7 +156,6 @@ class GuardedModel(keras.Model):
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
         self._check_arrays(x, y, sample_weight)
-        self._check_parts()
         self._build_first(training=True)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
@@ -245,17 +241,6 @@ class GuardedModel(keras.Model):
             of_tokens = _Weighted()([y_pred, real * ops.cast(ops.shape(y)[1], "float32")])
             self._compile_metrics.update_state(y, of_tokens, sample_weight)
         return self.get_metrics_result()
-
-    def _check_parts(self) -> None:
-        check_sizes(batch_parts=self.batch_parts)
-        strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
-        alone = strategy is None or strategy.num_replicas_in_sync == 1
-        if self.batch_parts > 1 and not (keras.backend.backend() == "tensorflow" and alone):
-            raise UserError(
-                "Expected TensorFlow on one device with batch_parts. Received: batch_parts="
-                f"{self.batch_parts} with {keras.backend.backend()}"
-                f"{'' if alone else ' on several devices'}. Set model.batch_parts = 1."
-            )
 
     def _build_first(self, training: bool) -> None:
         # Callbacks of `fit` want the variables before its first batch: ExactResume restores them,

@@ -181,16 +181,14 @@ class SequenceModel(Replacing, GuardedModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
-        config |= {"batch_parts": int(self.batch_parts)} if self.batch_parts != 1 else {}
         return config | ({"trained": trained} if trained else {})
 
     @classmethod
     def from_config(cls, config):
         config = dict(config)
         trained = config.pop("trained", {})
-        parts = config.pop("batch_parts", 1)
+        config.pop("batch_parts", None)  # of files saved before
         model = cls(HParams(**config.pop("hparams")), **config)
-        model.batch_parts = parts
         changes.set_trained(model, trained)
         return model
 

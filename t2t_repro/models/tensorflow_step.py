@@ -17,8 +17,10 @@ def gradients_of(model, batch):
 def _differentiated(model, batch, sample_weight=None):
     """Returns `model.loss_and_logits` and what `gradients_of` does, of the same pass."""
     optimizer = model.optimizer
-    differentiate = _of_parts if model.batch_parts > 1 else _of_whole
-    loss, logits, gradients = differentiate(model, batch, sample_weight)
+    with tf.GradientTape() as tape:
+        loss, logits = model.loss_and_logits(batch, sample_weight)
+        scaled = optimizer.scale_loss(loss)
+    gradients = tape.gradient(scaled, [variable.value for variable in model.trainable_weights])
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(optimizer):
@@ -30,45 +32,6 @@ def _differentiated(model, batch, sample_weight=None):
     # A sum is finite only if every part is, and needs one pass without a copy.
     finite = tf.reduce_all(tf.math.is_finite([tf.reduce_sum(part) for part in checked]))
     return loss, logits, gradients, tf.cast(finite, tf.int32)
-
-
-def _of_whole(model, batch, sample_weight, share=None):
-    """Returns `model.loss_and_logits`, its loss times `share` if one is given, and gradients."""
-    with tf.GradientTape() as tape:
-        loss, logits = model.loss_and_logits(batch, sample_weight)
-        loss = loss if share is None else loss * share
-        scaled = model.optimizer.scale_loss(loss)
-    weights = [variable.value for variable in model.trainable_weights]
-    return loss, logits, tape.gradient(scaled, weights)
-
-
-def _of_parts(model, batch, sample_weight):
-    """Returns what `_of_whole` does, put together of `model.batch_parts` parts of the rows.
-
-    No part waits for another, so that each can have a core. The loss of one is a mean over its real
-    targets, and counts as much as these do among all.
-    """
-    data = {"batch": batch} | ({} if sample_weight is None else {"sample_weight": sample_weight})
-    rows, parts = tf.shape(batch["targets"])[0], model.batch_parts
-    tokens = tf.maximum(_real_targets(batch), 1.0)
-
-    def differentiate(data, tokens):
-        share = _real_targets(data["batch"]) / tokens
-        found = _of_whole(model, data["batch"], data.get("sample_weight"), share)
-        loss, logits, gradients = found  # those of tables, if sparse, of another size in each part
-        return loss, logits, [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    if not model.run_eagerly:  # then one trace serves all parts
-        differentiate = tf.function(differentiate, autograph=False)
-    cuts = [slice(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
-    of_part = [tf.nest.map_structure(lambda x, cut=cut: x[cut], data) for cut in cuts]
-    losses, logits, gradients = zip(*(differentiate(d, tokens) for d in of_part), strict=True)
-    whole_logits = None if logits[0] is None else tf.concat(logits, axis=0)
-    return tf.add_n(losses), whole_logits, [tf.add_n(g) for g in zip(*gradients, strict=True)]
-
-
-def _real_targets(batch):
-    return tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
 
 
 def apply(model, gradients) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro import memory, signals
+from t2t_repro import signals
 from t2t_repro.cores import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
@@ -203,18 +203,6 @@ def set_threads(between: int = 0, within: int = 0) -> None:
 
         tf.config.threading.set_inter_op_parallelism_threads(between)
         tf.config.threading.set_intra_op_parallelism_threads(within)
-
-
-def keep_freed_memory() -> None:
-    """Lets TensorFlow keep what operations on a CPU free, for those that follow.
-
-    It is for several threads that compute side by side. Each has an arena of glibc's, which gives
-    its free end back to the system: on batches of many shapes a small model's steps then spend half
-    of their time in page faults (benchmarks/RESULTS.md, "Batches of many shapes"). What the user's
-    environment says counts.
-    """
-    os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
-    os.environ.setdefault("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(memory.total() >> 20))  # else 64 GB
 
 
 def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:

@@ -224,9 +224,7 @@ def _memory(
     """Returns about what training holds: weights, slots and gradients, and activations."""
     hparams = request.config.hparams
     held = activations.held(hparams, shape, vocabulary[1])
-    parts = request.config.batch_parts if machine.replicas == 1 else 1
-    # Parts hold together what the whole would, but each all gradients.
-    gradients = parameters.gradients(hparams, *vocabulary, parts)
+    gradients = parameters.gradients(hparams, *vocabulary)
     weights: float = count * parameters.copies(hparams) + gradients
     if hparams.activation_dtype != "float32":
         weights += count / 2  # what is multiplied, in that type

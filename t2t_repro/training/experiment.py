@@ -18,7 +18,6 @@ from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import (
-    batch_parts,
     batch_size,
     checkpoints,
     devices,
@@ -61,7 +60,6 @@ def run(request: TrainRequest) -> dict[str, Any]:
     where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
     if not evaluates:
         xla.check(request, where)
-        request = batch_parts.decided(request, where)
     if request.schedule != TRY_BATCH_SIZE:
         for warning in machine.warnings(where, request.worker_gpu):
             progress.on_stderr(f"Warning: {warning}")
@@ -133,7 +131,6 @@ class Experiment:
         hparams = self._config.hparams
         longest = self._describe_data().longest
         model = build_model(self._config, self._problem)
-        batch_parts.use(model, self._config.batch_parts, self._devices)
         step = distribution.step_function(model)
         rows = self._problem.batch_size_multiplier, self._problem.packed_length
         seconds = 0.0
@@ -151,15 +148,12 @@ class Experiment:
         with where.scope():
             model = build_model(config, self._problem)
             model.optimizer.build(model.trainable_variables)
-        batch_parts.use(model, config.batch_parts, where)
         log: TrainingLog = SilentLog(run, plan.train_steps, plan.train_steps)
         writer = make_writer(run) if is_chief else None
         if is_chief:
             log = make_log(run, plan, writer)
         self._check(with_evaluation)
         taken = self._warm_start(model, log) if is_chief else None
-        if model.batch_parts > 1:
-            log.say(batch_parts.described(model.batch_parts))
         if config.hparams.freeze:
             log.say(_what_is_trained(model))
         evaluator = Evaluator(model, self._problem.eval_metrics())

@@ -1,6 +1,5 @@
 """The machine that a run trains on: its devices by name and memory, and how fast they multiply."""
 
-import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -77,19 +76,16 @@ class Machine:
         return "; ".join([_counted(self.devices), *filter(None, [self.note])])
 
 
-def examine(
-    where: Devices, dtype: str = "float32", beside: int = 1, *, patiently: bool = False
-) -> Machine:
+def examine(where: Devices, dtype: str = "float32", *, patiently: bool = False) -> Machine:
     """Returns what the devices of a run are; it measures for a moment.
 
     Args:
         where: what `devices.choose` returned.
         dtype: in which to multiply.
-        beside: how many products a step makes beside one another, as `batch_parts` has it.
         patiently: whether to measure for two seconds, where the first may mislead by a half.
     """
     found, note = _found(where)
-    rate = median_rate(dtype, _SIZES[where.kind], beside, patiently)
+    rate = median_rate(dtype, _SIZES[where.kind], patiently)
     return Machine(found, where.kind, where.replicas, rate, note, where.cluster.size)
 
 
@@ -161,25 +157,20 @@ def measure_rate(size: int = 2048, repetitions: int = 32) -> float:
     return 2 * size**3 / fastest(_product(size, "float32"), repetitions)
 
 
-def median_rate(dtype: str, size: int, beside: int, patiently: bool) -> float:
-    """Returns FLOP/s of products, `beside` at once, beside whatever else the machine does."""
-    works = [_product(size, dtype) for _ in range(beside)]
-    with concurrent.futures.ThreadPoolExecutor(beside) as pool:
+def median_rate(dtype: str, size: int, patiently: bool) -> float:
+    """Returns FLOP/s of products, beside whatever else the machine does."""
+    work = _product(size, dtype)
 
-        def all_of_them() -> None:
-            list(pool.map(lambda work: work(), works))
+    def taken(least: float) -> list[float]:
+        seconds: list[float] = []
+        while len(seconds) < 3 or sum(seconds) < least:
+            seconds.append(_seconds_of(work))
+        return seconds
 
-        def taken(least: float) -> list[float]:
-            seconds: list[float] = []
-            while len(seconds) < 3 or sum(seconds) < least:
-                seconds.append(_seconds_of(all_of_them))
-            return seconds
-
-        all_of_them()
-        if patiently:
-            taken(_PATIENT_SECONDS)
-        median = statistics.median(taken(_PATIENT_SECONDS if patiently else _SECONDS))
-    return beside * 2 * size**3 / median
+    work()
+    if patiently:
+        taken(_PATIENT_SECONDS)
+    return 2 * size**3 / statistics.median(taken(_PATIENT_SECONDS if patiently else _SECONDS))
 
 
 def fastest(work: Callable[[], object], repetitions: int) -> float:

@@ -36,7 +36,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> Forecast | None:
         print(f"Training on {machine.names(where)}.", flush=True)
         return None
     config = request.config
-    how = (where, config.hparams.activation_dtype, config.batch_parts)
+    how = (where, config.hparams.activation_dtype)
     plan = estimate.of(request, machine.examine(*how))
     if plan.hours >= MEASURED_FROM:
         plan = estimate.of(request, machine.examine(*how, patiently=True))
@@ -116,5 +116,5 @@ def _trial(request: TrainRequest, plan: Forecast) -> trial.Trial:
     print("Making a few steps, to see what one takes ...", flush=True)
     shape = estimate.shape_of(request, plan.data)
     config = request.config
-    how = (request.worker_gpu, request.threads, config.batch_parts, config.xla_compile)
+    how = (request.worker_gpu, request.threads, config.xla_compile)
     return trial.run(config.hparams, plan.vocabulary, shape, *how, request.load_user_code)

@@ -36,7 +36,6 @@ def run(
     shape: BatchShape,
     worker_gpu: int | None = None,
     threads: tuple[int, int] = (0, 0),
-    parts: int = 1,
     xla_compile: bool = False,
     load_user_code: Callable[[], None] | None = None,
 ) -> Trial:
@@ -48,13 +47,12 @@ def run(
         shape: of each device's part of a batch.
         worker_gpu: as `devices.choose`.
         threads: as `devices.set_threads`.
-        parts: as `batch_parts.use`.
         xla_compile: as `machine.compiles`.
         load_user_code: as in `TrainRequest`.
     """
     until = time.monotonic() + MOST_SECONDS
     ended = processes.run(
-        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, parts, xla_compile),
+        *(_steps, hparams, vocab_sizes, shape, worker_gpu, threads, xla_compile),
         load_user_code,
         watch=lambda pid: time.monotonic() < until,
     )
@@ -70,7 +68,6 @@ def _steps(
     shape: BatchShape,
     worker_gpu: int | None,
     threads: tuple[int, int],
-    parts: int,
     xla_compile: bool,
     load_user_code: Callable[[], None] | None,
 ) -> Trial:
@@ -79,7 +76,7 @@ def _steps(
         load_user_code()
     import numpy as np
 
-    from t2t_repro.training import batch_parts, devices, distribution, machine, optimizers
+    from t2t_repro.training import devices, distribution, machine, optimizers
 
     devices.set_threads(*threads)
     where = devices.choose(worker_gpu)
@@ -90,7 +87,6 @@ def _steps(
         compiled = machine.compiles(xla_compile)
         model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=compiled)
         model.optimizer.build(model.trainable_variables)
-    batch_parts.use(model, parts, where)
     sentences = max(1, round(shape.sentences)) * where.local
     rng = np.random.default_rng(0)
     lengths = {"inputs": shape.source_length, "targets": shape.target_length}

@@ -16,7 +16,7 @@ from t2t_repro import cli, registry
 from t2t_repro.bin import trainer
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.run_directory import PLAN, RunDirectory
-from t2t_repro.training import estimate, forecast, machine
+from t2t_repro.training import estimate, forecast
 from t2t_repro.training.machine import Device, Machine
 from t2t_repro.training.trial import Trial
 
@@ -80,15 +80,6 @@ def test_it_prints_and_stops(on, capsys):
     run("--plan")
     assert "transformer_quickstart on algorithmic_reverse_quickstart:" in capsys.readouterr().out
     assert not begun
-
-
-def test_the_products_of_a_batch_in_parts_are_measured_beside_one_another(on, monkeypatch):
-    on(TWO_CORES)
-    asked = []
-    monkeypatch.setattr(machine, "examine", lambda *what: asked.append(what) or TWO_CORES)
-    for parts in (3, 1):
-        run("--plan", f"--batch_parts={parts}")
-    assert [beside for *_, beside in asked] == [3, 1]
 
 
 def test_the_users_text_has_about_the_vocabulary_that_fits_it(on, capsys):

@@ -21,7 +21,6 @@ def check(*argv, kept=None):
         ("train", "--eval_throttle_seconds=60"),
         ("train", "--samples_every=7"),
         ("evaluate", "--samples_every=7"),
-        ("evaluate", "--batch_parts=2"),
         ("evaluate", "--keep_best=3"),
         ("evaluate", "--best_metric=accuracy"),
         ("evaluate", "--eval_early_stopping_steps=9"),

@@ -8,6 +8,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.errors import UserError
@@ -142,6 +143,15 @@ def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
     result = compare(overrides, packed)
     assert result["fit"] == pytest.approx(result["trainer"], rel=1e-6)
     assert result["same"] and result["fit"][0] != result["fit"][-1]
+
+
+def test_a_strategy_of_one_device_makes_the_same_steps():
+    losses, data = [], tf.data.Dataset.from_tensors(next(batches(1)))
+    for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["cpu:0"])):
+        with strategy.scope():
+            model = build()
+        losses.append(model.fit(data, epochs=3, verbose=0).history["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6) and losses[0][2] != losses[0][0]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.data.job import Job
-from t2t_repro.models import parameters
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import estimate
 from t2t_repro.training.machine import Device, Machine
@@ -39,19 +38,6 @@ def make(tmp_path):
         )
 
     return make
-
-
-def test_each_part_of_a_batch_has_gradients_of_its_own(make):
-    found = []
-    for parts, replicas in ((1, 1), (3, 1), (1, 2), (3, 2)):
-        machine = dataclasses.replace(CORES, replicas=replicas)
-        found.append(estimate.of(make(batch_parts=parts), machine))
-    whole, parted, shared, unparted = found
-    hparams = registry.get_hparams("transformer_tiny")
-    one, three = (parameters.gradients(hparams, *whole.vocabulary, parts) for parts in (1, 3))
-    assert parted.memory - whole.memory == pytest.approx(4 * (three - one), abs=1)
-    assert three > 2 * one
-    assert unparted.memory == shared.memory  # devices that share a batch cut it themselves
 
 
 def test_text_that_weights_repeat_is_to_have_no_more_subwords(make, tmp_path):

@@ -1,5 +1,4 @@
 import subprocess
-import threading
 
 import pytest
 
@@ -67,13 +66,6 @@ def test_this_machine():
     assert 1e8 < found.rate < 1e15 and found.rate == found.rate_of_a_replica
     assert machine.names(ONE) == str(found)
     assert 1e8 < machine.measure_rate(size=256, repetitions=2) < 1e15
-
-
-def test_products_that_are_made_beside_one_another_are_measured_so(monkeypatch):
-    together = threading.Barrier(3, timeout=60)
-    monkeypatch.setattr(machine, "_product", lambda size, dtype: together.wait)
-    monkeypatch.setattr(machine, "_seconds_of", lambda work: (work(), 0.1)[1])
-    assert machine.examine(ONE, beside=3).rate == pytest.approx(3 * 2 * 2048**3 / 0.1)
 
 
 def test_patience_waits_until_threads_have_their_cores(monkeypatch):

@@ -32,7 +32,6 @@ def make(tmp_path):
             data_dir=data_dir,
             version="0",
             xla_compile=xla_compile,
-            batch_parts=1,
         )
         request = TrainRequest(
             run=RunDirectory(tmp_path / name),

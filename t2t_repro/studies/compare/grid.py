@@ -193,7 +193,6 @@ class Grid:
             data_dir=self.data_dir,
             version=__version__,
             random_seed=cell.seed,
-            batch_parts=0,
         )
 
     def settings(self) -> list[tuple[int | None, int | None]]:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from t2t_repro import files, registry
-from t2t_repro.cores import available_cores
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -24,7 +23,7 @@ from t2t_repro.studies.compare import report as comparison_report
 from t2t_repro.studies.compare import results as comparison_results
 from t2t_repro.studies.compare.grid import Cell, Grid
 from t2t_repro.studies.compare.variants import of_sequences
-from t2t_repro.training import batch_parts, checkpoints, devices, distribution, trainer
+from t2t_repro.training import checkpoints, devices, distribution, trainer
 from t2t_repro.views import pictures
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -288,13 +287,6 @@ def test_cells_of_another_number_of_devices_are_not_mixed(plan, finished, tmp_pa
         comparison_cell.run(plan, post, tmp_path, ["t2t-compare"])
     with pytest.raises(UserError, match="1"):
         comparison_results.load(plan, tmp_path)
-
-
-def test_a_cell_cuts_its_batches_as_t2t_trainer_does(plan, finished):
-    here = batch_parts.PARTS if available_cores() >= batch_parts.PARTS else 1
-    run = grid.run_of(finished, plan, plan.cells()[0])
-    assert run.config().batch_parts == here
-    run.check(plan.config_of(plan.cells()[0]))  # also where there are fewer cores
 
 
 def test_a_moving_mean_and_the_values_of_the_seeds():
