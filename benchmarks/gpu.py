@@ -7,7 +7,7 @@ TensorFlow, TensorFlow with XLA, and JAX, in each precision; then on 2, 4 ... of
 batch for each; and decoding under TensorFlow and JAX. What fails is a row that says why, such as a
 backend that is not installed or a batch that does not fit: the others go on. A row has the step's
 time, tokens/s, the model's FLOP/s, memory of the device, and as `mfu` the share of the devices'
-peak: that of the data sheet (t2t_repro/studies/paper/hardware.py), or --peak_tflops.
+peak: that of the data sheet, or --peak_tflops.
 Where there is no GPU all is of the CPU, for a trial of this program.
 """
 
@@ -25,11 +25,11 @@ from absl import flags
 from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
-from t2t_repro.studies.paper.hardware import DEVICES
 
 BACKENDS = {"tensorflow": "pip install 'tensorflow[and-cuda]'", "jax": "pip install 'jax[cuda12]'"}
 TRAINING = (("tensorflow", False), ("tensorflow", True), ("jax", False))  # backend, XLA by a flag
 PRECISIONS = ("float32", "bfloat16", "float16")
+PEAKS = {"V100": 125, "A100": 312, "H100": 989, "H200": 989}  # TFLOP/s without sparsity
 
 Row = dict[str, Any]
 
@@ -129,12 +129,9 @@ def gpus(row: Row) -> int:
 def _mfu(args: flags.FlagValues, asked: Row, found: Row) -> Row:
     """Returns {"peak_tflops", "mfu"} where the peak of what was measured is known."""
     precision = asked.get("precision", "float32")
-    named = [d for name, d in DEVICES.items() if name in found.get("machine", "")]
-    peak = args.peak_tflops if precision != "float32" else 0
-    for device in named:
-        is_its_own = (precision == "float32") == (device.precision == "float32")
-        peak = peak or (is_its_own and device.peak) or 0
-    if not peak or found.get("kind") != "GPU":
+    named = [peak for name, peak in PEAKS.items() if name in found.get("machine", "")]
+    peak = args.peak_tflops or (named[0] if named else 0)
+    if not peak or precision == "float32" or found.get("kind") != "GPU":
         return {}
     rate = found["gflops"] / 1e3 / asked.get("devices", 1)
     return {"peak_tflops": peak, "mfu": round(rate / peak, 4)}

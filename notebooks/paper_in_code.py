@@ -232,8 +232,7 @@ beside("3.5", "PE(pos + 3) = R(3) PE(pos)", "SinusoidalPositions()(nothing)[0, 3
 # ## 4 Why self-attention
 #
 # Operations of one layer (table 1) for $n$ tokens of width $d$. Self-attention costs less than a
-# recurrent layer as long as $n < d$, and takes one step where that takes $n$. `t2t-paper` measures
-# all four kinds on your machine.
+# recurrent layer as long as $n < d$, and takes one step where that takes $n$.
 
 # %%
 d, k, r = 512, 3, 10

@@ -27,7 +27,7 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_overrides
 from t2t_repro.hparam_rules import MODELS
 from t2t_repro.problem import Split
-from t2t_repro.studies.compare import matching, runner
+from t2t_repro.studies.compare import runner
 from t2t_repro.studies.compare.grid import Grid, parse_numbers
 from t2t_repro.studies.compare.variants import of_sequences, of_sets
 
@@ -54,8 +54,6 @@ def define_flags(f: flags.FlagValues) -> None:
         "changes of its own in brackets: transformer_base_v1,transformer_base_v2[batch_size=1024]."
     )
     flags.DEFINE_string("hparams_sets", "", text, flag_values=f)
-    text = "With --hparams_sets: parameters chooses widths by which all have as many as the first."
-    flags.DEFINE_enum("match", "", ["", "parameters"], text, flag_values=f)
     text = "What is compared: PREPROCESS/POSTPROCESS pairs of the letters a, d, n and z, or none."
     flags.DEFINE_string("sequences", "none/dan,n/da", text, flag_values=f)
     text = "Of the learning rate, instead of the set's (T2T's legacy learning_rate 0.1 is 1.0)."
@@ -89,7 +87,6 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     sets = "hparams_sets" if args.hparams_sets else "hparams_set"
     named = {n: getattr(args, n) for n in ("problem", sets, "data_dir", "output_dir")}
     cli.check_given(named, dict.fromkeys(named, "t2t-compare --help has an example."))
-    cli.check_needs(args, {"match": "hparams_sets"})
     for name in ("hparams_set", "sequences") if args.hparams_sets else ():
         if args[name].present:
             raise UserError(f"Expected --hparams_sets or --{name}. Received: both. Leave one out.")
@@ -144,9 +141,6 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         )
     if bleu_sentences:
         _check_decodes(grid)
-    if args.match:
-        grid = matching.with_equal_parameters(grid)
-        print(matching.in_words(grid), flush=True)
     output_dir = pathlib.Path(args.output_dir).expanduser()
     command = ("t2t-compare", *sys.argv[1:])
     usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))

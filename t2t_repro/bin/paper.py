@@ -4,11 +4,8 @@
   t2t-paper --tables=3                        the variations and their parameters
   t2t-paper --tables=2,3,4 --runs=run,run2    and what runs have: BLEU, perplexity, cost, F1
   t2t-paper --tables=settings                 the paper's settings, T2T's and ours, and --runs'
-  t2t-paper --tables=training,scaling --hardware=1xH200
 
-Tables: 1 (the cost of a layer; it measures for less than a minute), 2 (BLEU and training FLOPs), 3
-(the variations and their parameters), 4 (parsing), settings, training (the command that trains each
-row, and its hours), scaling (1, 8 and 64 devices, and as many as --hardware says).
+Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing), settings.
 """
 
 import dataclasses
@@ -23,19 +20,12 @@ from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.outputs import check_outputs
 from t2t_repro.requests import flag
-from t2t_repro.studies.paper import hardware as machines
-from t2t_repro.studies.paper import run_scores, scaling, settings, training_plan
+from t2t_repro.studies.paper import run_scores, settings
 from t2t_repro.studies.paper import tables as paper_tables
 from t2t_repro.studies.tables import Table
 
-TABLES = ("1", "2", "3", "4", "settings", "training", "scaling")
+TABLES = ("2", "3", "4", "settings")
 _NEED_SCORES = {"2", "4"}  # of the runs that they show
-_READ_BY = {  # of flags that not all tables read
-    "runs": {"2", "3", "4", "settings"},
-    "hardware": {"training", "scaling"},
-    "efficiency": {"training", "scaling"},
-    "bandwidth": {"scaling"},
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +33,7 @@ class Request:
     """What t2t-paper is asked for: its flags, and which of them were `given`.
 
     Raises:
-        UserError: on an unknown table or a number out of its bounds, and if a flag is given that
-            none of the tables reads.
+        UserError: on an unknown table, or if none is named.
     """
 
     tables: str = flag(",".join(TABLES), "Which to make, with commas between.")
@@ -55,20 +44,6 @@ class Request:
         "t2t-reproduce's, or DIR=FILE. Tables 2 and 4 need a bleu.json or f1.json in DIR, or FILE, "
         "which t2t-bleu and t2t-score-trees write.",
     )
-    hardware: str = flag(
-        "8xP100",
-        f"Where training is to run: COUNTxNAME ({', '.join(machines.DEVICES)}), or this, which is "
-        "measured.",
-    )
-    efficiency: float | None = flag(
-        None,
-        "The share of the hardware's rate that a training step reaches on one device; default: "
-        "what was measured on such a device.",
-    )
-    bandwidth: float | None = flag(
-        None, "GB/s of the links between devices, instead of the hardware's usual ones."
-    )
-    given: frozenset[str]
 
     def __post_init__(self):
         for name in self.names:
@@ -76,16 +51,6 @@ class Request:
                 raise unknown("table", name, TABLES)
         if not self.names:
             raise UserError(f"Expected --tables of {', '.join(TABLES)}. Received: none.")
-        if self.efficiency is not None and not 0 < self.efficiency <= 1:
-            raise UserError(f"Expected 0 < --efficiency <= 1. Received: {self.efficiency}.")
-        if self.bandwidth is not None and self.bandwidth <= 0:
-            raise UserError(f"Expected --bandwidth > 0, in GB/s. Received: {self.bandwidth}.")
-        for name, readers in _READ_BY.items():
-            if name in self.given and getattr(self, name) and not readers & set(self.names):
-                raise UserError(
-                    f"--{name} has no effect on --tables={self.tables}: "
-                    f"{', '.join(sorted(readers))} read it. Leave it out."
-                )
 
     @property
     def names(self) -> list[str]:
@@ -107,7 +72,7 @@ def report(request: Request) -> None:
     """Makes, prints and writes the tables.
 
     Raises:
-        UserError: if the hardware or a run's score cannot be read.
+        UserError: if a run's score cannot be read.
     """
     from rich import console
 
@@ -116,16 +81,11 @@ def report(request: Request) -> None:
     scores = {f"{file} of --runs": Path(file).expanduser() for file in files}
     check_outputs({name: folder / name for name in ("paper.json", "paper.md")}, scores)
     runs = run_scores.read(request.runs, scored=bool(_NEED_SCORES & set(request.names)))
-    hardware = machines.with_bandwidth(machines.parse(request.hardware), request.bandwidth)
-    share = request.efficiency
     make: dict[str, Callable[[], list[Table]]] = {
-        "1": paper_tables.table1,
         "2": lambda: paper_tables.table2(runs),
         "3": lambda: paper_tables.table3(runs),
         "4": lambda: paper_tables.table4(runs),
         "settings": lambda: settings.table(runs),
-        "training": lambda: [training_plan.plan(hardware, share)],
-        "scaling": lambda: scaling.tables(hardware, share),
     }
     folder.mkdir(parents=True, exist_ok=True)
     out, made = console.Console(), []

@@ -63,10 +63,6 @@ def _candidates(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:
         yield from _of_the_sample(request, plan)
     yield from _on_captions(request, plan)
     yield Alternative(_QUICKSTART[0], f"{_QUICKSTART[1]}, in minutes")
-    yield Alternative(
-        "t2t-paper --tables=training --hardware=8xP100",
-        "the commands and hours of the paper's rows on other machines",
-    )
 
 
 def _with_fewer_checkpoints(request: TrainRequest, plan: Forecast) -> Iterator[Alternative]:

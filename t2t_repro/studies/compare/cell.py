@@ -19,9 +19,6 @@ from t2t_repro.decoding.dev_bleu import DevSample
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, write_text_atomic
-from t2t_repro.hparam_rules import MODELS
-from t2t_repro.models.batch_shape import BatchShape
-from t2t_repro.models.flops import train_step_flop
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -163,7 +160,6 @@ def _measure(
     result: dict[str, Any] = {
         "parameters": model.count_params(),
         "replicas": where.replicas,
-        **_of_a_step(model, batches, where.replicas),
         "fingerprint": _fingerprint(batches[:_FINGERPRINT]),
         "initial_loss": losses[0] if losses else None,
         "unigram_loss": None,
@@ -208,22 +204,6 @@ def _first_batches(config: RunConfig, problem: Problem, count: int) -> list[dict
         seed=config.random_seed,
     )
     return list(itertools.islice(dataset.as_numpy_iterator(), count))
-
-
-def _of_a_step(
-    model, batches: Sequence[dict[str, np.ndarray]], replicas: int
-) -> dict[str, float | None]:
-    """Returns target tokens and FLOPs of a step on so many devices, by the first batches.
-
-    What a model of the user's computes is not known.
-    """
-    tokens = [np.count_nonzero(batch["targets"]) for batch in batches]
-    tokens_of_all = replicas * float(np.mean(tokens))
-    if model.hparams.model not in MODELS:
-        return {"step_tokens": tokens_of_all, "step_flop": None}
-    shapes = [BatchShape(*batch["inputs"].shape, *batch["targets"].shape[1:]) for batch in batches]
-    flop = [train_step_flop(model.hparams, shape, model.targets_vocab_size) for shape in shapes]
-    return {"step_tokens": tokens_of_all, "step_flop": replicas * float(np.mean(flop))}
 
 
 def _fingerprint(batches: Sequence[dict[str, np.ndarray]]) -> str:

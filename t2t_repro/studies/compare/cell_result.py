@@ -14,7 +14,6 @@ import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import MODELS
 from t2t_repro.studies.compare.grid import RESULT_FILE, Cell, Grid, run_of
 
 _TENTH = 10
@@ -41,9 +40,6 @@ class CellResult:
         tokens_per_second: the median over the reports.
         parameters: of the model.
         replicas: on how many devices it was trained, each with a batch of batch_size.
-        step_tokens: real target tokens of a step, and
-        step_flop: its floating-point operations, both by the first batches; None: not known, of a
-            model of the user's.
         fingerprint: a hash of the first batches.
         gradients, activations: {step: {place: value}}.
     """
@@ -59,8 +55,6 @@ class CellResult:
     references: list[str] | None
     tokens_per_second: float
     parameters: int
-    step_tokens: float
-    step_flop: float | None
     fingerprint: str
     gradients: dict[int, Places]
     activations: dict[int, Places]
@@ -80,11 +74,6 @@ class CellResult:
         if self.sentences is None:
             return None
         return sum(self.sentences[name]) / sum(self.sentences["tokens"])
-
-    @property
-    def step_seconds(self) -> float:
-        """How long a step took; nan where no report says it."""
-        return self.step_tokens / self.tokens_per_second if self.tokens_per_second else np.nan
 
     @property
     def last_train_loss(self) -> float | None:
@@ -178,8 +167,6 @@ def load(output_dir: pathlib.Path, grid: Grid, cell: Cell) -> CellResult:
     rates = [row["tokens_per_second"] for row in rows if row.get("tokens_per_second")]
     try:
         values = schema.read(path, dict[str, Any])
-        if grid.hparams_of(cell).model not in MODELS:  # earlier versions took it for a Transformer
-            values["step_flop"] = None
         return CellResult(
             **{
                 **values,

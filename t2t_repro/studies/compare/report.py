@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro.files import write_csv, write_text_atomic
-from t2t_repro.studies.compare import costs, differing, verdict
+from t2t_repro.studies.compare import differing, verdict
 from t2t_repro.studies.compare import pictures as comparison_pictures
 from t2t_repro.studies.compare.cell_result import LEARNED, CellResult
 from t2t_repro.studies.compare.grid import Cell, Grid
@@ -24,7 +24,7 @@ _ENDS = (  # of a cell in results.csv, before and behind its BLEU
     *("status", "diverged_at", "initial_loss", "last_train_loss", "dev_loss", "unigram_loss"),
     "accuracy",
 )
-_ABOUT = ("tokens_per_second", "parameters", "step_flop", "fingerprint")
+_ABOUT = ("tokens_per_second", "parameters", "fingerprint")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto }
@@ -60,8 +60,6 @@ def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
     results = load(grid, output_dir)
     bleus, answers = results.bleus(), verdict.verdicts(results)
     said = [each.sentence(grid.train_steps) for each in answers]
-    spent = [] if grid.of_sequences else costs.costs(results)
-    said += costs.sentences(spent, grid.seeds)
     said += results.summary()
     report = Report(
         said,
@@ -71,16 +69,12 @@ def write(grid: Grid, output_dir: pathlib.Path, command: str) -> Report:
     tables = [
         verdict.table(answers),
         differing.table(grid),
-        *([costs.table(spent)] if spent else []),
         _settings_table(results, bleus),
         _differences_table(results.differences),
         _failures_table(results),
         _gradients_table(results),
     ]
     captions = comparison_pictures.draw(results, output_dir)
-    if spent:
-        pictures.save(costs.draw(results), output_dir / costs.PICTURE)
-        captions = {costs.PICTURE: costs.CAPTION} | captions
     sets = " and ".join(dict.fromkeys(variant.hparams_set for variant in grid.variants))
     about = [
         f"{len(results.by_cell)} of {len(grid.cells())} cells: {grid.problem}, {sets}"

@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
@@ -18,31 +18,13 @@ _PAST_ANY = 100.0  # nats: no model's loss, but that of a training that diverged
 _EVALUATION = re.compile(r"eval-dev-(\d+)\.json")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What training took.
-
-    Attributes:
-        hours: of the steps alone.
-        devices: on which.
-        rate: TFLOP/s of the matrix products of each, as measured before training.
-        flop: operations, counted: the model's matrix products.
-    """
+class Cost(NamedTuple):
+    """What training took: the hours of the steps alone, on how many devices, and the TFLOP/s of
+    the matrix products of each, as measured before training."""
 
     hours: float
     devices: int
     rate: float
-    flop: float
-
-    @property
-    def flop_by_time(self) -> float:
-        """Operations as the paper has them: time by devices by rate."""
-        return self.hours * 3600 * self.devices * self.rate * 1e12
-
-    @property
-    def share(self) -> float:
-        """Of the rate that training reached: what t2t-paper takes as --efficiency."""
-        return self.flop / self.flop_by_time
 
 
 @dataclass(frozen=True)
@@ -140,7 +122,6 @@ def _cost(run: RunDirectory, plan: dict[str, Any]) -> Cost | None:
         hours=seconds * last / counted / 3600,
         devices=replicas if plan["machine"].get("kind") == "GPU" else 1,
         rate=_number(name, plan, "machine", "rate") / 1e12,
-        flop=_number(name, plan, "flop") * last,
     )
 
 

@@ -3,52 +3,17 @@
 import math
 from collections.abc import Sequence
 
-from t2t_repro import progress, registry
+from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.models import parameters
-from t2t_repro.models.batch_shape import BatchShape
-from t2t_repro.models.flops import train_step_flop
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.run_scores import RunScore
-from t2t_repro.studies.paper.scaling import LENGTH
 from t2t_repro.studies.tables import Table, columns
 
 # T2T declared this size for the paper's En-De BPE vocabulary (1.0.1, problem_hparams.py,
 # wmt_ende_bpe32k): the table has rows that no token uses.
 DECLARED_VOCABULARY = 40_960
 _RUN = "run | problem | hparams_set | step :, | "  # the columns of RunScore
-
-
-def table1() -> list[Table]:
-    """Returns the formulas, and what one layer of each kind takes here; it measures."""
-    from t2t_repro.studies.paper import layer_costs as costs
-
-    progress.on_stderr("Measuring the layers of table 1, less than a minute ...")
-    sizes = costs.SIZES
-    formulas = {row.name: row[1:4] for row in published.TABLE1} | published.SECTION4
-    rows: list[tuple] = []
-    for cost in costs.measure(costs.KINDS, sizes, "table 1"):
-        symbols = formulas.get(cost.name, ("", "", ""))
-        time = cost.milliseconds[sizes.length, sizes.width]
-        (n, d), (n_here, d_here) = cost.operations, cost.exponents
-        rows.append((cost.name, *symbols, time, n, n_here, d, d_here, cost.gflops))
-    heads = columns(
-        "layer | complexity | sequential | longest path | ms :.1f | n^ :.1f | n^ here :.1f | "
-        "d^ :.1f | d^ here :.1f | GFLOP/s :.0f"
-    )
-    notes = (
-        f"Measured: a forward pass in float32 over {costs.BATCH} sequences, the fastest of "
-        f"{sizes.repetitions}. ms and GFLOP/s at n {sizes.length}, d {sizes.width}; exponents, of "
-        f"the operations and of the time here, fitted over n "
-        f"{', '.join(map(str, sizes.lengths))} (at d {sizes.width}) and d "
-        f"{', '.join(map(str, sizes.widths))} (at n {sizes.length}).",
-        "Self-attention: softmax(x x^T) x in one head, without projections, as its formula counts; "
-        f"restricted: the same in blocks of r = {costs.NEIGHBOURS}; recurrent: LSTM; "
-        f"convolutional: kernel {costs.KERNEL}; dilated and separable: those of section 4's text; "
-        f"with projections: the model's own sublayer, {costs.HEADS} heads. Of the restricted form, "
-        "memory traffic is the larger part.",
-    )
-    return [Table("1", "Table 1: the cost of a layer", heads, rows, notes)]
 
 
 def table2(runs: Sequence[RunScore]) -> list[Table]:
@@ -80,56 +45,23 @@ def table2(runs: Sequence[RunScore]) -> list[Table]:
             "stays a BLEU below however long it trains (tensor2tensor#444).",
         ),
     )
-    rate = published.SUSTAINED_TFLOPS["P100"]
-    rows = []
-    for training in published.TRAINING:
-        by_time, counted = training_flop(training)
-        steps = registry.get_hparams(training.hparams_set).train_steps
-        rows.append(
-            (
-                *(training.model, training.hours, by_time, training.printed_flop),
-                *(steps, counted / steps / 1e12, counted, counted / by_time),
-            )
-        )
+    rate = published.SUSTAINED_TFLOPS
     cost = Table(
         "2-cost",
-        "Table 2: the training cost of the Transformer, both ways",
-        columns(
-            "model | hours | FLOP by time :.2e | paper :.1e | steps :, | TFLOP a step :.2f | "
-            "FLOP counted :.2e | counted / by time :.2f"
-        ),
-        rows,
-        (
-            f"By time, the paper's way: hours x {published.GPUS} P100 x {rate} TFLOP/s sustained "
-            "single precision (footnote 5).",
-            f"Counted: the matrix products of forward and backward on {published.BATCH_TOKENS:,} "
-            f"source and {published.BATCH_TOKENS:,} target tokens (section 5.1) in sentences of "
-            f"{LENGTH}, {published.VOCABULARY['ende']:,} tokens of vocabulary; twice the length "
-            f"adds {_longer():.1%}. En-Fr has 32,000 and is the same otherwise.",
-        ),
+        "Table 2: the training cost of the Transformer",
+        columns("model | hours | FLOP by time :.2e | paper :.1e"),
+        [
+            (each.model, each.hours, flop_by_time(each.hours, published.GPUS, rate), each.flop)
+            for each in published.TRAINING
+        ],
+        (f"By time: hours x {published.GPUS} P100 x {rate} TFLOP/s sustained (footnote 5).",),
     )
     return [systems, cost, others, *_bleu_of(runs), *_costs_of(runs)]
 
 
-def training_flop(training: published.Training) -> tuple[float, float]:
-    """Returns what training cost by the paper's way, time by devices by rate, and by counting."""
-    rate = published.SUSTAINED_TFLOPS["P100"] * 1e12
-    hparams = registry.get_hparams(training.hparams_set)
-    counted = paper_step_flop(hparams, published.VOCABULARY["ende"]) * hparams.train_steps
-    return training.hours * 3600 * published.GPUS * rate, counted
-
-
-def paper_step_flop(hparams: HParams, vocab_size: int, length: float = LENGTH) -> float:
-    """Returns the operations of a step on the paper's batch."""
-    batch = BatchShape.of_tokens(published.BATCH_TOKENS, length)
-    return train_step_flop(hparams, batch, vocab_size)
-
-
-def _longer() -> float:
-    hparams = registry.get_hparams("paper_table3_base")
-    size = published.VOCABULARY["ende"]
-    short, long = (paper_step_flop(hparams, size, n) for n in (LENGTH, 2 * LENGTH))
-    return long / short - 1
+def flop_by_time(hours: float, devices: int, tflops: float) -> float:
+    """Returns what training cost as the paper has it: time by devices by their sustained rate."""
+    return hours * 3600 * devices * tflops * 1e12
 
 
 def _bleu_of(runs: Sequence[RunScore]) -> list[Table]:
@@ -151,22 +83,20 @@ def _bleu_of(runs: Sequence[RunScore]) -> list[Table]:
 
 def _costs_of(runs: Sequence[RunScore]) -> list[Table]:
     """Returns what training runs cost, where they say it."""
-    rows = []
-    for run in runs:
-        cost = run.record.cost
-        if run.bleu is not None and cost is not None:
-            each = (cost.hours, cost.devices, cost.rate, cost.flop_by_time, cost.flop, cost.share)
-            rows.append((run.path, run.hparams_set, run.step, *each))
+    rows = [
+        (run.path, run.hparams_set, run.step, *run.record.cost, flop_by_time(*run.record.cost))
+        for run in runs
+        if run.bleu is not None and run.record.cost is not None
+    ]
     if not rows:
         return []
     heads = columns(
         "run | hparams_set | step :, | hours :,.2f | devices | TFLOP/s of each :.3g | "
-        "FLOP by time :.2e | FLOP counted :.2e | counted / by time :.2f"
+        "FLOP by time :.2e"
     )
     note = (
         "hours: of the steps. TFLOP/s: of matrix products, measured on each device before "
-        "training. By time, the paper's way: hours x devices x that rate. counted / by time is "
-        "what --efficiency takes."
+        "training. By time, the paper's way: hours x devices x that rate."
     )
     return [Table("2-runs-cost", "Table 2: what the runs given cost", heads, rows, (note,))]
 
@@ -201,7 +131,7 @@ def _variations_of(runs: Sequence[RunScore]) -> list[Table]:
 
 def table3(runs: Sequence[RunScore] = ()) -> list[Table]:
     """Returns the variations with the sets that are they, the parameters one by one, and runs."""
-    size = published.VOCABULARY["ende"]
+    size = published.VOCABULARY
     rows, parts = [], []
     for row in published.TABLE3:
         hparams = registry.get_hparams(row.hparams_set)

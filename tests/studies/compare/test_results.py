@@ -48,8 +48,6 @@ def result_of(cell: Cell, loss: float = 3.0, **changes) -> CellResult:
         "references": None,
         "tokens_per_second": 900.0,
         "parameters": 1234,
-        "step_tokens": 450.0,
-        "step_flop": 3e9,
         "fingerprint": f"seed {cell.seed}",
         "gradients": {},
         "activations": {},

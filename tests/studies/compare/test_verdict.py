@@ -49,8 +49,6 @@ def result_of(cell: Cell, loss: float, wrong: int = 0, fall: float = 0.0) -> Cel
         references=REFERENCES,
         tokens_per_second=500.0,
         parameters=99,
-        step_tokens=250.0,
-        step_flop=2e9,
         fingerprint=f"seed {cell.seed}",
         gradients={},
         activations={},

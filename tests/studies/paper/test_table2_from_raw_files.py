@@ -87,7 +87,7 @@ def test_a_row(place, tmp_path, name):
     (row,) = values["3-runs"]["rows"]
     assert 1 < row["PPL"] < 10_000 and row["parameters"] < 1
     (row,) = values["2-runs-cost"]["rows"]
-    assert row["hours"] > 0 and row["FLOP counted"] > 0 and row["devices"] == 1
+    assert row["hours"] > 0 and row["FLOP by time"] > 0 and row["devices"] == 1
     (row,) = values["2-runs"]["rows"]
     steps = UPDATES[model] * plan["batch"]["accumulated"]
     assert (row["run"], row["problem"], row["step"]) == (str(run.path), recipe.problem, steps)
