@@ -45,12 +45,11 @@ def of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str, HParam
             print(said, flush=True)
     if end := changes["train_steps"]:
         changes["train_steps"] = end * updates.batches_of_an_update(hparams)
-    changes["batch_size"] = values["try_batch_size"]
     given = {name: value for name, value in changes.items() if value is not None}
     hparams = dataclasses.replace(hparams, **given)
     if before and hparams.train_steps > before.hparams.train_steps:
         _say_where_the_rate_rises_again(hparams)
-    return hparams_set, updates.as_tried(hparams) if values["try_batch_size"] else hparams
+    return hparams_set, hparams
 
 
 def _say_where_the_rate_rises_again(hparams: HParams) -> None:

@@ -62,7 +62,7 @@ def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
     options = before.options or {}
     schedule = args.schedule if args["schedule"].present else options.get("schedule", args.schedule)
     unread: tuple[str, ...] = _OF_EVALUATIONS if schedule == "train" else ()
-    if args.schedule == "evaluate" or args.find_batch_size or args.try_batch_size:
+    if args.schedule == "evaluate" or args.find_batch_size:
         unread += _AT_THE_END
     if args.schedule == "evaluate":
         unread += _OF_THE_MACHINE

@@ -45,7 +45,6 @@ from t2t_repro.runs import trained_run
 from t2t_repro.training import cluster
 from t2t_repro.training.request import (
     SCHEDULES,
-    TRY_BATCH_SIZE,
     Foresight,
     Plan,
     TrainRequest,
@@ -134,11 +133,9 @@ def define_flags(f: flags.FlagValues) -> None:
     boolean("finish", text)
     text = "At the end write certificate.json, for which it translates 20 sentences of dev."
     flags.DEFINE_bool("certify", True, text, flag_values=f)
-    boolean("find_batch_size", "Find the largest batch_size that fits into memory, and stop.")
+    boolean("find_batch_size", "Halve batch_size until steps of it fit into memory, and stop.")
     text = "With --find_batch_size: how much memory there is, in MB; 0: what is free."
     whole("memory_limit_mb", 0, text)
-    text = "Make two steps on the largest batches of this batch_size, say what they took, and stop."
-    whole("try_batch_size", None, text, 1)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -149,7 +146,11 @@ def main(args: flags.FlagValues) -> None:
             return
         request = request_of(args)
         if args.find_batch_size:
-            find_batch_size(request, args.memory_limit_mb)
+            from t2t_repro.training import batch_size
+
+            if request.generate:
+                request.generate()
+            batch_size.find(request, args.memory_limit_mb)
             return
         if request.finish:
             check_finish(request)
@@ -212,7 +213,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
             early_stopping=early_stopping(values, split),
             **{name: values[name] for name in flags_of(Plan)},
         ),
-        schedule=TRY_BATCH_SIZE if values["try_batch_size"] else values["schedule"],
+        schedule=values["schedule"],
         eval_steps=values["eval_steps"],
         eval_split=split,
         worker_gpu=values["worker_gpu"],
@@ -239,8 +240,7 @@ def foresight_of(args: flags.FlagValues) -> Foresight | None:
         UserError: if the flags ask for one of what has none.
     """
     wishes = cli.request(args, Foresight)
-    others = ("find_batch_size", "try_batch_size")
-    without = [f"--{name}" for name in others if args[name].value]
+    without = ["--find_batch_size"] if args.find_batch_size else []
     without += ["--schedule=evaluate"] if args.schedule == "evaluate" else []
     asked = [f"--{name}" for name in flags_of(Foresight) if args[name].value]
     if without and asked:
@@ -274,7 +274,7 @@ def check_memory(request: TrainRequest) -> None:
     """Refuses a model that is too large for the memory, where its vocabulary is there already."""
     from t2t_repro.models import parameters
 
-    training = request.schedule not in ("evaluate", TRY_BATCH_SIZE)
+    training = request.schedule != "evaluate"
     if not request.generate:
         config = request.config
         model = config.hparams, request.problem, config.data_dir
@@ -308,23 +308,6 @@ def finish(request: TrainRequest) -> None:
     finishing.finish(run, out, finishing.FinishRequest())
     if request.certify:
         certify_run(out.path, "t2t-finish", request.run.path, data_dir=data_dir)
-
-
-def find_batch_size(request: TrainRequest, memory_limit_mb: int) -> None:
-    """Finds the largest batch_size for a run."""
-    from t2t_repro.training import batch_size
-
-    if request.generate:
-        request.generate()
-    start, output = request.config.hparams.batch_size, request.run.path / "batch-size.json"
-    flags_of_it = batch_size.flags_of_a_trial(request.command[1:])
-    batch_size.find(functools.partial(trial, flags_of_it), start, memory_limit_mb, output)
-
-
-def trial(argv: list[str], batch_size: int) -> None:
-    """Makes the steps of a batch_size, as the command with these flags."""
-    argv = [*argv, f"--try_batch_size={batch_size}"]
-    cli.run("t2t-trainer", __doc__, define_flags, main, argv)
 
 
 def generate(job: "Job", usr_dir: str | None, vocab_from: str | None) -> None:

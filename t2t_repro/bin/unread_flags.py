@@ -19,7 +19,7 @@ _UNREAD = {
         *flags_of(Plan),
         *("keep_best", "best_metric", f"{EARLY_STOPPING}steps", "samples_every"),
         *("xla_compile", "warm_start_from", "certify"),
-        *("find_batch_size", "try_batch_size"),
+        "find_batch_size",
     ),
 }
 

@@ -18,14 +18,11 @@ from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training import (
-    batch_size,
     checkpoints,
     devices,
-    distribution,
     effective_batch,
     estimate,
     forecast,
-    guards,
     machine,
     model_state,
     optimizers,
@@ -39,7 +36,7 @@ from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation
 from t2t_repro.training.events import EventWriter, make_writer
 from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
-from t2t_repro.training.request import TRY_BATCH_SIZE, DecodedBleu, TrainRequest
+from t2t_repro.training.request import DecodedBleu, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 from t2t_repro.training.summaries import Summaries
 from t2t_repro.training.trainer import Trainer
@@ -56,20 +53,18 @@ def run(request: TrainRequest) -> dict[str, Any]:
     """
     devices.set_threads(*request.threads)
     evaluates = request.schedule == "evaluate"
-    alone = evaluates or request.schedule == TRY_BATCH_SIZE
     where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
     if not evaluates:
         xla.check(request, where)
-    if request.schedule != TRY_BATCH_SIZE:
-        for warning in machine.warnings(where, request.worker_gpu):
-            progress.on_stderr(f"Warning: {warning}")
+    for warning in machine.warnings(where, request.worker_gpu):
+        progress.on_stderr(f"Warning: {warning}")
     plan, asked = None, request
-    request = request if alone else effective_batch.choose(asked, where.replicas)
-    if request.foresight and not alone:
+    request = request if evaluates else effective_batch.choose(asked, where.replicas)
+    if request.foresight and not evaluates:
         plan = outlook.look_ahead(request, where)
         if request.foresight.plan:
             return {}
-    elif not alone and where.cluster.is_chief:
+    elif not evaluates and where.cluster.is_chief:
         print(f"Training on {machine.names(where)}.", flush=True)
     if request.generate:
         if where.cluster.size > 1:
@@ -79,7 +74,7 @@ def run(request: TrainRequest) -> dict[str, Any]:
                 "on every host."
             )
         request.generate()
-        if not alone:  # of data that were not there before
+        if not evaluates:  # of data that were not there before
             request = effective_batch.choose(asked, where.replicas)
             plan = plan and estimate.again(plan, request)
     return Experiment(request, where, plan).run()
@@ -122,24 +117,6 @@ class Experiment:
         log = make_log(request.run, request.plan, make_writer(request.run))
         evaluator = Evaluator(model, self._problem.eval_metrics())
         return self._evaluate(evaluator, self._bleu(model, log), log, state.step, again=True)
-
-    def try_batch_size(self) -> dict[str, Any]:
-        """Makes two steps on the largest batches that the hparams allow, on one device.
-
-        Prints what they took, for `batch_size.run_trial`, and returns it.
-        """
-        hparams = self._config.hparams
-        longest = self._describe_data().longest
-        model = build_model(self._config, self._problem)
-        step = distribution.step_function(model)
-        rows = self._problem.batch_size_multiplier, self._problem.packed_length
-        seconds = 0.0
-        for batch in 2 * batch_size.largest_batches(hparams, longest, *rows):
-            started = time.monotonic()
-            with guards.naming_the_batch("a step", batch):
-                step(batch)
-            seconds = time.monotonic() - started
-        return batch_size.report(seconds)
 
     def _train(self, with_evaluation: bool) -> dict[str, float]:
         request, where, is_chief = self._request, self._devices, self._devices.cluster.is_chief

@@ -48,7 +48,6 @@ _INSTEAD = {
     "test": "--train_steps=1 --eval_steps=1 trains and evaluates on one batch each",
     "run_std_server": "there are no parameter servers; several hosts find each other by TF_CONFIG",
 }
-TRY_BATCH_SIZE = "try_batch_size"  # the schedule of `batch_size.run_trial`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -127,7 +126,7 @@ class TrainRequest:
         config: the hparams, the problem's name, the data and the seed.
         problem: the problem itself.
         plan: how long, and when to save and evaluate.
-        schedule: one of `SCHEDULES`, or `TRY_BATCH_SIZE`.
+        schedule: one of `SCHEDULES`.
         eval_steps: at most this many batches an evaluation, a fair sample of all; 0: all.
         eval_split: "dev" or "test".
         worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
@@ -180,7 +179,7 @@ class TrainRequest:
                 f"Expected --schedule to be one of {', '.join(SCHEDULES)}. Received: "
                 f"{self.schedule!r}, which tensor2tensor alone has: {_INSTEAD[self.schedule]}."
             )
-        if self.schedule not in (*SCHEDULES, TRY_BATCH_SIZE):
+        if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
 
     def check(self) -> None:
@@ -192,8 +191,6 @@ class TrainRequest:
                 would mix their sentences, another configuration than that of the
                 run that is there, or a warm start from nothing, or of a run that is past its start.
         """
-        if self.schedule not in SCHEDULES:
-            return
         trains = self.schedule != "evaluate"
         if trains:
             trainable.check(self.config.hparams)

@@ -62,7 +62,7 @@ def as_begun(hparams: HParams, before: HParams) -> HParams:
     return dataclasses.replace(chosen, train_steps=steps)
 
 
-def as_tried(hparams: HParams) -> HParams:
+def for_memory_probe(hparams: HParams) -> HParams:
     """Returns the hparams of a trial of memory: with the sums that several batches are gathered in.
 
     How many they will be is not known, and changes nothing of what two need.

@@ -8,7 +8,7 @@ from t2t_repro.bin import asked_hparams
 from t2t_repro.config import HParams
 from t2t_repro.run_directory import RunConfig
 
-NONE = dict.fromkeys(("train_steps", "freeze", "model", "try_batch_size", "warm_start_from"))
+NONE = dict.fromkeys(("train_steps", "freeze", "model", "warm_start_from"))
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,6 @@ def test_a_flag_goes_before_the_hparam_of_its_name_and_says_so(flags, hparams, s
     assert found.freeze == flags.get("freeze", "")
     out = capsys.readouterr().out
     assert out.startswith(said) and bool(out) == bool(said)
-
-
-def test_a_trial_gathers_gradients_where_the_run_may():
-    asked = NONE | {"hparams_set": "paper_table3_base", "hparams": ""}
-    assert asked_hparams.of(asked, None)[1].optimizer_multistep_accumulate_steps == 0
-    _, tried = asked_hparams.of(asked | {"try_batch_size": 300}, None)
-    assert (tried.batch_size, tried.optimizer) == (300, "multistep_adam")
-    assert tried.optimizer_multistep_accumulate_steps == 2
-    other = asked | {"hparams": "effective_batch_size=0", "try_batch_size": 300}
-    assert asked_hparams.of(other, None)[1].optimizer_multistep_accumulate_steps == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import json
 import os
 import pickle
 import re
@@ -16,8 +15,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import batch_size, checkpoints, devices
-from t2t_repro.training.batch_size import Trial
+from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.cluster import Cluster
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.log import TrainingLog
@@ -281,38 +279,15 @@ def test_a_second_trainer_is_refused(flags, tmp_path, capsys):
     assert f"Expected no other program at work in {tmp_path / 'run'}. Received: process" in error
 
 
-def test_the_largest_batch_size_is_found_with_the_flags_of_the_run(
-    flags, tmp_path, capsys, monkeypatch
-):
-    asked = []
-
-    def run_trial(trial, size, limit_mb, seconds):
-        asked.append((trial, size, limit_mb))
-        return Trial(size, size <= 256, 5.0)
-
-    monkeypatch.setattr(batch_size, "run_trial", run_trial)
-    monkeypatch.setattr(sys, "argv", ["t2t-trainer", *flags, "--find_batch_size"])
-    run(*flags, "--find_batch_size", "--memory_limit_mb=700")
-    assert "The largest that fits: --hparams=batch_size=256" in capsys.readouterr().out
-    trial, size, limit = asked[0]
-    assert (trial.args, size, limit) == ((list(flags),), 256, 700)
-    assert (tmp_path / "run" / "batch-size.json").exists()
-    with pytest.raises(SystemExit):
-        run("--find_batch_size")
-    assert "Expected --problem, --hparams_set, --data_dir and" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        run(*flags, "--find_batch_size", "--finish")
-    assert "--finish has no effect with --find_batch_size" in capsys.readouterr().err
-
-
 @pytest.mark.slow
-def test_a_batch_size_is_tried(flags, tmp_path, capsys):
+def test_a_batch_size_is_halved_until_it_fits(flags, tmp_path, capsys):
     generate_data(Job(registry.get_problem(PROBLEM), tmp_path / "data", tmp_path))
-    run(*flags, "--try_batch_size=300")
-    said = capsys.readouterr().out.splitlines()[-1].removeprefix(batch_size.MARK)
-    values = json.loads(said)
-    assert values["peak_mb"] > 50 and values["step_seconds"] > 0
+    run(*flags, "--find_batch_size")
+    assert capsys.readouterr().out.splitlines()[-1] == "Give --hparams=batch_size=256"
     assert not (tmp_path / "run").exists()
+    with pytest.raises(SystemExit) as stopped:
+        run(*flags, "--find_batch_size", "--memory_limit_mb=100")
+    assert stopped.value.code == 2 and "128" in capsys.readouterr().out
 
 
 def test_a_trainer_that_makes_the_data_proposes_no_other_set(tmp_path, monkeypatch, capsys):

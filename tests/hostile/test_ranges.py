@@ -76,7 +76,7 @@ FLAGS = {
         *("keep_checkpoint_max", "keep_best", "eval_early_stopping_steps", "samples_every"),
         *("eval_throttle_seconds", "log_step_count_steps", "random_seed", "worker_gpu"),
         *("inter_op_parallelism_threads", "intra_op_parallelism_threads", "memory_limit_mb"),
-        *("try_batch_size", "max_nonfinite_steps"),
+        "max_nonfinite_steps",
     ),
     "evaluator": ("eval_steps",),
     "decoder": ("decode_shards", "worker_id"),
