@@ -138,7 +138,11 @@ def _set_of_the_text(args: flags.FlagValues, found: Mapping[str, Any]) -> dict[s
     files = vocabulary_options(args)["vocabularies"] if raw else {}
     if files:
         problem.ask_vocabularies(files)
-    chosen = preset.proposed(problem, folders[0], text, files).beside(args.hparams)
+
+    def tokens(row: preset.Row) -> float:
+        return preset.tokens_of(row.hparams_set, args.train_steps)
+
+    chosen = preset.proposed(problem, folders[0], text, files, tokens).beside(args.hparams)
     name = chosen.hparams_set
     steps = args.train_steps or registry.get_hparams(name, args.hparams).train_steps
     of_length = preset.of_length(name, args.hparams, steps)

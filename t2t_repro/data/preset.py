@@ -1,9 +1,10 @@
-"""Which hparam set suits so much text, on this device, and what of it follows from the steps."""
+"""Which hparam set suits a text and a time, and what of it follows from the number of steps."""
 
 import inspect
+import math
 import os
 import pathlib
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
 
 from t2t_repro import registry
@@ -19,12 +20,36 @@ SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
     for which in ("small", "regularized", "bidirectional", "cooldown", "medium", "large")
 )
-# Bytes, at most, some 11,000 captions. More text gains by regularization only in longer trainings
-# than these sets have: they pass over it too few times. Less text is learned by heart at a rate
-# that falls to 0 where its words are not cut anew (docs/little-text.md).
-_OF_REGULARIZED = 1_500_000
+
+
+class Row(NamedTuple):
+    """A set, the text that it suits, and the training that it needs.
+
+    Attributes:
+        hparams_set: the set.
+        pairs: from so many on.
+        size: from so many bytes on, of both sides.
+        tokens: target tokens that a training must see for the set to be worth its time.
+        cost: of a token's training, beside that of COOLDOWN, on two cores.
+    """
+
+    hparams_set: str
+    pairs: int
+    size: int
+    tokens: float
+    cost: float
+
+
+# Larger text gains by regularization only in longer trainings than these sets have: they pass over
+# it too few times. Less is learned by heart at a rate that falls to 0 where its words are not cut
+# anew (docs/little-text.md). 1.5 MB are some 11,000 captions.
+ROWS = (
+    Row(LARGE, pairs=1_000_001, size=0, tokens=150e6, cost=20.0),  # on a GPU alone
+    Row(MEDIUM, pairs=100_001, size=0, tokens=60e6, cost=3.4),
+    Row(COOLDOWN, pairs=0, size=1_500_001, tokens=0, cost=1.0),
+)
 _OF_STEPS = ("bidirectional_steps", "subword_dropout_final_steps", "learning_rate_decay_steps")
-_OF_SMALL, _OF_MEDIUM = 100_000, 1_000_000  # pairs, at most
+_FILLED = 0.75  # of `batch_size`: the target tokens that a batch has, without padding
 _DEV = pathlib.Path("/dev")
 
 
@@ -59,8 +84,8 @@ def has_gpu() -> bool:
     return not hidden and any(_DEV.glob("nvidia[0-9]*"))
 
 
-def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:
-    """Returns the set for a text.
+def candidates(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> list[Row]:
+    """Returns the sets that suit a text, the largest first; the last suits any time.
 
     Args:
         text: of training.
@@ -68,23 +93,41 @@ def preset(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> Preset:
         subwords: whether its words can be cut into other subwords (`has_subwords`).
         shared: whether both sides have one vocabulary (`has_one_vocabulary`).
     """
-    pairs = text.pairs
-    what = f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}"
-    if pairs <= _OF_SMALL:
-        few = f"{what}: a larger model learns so few by heart"
-        if text.size > _OF_REGULARIZED:
-            long = f"regularizers help {size_text(text.size)} of text in long runs alone"
-            return Preset(COOLDOWN, f"{few}; {long}, a rate that falls to 0 at the end in any")
-        if not subwords:
-            return Preset(SMALL, few)
-        cut = f"{few}, and this one sees their words in other subwords"
-        if shared:
-            return Preset(BIDIRECTIONAL, f"{cut} and at first in both directions")
-        return Preset(REGULARIZED, cut)
-    if pairs <= _OF_MEDIUM or not gpu:
-        slow = "a larger one takes weeks there" if pairs > _OF_MEDIUM else "they support this width"
-        return Preset(MEDIUM, f"{what}: {slow}")
-    return Preset(LARGE, f"{what}: they support the paper's base model")
+    rows = [row for row in ROWS if gpu or row.hparams_set != LARGE]
+    rows = [row for row in rows if text.pairs >= row.pairs and text.size >= row.size]
+    if rows:
+        return rows
+    little = (BIDIRECTIONAL if shared else REGULARIZED) if subwords else SMALL
+    return [Row(little, 0, 0, 0, 1.0)]
+
+
+def tokens_of(hparams_set: str, steps: int | None = None) -> float:
+    """Returns about how many target tokens so many steps of a set see; None: its own steps."""
+    hparams = registry.get_hparams(hparams_set)
+    return _FILLED * hparams.batch_size * (steps or hparams.train_steps)
+
+
+def preset(
+    text: TextSize,
+    gpu: bool,
+    subwords: bool,
+    shared: bool,
+    tokens: Callable[[Row], float] = lambda row: tokens_of(row.hparams_set),
+) -> Preset:
+    """Returns the largest set that suits a text and whose tokens in the time are enough for it.
+
+    Args:
+        text, gpu, subwords, shared: as in `candidates`.
+        tokens: returns how many target tokens a training of a set sees; default: its own steps.
+    """
+    rows = candidates(text, gpu, subwords, shared)
+    row = next((row for row in rows if tokens(row) >= row.tokens), rows[-1])
+    seen = tokens(row)
+    reason = f"{text.pairs:,} pairs, {size_text(text.size)}; {seen / 1e6:.3g} million target tokens"
+    if rows.index(row):
+        larger = rows[rows.index(row) - 1]
+        reason += f" ({larger.hparams_set} needs {larger.tokens / 1e6:.0f} million)"
+    return Preset(row.hparams_set, reason)
 
 
 def proposed(
@@ -92,6 +135,7 @@ def proposed(
     data_dir: str | os.PathLike,
     text: TextSize,
     vocabularies: Mapping[str, str] | None = None,
+    tokens: Callable[[Row], float] = lambda row: tokens_of(row.hparams_set),
 ) -> Preset:
     """Returns the set for a problem's text on this machine.
 
@@ -100,9 +144,10 @@ def proposed(
         data_dir: the folder of its files, or that they will be made in.
         text: of training.
         vocabularies: {side: file} of the user's that will be taken; None: those in `data_dir`.
+        tokens: as in `preset`.
     """
     subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
-    chosen = preset(text, has_gpu(), subwords, shared)
+    chosen = preset(text, has_gpu(), subwords, shared, tokens)
     return chosen._replace(hparams=of_separate_tables(problem, data_dir, vocabularies))
 
 
@@ -110,7 +155,8 @@ def of_length(hparams_set: str, asked: str, steps: int) -> str:
     """Returns the changes that a set needs where it makes fewer steps than its own, or more.
 
     What it does in its first or last steps, it then does in the same share of them: both
-    directions, no subword dropout, a rate that falls to 0.
+    directions, no subword dropout, a rate that falls to 0; of fewer steps also the warm-up, to the
+    same highest rate.
 
     Args:
         hparams_set: the set.
@@ -125,7 +171,7 @@ def of_length(hparams_set: str, asked: str, steps: int) -> str:
     return ",".join(f"{name}={value}" for name, value in changes.items())
 
 
-def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, int]:
+def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, float]:
     """Returns what `whole` does in its first or last steps, in the same share of others.
 
     Args:
@@ -135,14 +181,23 @@ def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, int]:
     """
     if steps == whole.train_steps:
         return {}
+    share = steps / whole.train_steps
     names = [n for n in _OF_STEPS if n not in but and not whole.unread([n])]
     if "learning_rate_decay_rate" in whole.read_by_schedule:  # the pace of a decay without an end
         names = [n for n in names if n != "learning_rate_decay_steps"]
-    return {
-        name: max(1, round(value * steps / whole.train_steps))
-        for name in names
-        if (value := getattr(whole, name))
+    changes: dict[str, float] = {
+        name: max(1, round(value * share)) for name in names if (value := getattr(whole, name))
     }
+    # A rate that falls by the root of the steps is the higher the shorter its warm-up is.
+    factors = whole.learning_rate_schedule.split("*")
+    rate = "learning_rate" if "legacy" in factors else "learning_rate_constant"
+    falls = "legacy" in factors or "rsqrt_decay" in factors
+    warmup = whole.learning_rate_warmup_steps
+    said = rate in but or "learning_rate_warmup_steps" in but
+    if share < 1 and falls and warmup and not said:
+        changes["learning_rate_warmup_steps"] = shorter = max(1, round(warmup * share))
+        changes[rate] = round(getattr(whole, rate) * math.sqrt(shorter / warmup), 6)
+    return changes
 
 
 def of_separate_tables(

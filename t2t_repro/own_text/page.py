@@ -15,7 +15,7 @@ from t2t_repro.certificate.record import read_or_none
 from t2t_repro.corpora.checks import output
 from t2t_repro.decoding import chosen
 from t2t_repro.files import write_text_atomic
-from t2t_repro.own_text.plan import said, to_the_end
+from t2t_repro.own_text.plan import NO_TRANSLATOR, said, to_the_end
 from t2t_repro.own_text.record import Record
 from t2t_repro.page_policy import page_policy
 from t2t_repro.progress import took
@@ -66,7 +66,7 @@ def write(
     values = {
         "POLICY": html.escape(page_policy(text, "img-src data:")),
         "TITLE": html.escape(f"Own text: {folder.name}"),
-        "SAID": html.escape(summary(record)[0]),
+        "SAID": "<br>".join(map(html.escape, summary(folder, record))),
         "SCORES": _scores(folder, record),
         "SAMPLES": _samples(folder),
         "TEXT": _text(folder, record),
@@ -85,10 +85,21 @@ def write(
     write_text_atomic(path, page)
 
 
-def summary(record: Record) -> list[str]:
+def summary(folder: pathlib.Path, record: Record) -> list[str]:
     """Returns what came out, in lines."""
     seconds = sum(stage.seconds for stage in record.stages.values())
-    lines = [f"All {len(record.stages)} stages are done, in {took(seconds)}."]
+    training = record.stages["training"].seconds if "training" in record.stages else 0.0
+    lines = [
+        f"All {len(record.stages)} stages are done, in {took(seconds)}: the training in "
+        f"{took(training)}, the others in {took(seconds - training)}."
+    ]
+    found = chosen.read(folder / "model")
+    if found and found.search.bleu < NO_TRANSLATOR:
+        lines.append(
+            f"This is no translator yet: {found.search.bleu:.1f} BLEU on dev is below "
+            f"{NO_TRANSLATOR:.0f}. {record.plan.expects if record.plan else ''} More text helps, "
+            "too."
+        )
     for name, label in _LABELS.items():
         if name in record.scores:
             score = record.scores[name]

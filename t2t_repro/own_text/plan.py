@@ -1,10 +1,12 @@
 """The plan: which set, how many steps, how long and how much disk, by a few steps of trial."""
 
 import dataclasses
+import math
 import pathlib
 import shutil
+import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
@@ -22,11 +24,30 @@ from t2t_repro.views.run_view import view
 CPU_MINUTES = 40  # of training, where nothing else is said
 KEPT, BEST = 10, 5  # checkpoints that stay while it trains
 BLEU_SENTENCES = 200
-TRIAL_STEPS = 12
+TRIAL_STEPS = 40
+REPORTS = 4  # in a trial; the first, which compiles, does not count
+NO_TRANSLATOR = 10.0  # BLEU of dev: below it the translations are hardly of use
 EVALUATIONS = 20  # in a training, about
 LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
 _SHARE = 0.2  # of the time of a training, which evaluations take at most
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
+_LEAST_PAIRS = 3000  # of which any time makes a translator
+
+
+class Expected(NamedTuple):
+    """Target tokens that a training must see for a translation to be of some use.
+
+    Attributes:
+        size: bytes of a pair, both sides, up to which the row holds.
+        gist, usable: target tokens for about 10 and about 20 BLEU.
+    """
+
+    size: float
+    gist: float
+    usable: float
+
+
+EXPECTED = (Expected(110, 2e6, 10e6), Expected(200, 3e6, 12e6), Expected(math.inf, 8e6, 60e6))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,16 +76,67 @@ class Text:
             ) from error
 
 
+class Measured(NamedTuple):
+    """What a trial measured: seconds of an update and of an evaluation, target tokens of an update,
+    and whether it computed on GPUs."""
+
+    a_step: float
+    an_evaluation: float
+    tokens: float
+    on_gpus: bool
+
+    @classmethod
+    def of(cls, trial: RunDirectory) -> "Measured":
+        """Returns what a run of `TRIAL_STEPS` steps shows."""
+        rows = trial.read_metrics()
+        train = [row for row in rows if row["kind"] == "train"]
+        evaluated = [row for row in rows if row["kind"] == "eval"][-1]
+        data: Any = schema.read(trial.path / TRAINING_DATA, dict[str, Any])
+        update = updates.batches_of_an_update(trial.config().hparams)
+        tokens = update * data["targets_tokens"] / data["batches"]
+        rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
+        an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
+        found: Any = schema.read(trial.path / PLAN, dict[str, Any])
+        return cls(tokens / rate, an_evaluation, tokens, found["machine"]["kind"] == "GPU")
+
+    def minutes(self, request: OwnTextRequest) -> float:
+        """Returns how long to train at most; 0: as long as it takes."""
+        if request.train_minutes is not None:
+            return request.train_minutes
+        return 0 if self.on_gpus else CPU_MINUTES
+
+
 def chosen_set(
-    request: OwnTextRequest, text: Text, problem: Problem, data_dir: pathlib.Path
+    request: OwnTextRequest,
+    text: Text,
+    problem: Problem,
+    data_dir: pathlib.Path,
+    tried: Plan | None = None,
 ) -> preset.Preset:
-    """Returns the set that is asked for, or the one for so much text in such a vocabulary."""
+    """Returns the set that is asked for, or the one for so much text in such a vocabulary.
+
+    Args:
+        request: what is asked for.
+        text: what there is to train on.
+        problem, data_dir: whose vocabulary it is.
+        tried: the plan by a trial of another set; None: the smallest where the time has an end.
+    """
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
         apart = preset.of_separate_tables(problem, data_dir)
         named = preset.Preset(request.hparams_set, "named by --hparams_set", apart)
         return named.beside(request.hparams)
-    return preset.proposed(problem, data_dir, text.train)
+    endless = request.train_minutes == 0 or request.train_minutes is None and preset.has_gpu()
+
+    def tokens(row: preset.Row) -> float:
+        whole = preset.tokens_of(row.hparams_set, request.train_steps)
+        if tried is None:
+            return whole if endless or request.train_steps else 0
+        ends = tried.tokens_in_time
+        costs = {each.hparams_set: each.cost for each in preset.ROWS}
+        return min(whole, ends * costs.get(tried.hparams_set, 1.0) / row.cost) if ends else whole
+
+    return preset.proposed(problem, data_dir, text.train, None, tokens)
 
 
 def hparams_of(request: OwnTextRequest, chosen: preset.Preset) -> HParams:
@@ -164,19 +236,10 @@ def make(
     Raises:
         UserError: if the disk is too small.
     """
-    rows = trial.read_metrics()
-    train = [row for row in rows if row["kind"] == "train"]
-    evaluated = [row for row in rows if row["kind"] == "eval"][-1]
-    data: Any = schema.read(trial.path / TRAINING_DATA, dict[str, Any])
-    tokens = data["targets_tokens"] / data["batches"]
-    a_batch = tokens / float(train[-1]["tokens_per_second"])
-    a_step = a_batch * updates.batches_of_an_update(trial.config().hparams)
-    an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
+    a_step, an_evaluation, tokens, _ = found = Measured.of(trial)
+    minutes = found.minutes(request)
     hparams = hparams_of(request, chosen)
     wanted = hparams.train_steps
-    minutes = request.train_minutes
-    if minutes is None:
-        minutes = 0 if _computed_on_gpus(trial) else CPU_MINUTES
     most = request.train_steps or wanted
     steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
     evaluations = -(-steps // frequency)
@@ -207,6 +270,8 @@ def make(
         patience=_patience(hparams, steps, frequency),
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
         minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
+        tokens_in_time=round(60 * minutes * tokens / a_step),
+        expects=expectation(text.train, steps * tokens, tokens / a_step),
         disk_mb=round(disk, 1),
         of_length=of_length if before is None else before.of_length,
     )
@@ -234,11 +299,34 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
     return steps, min(steps, max(LEAST_STEPS, _rounded(steps / count)))
 
 
+def expectation(text: TextSize, tokens: float, rate: float) -> str:
+    """Returns what to expect of a training, by how much it sees and how long the sentences are.
+
+    Args:
+        text: of training.
+        tokens: target tokens that the training sees.
+        rate: of them a second.
+    """
+    if text.pairs < _LEAST_PAIRS:
+        return f"Expect no translator: {text.pairs:,} pairs are too few, whatever the time."
+    a_pair = text.size / max(1, text.pairs)
+    row = next(each for each in EXPECTED if a_pair <= each.size)
+    if tokens >= row.usable:
+        return "Expect a usable translator for sentences like these."
+    minutes = max(10, math.ceil(row.usable / rate / 600) * 10)
+    what = "a rough gist" if tokens >= row.gist else "no translator"
+    return (
+        f"Expect {what}, by {tokens / 1e6:.3g} million target tokens of training; a usable one "
+        f"takes about {row.usable / 1e6:.0f} million: --train_minutes={minutes}"
+    )
+
+
 def said(plan: Plan) -> str:
     """Returns a plan for a reader."""
     stops = f"; it stops earlier where BLEU has not risen for {plan.patience:,} steps"
     lines = [
         f"  {plan.hparams_set}: {plan.reason}",
+        *([f"  {plan.expects}"] if plan.expects else []),
         f"  {plan.parameters:,} parameters, {plan.subwords:,} subwords",
         f"  {plan.train_steps:,} steps of {plan.seconds_per_step:.3f} s, every "
         f"{plan.local_eval_frequency:,} an evaluation of {plan.evaluation_seconds:.0f} s, as a "
@@ -265,12 +353,6 @@ def room(folder: pathlib.Path, models: Sequence[pathlib.Path]) -> int:
     """Returns the bytes that are free where a folder lies, or taken by models in it already."""
     there = (file for path in models for file in path.rglob("*") if file.is_file())
     return shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
-
-
-def _computed_on_gpus(trial: RunDirectory) -> bool:
-    """Returns whether a trial found a GPU, which a machine may have without the library for it."""
-    found: Any = schema.read(trial.path / PLAN, dict[str, Any])
-    return found["machine"]["kind"] == "GPU"
 
 
 def _patience(hparams: HParams, steps: int, frequency: int) -> int:

@@ -26,6 +26,8 @@ class Plan:
         patience: it stops when BLEU has not risen for so many steps.
         bleu_sentences: so many dev sentences are decoded at each.
         minutes: of training, at most.
+        tokens_in_time: target tokens that the trained set sees in the time asked for; 0: no limit.
+        expects: what to expect of so much training, for a reader.
         disk_mb: what all will take at most.
     """
 
@@ -43,6 +45,8 @@ class Plan:
     bleu_sentences: int
     minutes: float
     disk_mb: float
+    tokens_in_time: int = 0
+    expects: str = ""
     goes_on: bool = True
     hparams: str = ""
     of_length: str = ""

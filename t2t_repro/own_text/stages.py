@@ -11,6 +11,7 @@ from collections.abc import Callable
 from t2t_repro import files, registry
 from t2t_repro.certificate.record import Score, add_scores
 from t2t_repro.corpora.raw_record import RawFile
+from t2t_repro.data import preset
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan
 from t2t_repro.own_text.record import Plan, Record
@@ -84,7 +85,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
         for task in _exports(folder):
             runner.run(task)
         page.write(folder.page, folder.path, runner.record, folder.run, folder.model)
-    say("\n" + "\n".join(page.summary(runner.record)))
+    say("\n" + "\n".join(page.summary(folder.path, runner.record)))
     say(f"\nThe whole on one page: {folder.page}\nWhat to try next:")
     for line in page.next_steps(folder.path, runner.record):
         say(f"  {line}")
@@ -129,30 +130,42 @@ def _plan(
 ) -> Plan:
     """Returns the plan, made by a trial where it is not there."""
     text = plan.Text.of(folder.summary)
-    chosen = plan.chosen_set(request, text, registry.get_problem(PROBLEM), folder.data)
+    problem = registry.get_problem(PROBLEM)
+    chosen = plan.chosen_set(request, text, problem, folder.data)
     steps = plan.TRIAL_STEPS
-    task = Task(
-        name="plan",
-        says="Plan: a few steps of trial",
-        command=[
-            *_trainer(request, folder.trial, folder, chosen.hparams_set, chosen.hparams),
+
+    def trial(of: preset.Preset) -> list[str]:
+        return [
+            *_trainer(request, folder.trial, folder, of.hparams_set, of.hparams),
             f"--train_steps={steps}",
-            f"--log_step_count_steps={steps // 2}",
+            f"--log_step_count_steps={steps // plan.REPORTS}",
             f"--local_eval_frequency={steps // 2}",
             f"--eval_bleu_sentences={min(plan.BLEU_SENTENCES, text.dev)}",
             "--nocertify",  # it is removed
-        ],
+        ]
+
+    task = Task(
+        name="plan",
+        says="Plan: a few steps of trial",
+        command=trial(chosen),
         makes=[folder.plan],
         before=[folder.trial, folder.plan],
         limits=f"{request.train_steps} {request.train_minutes}",
     )
 
-    def work() -> None:
-        run_program(task.command, task.says)
-        models = (folder.trial, folder.run, folder.model, folder.export)
-        room = plan.room(folder.path, models)
-        made = plan.make(request, text, chosen, RunDirectory(folder.trial), room, begun)
+    def made_of(of: preset.Preset) -> Plan:
+        run_program(trial(of), task.says)
+        room = plan.room(folder.path, (folder.trial, folder.run, folder.model, folder.export))
+        made = plan.make(request, text, of, RunDirectory(folder.trial), room, begun)
         shutil.rmtree(folder.trial)
+        return made
+
+    def work() -> None:
+        made = made_of(chosen)
+        fits = plan.chosen_set(request, text, problem, folder.data, tried=made)
+        if fits.hparams_set != made.hparams_set:
+            made = made_of(fits)
+        made = dataclasses.replace(made, reason=fits.reason)
         plan.check_not_shorter(RunDirectory(folder.run), made.train_steps)
         runner.keep(dataclasses.replace(runner.record, plan=made))
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"

@@ -6,6 +6,10 @@ from t2t_repro import registry
 from t2t_repro.data import preset
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.text import SubwordTextEncoder
+from t2t_repro.training import learning_rate
+
+
+SHORT = "learning_rate_warmup_steps=18,learning_rate=0.024002"
 
 
 @pytest.mark.parametrize(
@@ -26,8 +30,35 @@ def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared,
     found = preset.preset(TextSize(pairs, size), gpu, subwords, shared)
     assert found.hparams_set == f"transformer_own_text_{chosen}"
     assert registry.get_hparams(found.hparams_set).train_steps >= 10_000
-    assert f"{pairs:,} training pairs on a {'GPU' if gpu else 'CPU'}" in found.reason
-    assert ("of text in long runs alone" in found.reason) == (chosen == "cooldown")
+    assert f"{pairs:,} pairs" in found.reason
+
+
+@pytest.mark.parametrize(
+    "pairs, gpu, millions, chosen",
+    [
+        (170_000, False, 5, "cooldown"),
+        (170_000, False, 59, "cooldown"),
+        (170_000, False, 61, "medium"),
+        (2_000_000, True, 5, "cooldown"),
+        (2_000_000, True, 61, "medium"),
+        (2_000_000, True, 151, "large"),
+        (20_000, False, 1, "cooldown"),
+    ],
+)
+def test_the_time_decides_too(pairs, gpu, millions, chosen):
+    text = TextSize(pairs, 100 * pairs)
+    found = preset.preset(text, gpu, True, True, lambda row: millions * 1e6)
+    assert found.hparams_set == f"transformer_own_text_{chosen}"
+
+
+@pytest.mark.parametrize("set_", [row.hparams_set for row in preset.ROWS])
+@pytest.mark.parametrize("steps", [20, 400, 3000])
+def test_the_warm_up_ends_before_a_third_of_the_steps_at_the_same_rate(set_, steps):
+    whole = registry.get_hparams(set_)
+    shorter = whole.override(f"train_steps={steps},{preset.of_length(set_, '', steps)}")
+    assert shorter.learning_rate_warmup_steps <= max(1, steps / 3)
+    rates = [learning_rate.highest(hp, hp.train_steps) for hp in (whole, shorter)]
+    assert rates[1] == pytest.approx(rates[0], rel=0.15 if steps > 20 else 0.5)
 
 
 @pytest.mark.parametrize(
@@ -52,21 +83,24 @@ def test_a_gpu_is_there_and_not_hidden(tmp_path, monkeypatch, there, visible, fo
 @pytest.mark.parametrize(
     "chosen, asked, steps, changes",
     [
-        ("bidirectional", "", 90, "bidirectional_steps=30,learning_rate_decay_steps=22"),
+        ("bidirectional", "", 90, f"bidirectional_steps=30,learning_rate_decay_steps=22,{SHORT}"),
+        ("bidirectional", "", 10_000, ""),
+        ("bidirectional", "bidirectional_steps=7", 90, f"learning_rate_decay_steps=22,{SHORT}"),
         (
             "bidirectional",
-            "num_heads=2",
-            1,
-            "bidirectional_steps=1,learning_rate_decay_steps=1",
+            "learning_rate=1",
+            90,
+            "bidirectional_steps=30,learning_rate_decay_steps=22",
         ),
-        ("bidirectional", "", 10_000, ""),
-        ("bidirectional", "bidirectional_steps=7", 90, "learning_rate_decay_steps=22"),
-        ("regularized", "", 90, "learning_rate_decay_steps=22"),
-        ("small", "", 90, ""),
-        ("cooldown", "", 90, "learning_rate_decay_steps=22"),
+        ("regularized", "", 90, f"learning_rate_decay_steps=22,{SHORT}"),
+        ("small", "", 90, "learning_rate_warmup_steps=18,learning_rate=0.009487"),
         ("annealed", "", 31_000, "subword_dropout_final_steps=5000,learning_rate_decay_steps=5000"),
-        ("annealed", "subword_dropout=0", 310, "learning_rate_decay_steps=50"),
-        ("annealed", "learning_rate_schedule=legacy", 310, "subword_dropout_final_steps=50"),
+        (
+            "annealed",
+            "subword_dropout=0,learning_rate_warmup_steps=9",
+            310,
+            "learning_rate_decay_steps=50",
+        ),
     ],
 )
 def test_what_begins_or_ends_a_training_keeps_its_share(chosen, asked, steps, changes):

@@ -21,6 +21,7 @@ SECONDS = 0.5  # a step
 
 class Stages(Programs):
     kind = "CPU"  # that trains
+    pairs, rate = 7, 100 / SECONDS  # of training; target tokens a second
 
     def datagen(self, flags):
         text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
@@ -29,8 +30,11 @@ class Stages(Programs):
         for side in ("inputs", "targets"):
             for split in ("train", "eval", "test"):
                 (text / f"{side}.{split}.txt").write_text("a <b> & c\nd\n")
-        of = {"examples": 7, "tokens": {"inputs": 3, "targets": 5}}
-        summary = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 11}}
+        of = {"examples": self.pairs, "tokens": {"inputs": 3, "targets": 5}}
+        summary = {
+            "splits": {"train": of, "dev": of | {"examples": 7}},
+            "vocab_size": {"targets": 11},
+        }
         text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
         (data / "datagen.text2text_tmpdir.json").write_text(text_of)
         checked = {"languages": ["en", "de"], "bad_pairs": 3}
@@ -54,7 +58,7 @@ class Stages(Programs):
         (run.path / "plan.json").write_text(json.dumps({"machine": {"kind": self.kind}}))
         for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
             common = {"step": step, "loss": 3.0}
-            speed = {"tokens_per_second": 100 / SECONDS}
+            speed = {"tokens_per_second": self.rate}
             run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
             of_dev = {"split": "dev", "bleu": 1.5}
             run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
