@@ -107,7 +107,7 @@ def transformer_own_text_medium() -> HParams:
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_large() -> HParams:
-    """Ours, for more than a million pairs on a GPU: base_single_gpu, with a rate that falls to 0."""
+    """Ours, for more than a million pairs on a GPU: base_single_gpu, ending at a rate of 0."""
     base = transformer_base_single_gpu()
     return replace(
         base,

@@ -8,7 +8,6 @@ from t2t_repro.data.text_size import TextSize
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.training import learning_rate
 
-
 SHORT = "learning_rate_warmup_steps=18,learning_rate=0.024002"
 
 
