@@ -35,7 +35,6 @@ PROGRAMS = {
     "t2t-show": "show",
     "t2t-server": "server",
     "t2t-check-data": "check_data",
-    "t2t-shortlist": "shortlist",
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2

@@ -9,12 +9,10 @@ of the machine's speed meets all of them. All sort by length; batches are those 
 the SavedModel 64 lines by its signature `best`, as many at once as there are threads. Prints, and
 writes to --out, JSON: for each the median of its passes in seconds, the rate of that one and of the
 quickest, the median of processor seconds, how many lines are as t2t-decoder's own engine writes
-them, and BLEU where there is a --reference. With --shortlist those that can take one are there
-once more.
+them, and BLEU where there is a --reference.
 """
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import statistics
@@ -34,8 +32,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.runs import TrainedRun, trained_run
 
 ENGINES = ("t2t-decoder", "SavedModel", "CTranslate2 float32", "CTranslate2 int8")
-AMONG = ", shortlist"  # behind the name of an engine that has one
-WITH_SHORTLIST = tuple(f"{name}{AMONG}" for name in ENGINES if name != "SavedModel")
 BATCH = 64  # lines, of the SavedModel
 
 Translate = Callable[[list[str]], list[str]]
@@ -49,12 +45,11 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("reference", None, "Its translation, for BLEU.", flag_values=f)
     text = 'How to decode: "name=value,name=value".'
     flags.DEFINE_string("decode_hparams", "beam_size=4,alpha=0.6", text, flag_values=f)
-    flags.DEFINE_string("shortlist", "", "What t2t-shortlist wrote.", flag_values=f)
     flags.DEFINE_integer("threads", 2, "Threads of each.", lower_bound=1, flag_values=f)
     flags.DEFINE_integer("passes", 5, "How often.", lower_bound=1, flag_values=f)
     flags.DEFINE_string("out", None, "The JSON file; none: only print.", flag_values=f)
     text = "Be one of them, with the exports in --exports; the program's own use."
-    flags.DEFINE_enum("engine", None, ENGINES + WITH_SHORTLIST, text, flag_values=f)
+    flags.DEFINE_enum("engine", None, ENGINES, text, flag_values=f)
     flags.DEFINE_string("exports", None, "A folder.", flag_values=f)
 
 
@@ -67,11 +62,10 @@ def main(args: flags.FlagValues) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         write_exports(args, pathlib.Path(folder))
-        names = ENGINES + WITH_SHORTLIST * bool(args.shortlist)
-        passes = {name: [] for name in names}
+        passes = {name: [] for name in ENGINES}
         with contextlib.ExitStack() as stack:
             children = {}
-            for name in names:
+            for name in ENGINES:
                 command = [sys.executable, *sys.argv, f"--engine={name}", f"--exports={folder}"]
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
                 child = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
@@ -84,7 +78,7 @@ def main(args: flags.FlagValues) -> None:
                     child.stdin.write("s\n")
                     child.stdin.flush()
                     passes[name].append(tuple(map(float, child.stdout.readline().split())))
-        report(args, passes, {n: _lines(pathlib.Path(folder) / f"{n}.txt") for n in names})
+        report(args, passes, {n: _lines(pathlib.Path(folder) / f"{n}.txt") for n in ENGINES})
 
 
 def report(
@@ -130,11 +124,7 @@ def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
     model, encoders = run.model(say=progress.on_stderr), run.encoders
     saved_model.export(model, encoders, folder / "SavedModel", _settings(args, run))
     for kind in ("float32", "int8"):
-        path = folder / f"CTranslate2 {kind}"
-        ctranslate2.export(model, encoders, path, kind)
-        if args.shortlist:
-            path = folder / f"{path.name}{AMONG}"
-            ctranslate2.export(model, encoders, path, kind, shortlist=args.shortlist)
+        ctranslate2.export(model, encoders, folder / f"CTranslate2 {kind}", kind)
 
 
 def take_turns(args: flags.FlagValues) -> None:
@@ -161,8 +151,6 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
 
     run = trained_run(**cli.run_flags(args))
     settings, own = _settings(args, run), args.engine.startswith(ENGINES[0])
-    if args.engine.endswith(AMONG):
-        settings = dataclasses.replace(settings, shortlist=args.shortlist)
     searches = share_cores(BATCH_SENTENCES * settings.beam_size, args.threads) if own else 1
     if own:
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)

@@ -217,14 +217,7 @@ class TrainedRun:
         return settings
 
     def check_search(self, settings: DecodeHParams) -> None:
-        """Refuses a search that cannot fit into memory, or whose shortlist is none for the run.
-
-        What counts is the shortest sentence.
-        """
-        if settings.shortlist:
-            from t2t_repro.text import shortlist
-
-            shortlist.read(settings.shortlist, self.encoders)
+        """Refuses a search of the shortest sentence that cannot fit into memory."""
         longest = 1 if settings.max_length_ratio else 1 + settings.extra_length
         parameters.check_search(
             self.config.hparams, self.problem, self.vocabulary_dir, settings.beam_size, longest

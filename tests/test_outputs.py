@@ -87,7 +87,7 @@ def test_a_vocabulary_of_a_run_by_whatever_name(here):
     RunDirectory("whole").begin(config, [], ["mine"])
     with pytest.raises(UserError, match="--out"):
         check_outputs({"--out": "whole/mine"}, {})
-    check_outputs({"--out": "whole/shortlist.txt"}, {})
+    check_outputs({"--out": "whole/other.txt"}, {})
 
 
 @pytest.mark.parametrize("output", ["folder", "other", "run"])

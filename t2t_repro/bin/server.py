@@ -13,7 +13,6 @@ path. It answers this machine alone, unless --host names another address: it kno
 no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 """
 
-import os
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -96,9 +95,8 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
     encoders = problem.feature_encoders(str(folder))
     threads = available_cores() // searches if searches > 1 else 0
     if (folder / "saved_model.pb").is_file():
-        model, file = saved_model.load_model(folder, problem), folder / saved_model.SHORTLIST
-        shortlist = os.fspath(file) if file.is_file() else ""
-        return ctranslate2_engine.of_weights(model, encoders, threads, searches, shortlist)
+        model = saved_model.load_model(folder, problem)
+        return ctranslate2_engine.of_weights(model, encoders, threads, searches)
     engine = ctranslate2_engine.CTranslate2Engine(folder, threads=threads, searches=searches)
     engine.check_vocabularies(encoders)
     return engine

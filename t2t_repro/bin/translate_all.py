@@ -154,7 +154,6 @@ def translate_all(
     of_file.check(settings, problem)
     scored = dataclasses.replace(of_file, decode_reference=request.reference)
     DecodeJob(scored, settings, run).check_reference()
-    from t2t_repro.text import shortlist
     from t2t_repro.training import checkpoints
 
     translations = functools.partial(best_translations, settings=settings)
@@ -177,8 +176,6 @@ def translate_all(
         {"--source": request.source, "--reference": request.reference},
     )
     decoding: dict[str, Any] = dict(vars(settings))
-    if settings.shortlist:
-        decoding["shortlist"] = shortlist.read(settings.shortlist, run.encoders).digest
     made_with = {
         "decode_hparams": decoding,
         "problem": problem.name,

@@ -18,7 +18,6 @@ class Ability(enum.StrEnum):
     SAMPLING = "sampling_method"
     TOKEN_SCORES = "return_token_scores"
     ALIGNMENTS = "return_alignments"
-    SHORTLIST = "shortlist"
 
     @classmethod
     def asked_by(cls, settings: DecodeHParams) -> "set[Ability]":

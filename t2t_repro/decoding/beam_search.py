@@ -8,7 +8,6 @@ where `ids` are the tokens of the step before (0 at step 0) and `parents` says w
 beams each of them continues. The search hands `state` on as it got it: the function itself moves by
 `parents` what belongs to a beam (see `pick`), or remembers them, as models/transformer.py does, so
 that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room for.
-Where V is not known when a search is compiled, it is a multiple of GROUP, and two of them at least.
 
 The search runs in stretches, so that room for tokens is made only when it is needed: `begin`, then
 `extend` and `advance` as long as a sentence is `unfinished`, and `result`.
@@ -51,7 +50,6 @@ class Rules:
         the end does not count for the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
         hypothesis that holds one counts as ended. See decoding/constraint.py.
-    among: the logits of tokens that are no candidates are minus infinity: forbidden, as well.
     """
 
     beam_size: int
@@ -60,12 +58,6 @@ class Rules:
     per_sentence: bool = False
     force_length: bool = False
     constrained: bool = False
-    among: bool = False
-
-    @property
-    def forbids(self) -> bool:
-        """Whether tokens may be forbidden, so that there may be too few to fill the beams."""
-        return self.constrained or self.among
 
 
 class Beams(NamedTuple):
@@ -197,14 +189,14 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     scores, origin, ids = _best(logits, beams.alive_log_probs, penalty, 2 * beam_size, rules)
     log_probs = scores * penalty
     ended = ops.equal(ids, EOS_ID)
-    if rules.forbids:  # what is forbidden only fills the beams, below all that is not
+    if rules.constrained:  # what is forbidden only fills the beams, below all that is not
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
         scores = log_probs / penalty
     sequences = _write(pick(beams.alive_ids, origin), ids, beams.step)
 
     # The best K that go on; rather what is forbidden than what has ended.
-    minus = ops.cast(ended, "float32") * (-2 * INF if rules.forbids else -INF)
+    minus = ops.cast(ended, "float32") * (-2 * INF if rules.constrained else -INF)
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
     parents = pick(origin, best)
 
@@ -271,7 +263,7 @@ def _best(
         (scores (B, C), int32 (B, C): which beams they continue, int32 (B, C): by which ids).
     """
     beams, vocab_size = rules.beam_size, logits.shape[2]
-    members = max(1, min(GROUP, beams * vocab_size // count)) if vocab_size else GROUP
+    members = max(1, min(GROUP, beams * vocab_size // count))
     grouped = _in_groups(logits, beams, members)  # (B, K, G, members)
     groups = ops.shape(grouped)[2]
     largest = ops.max(grouped, axis=3)
@@ -300,7 +292,7 @@ def _best(
 def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
     """(B, K, V) -> (B, K, groups, members), filled up with minus infinity."""
     groups = -(-ops.shape(logits)[2] // members)
-    if logits.shape[2] and (fill := groups * members - logits.shape[2]):
+    if fill := groups * members - logits.shape[2]:
         logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
     return ops.reshape(logits, (-1, beams, groups, members))
 

@@ -26,8 +26,7 @@ from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.engine import Engine, Pair, Search, Sentences, checked_inputs
 from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, static_shapes
-from t2t_repro.decoding.shortlist import Candidates
-from t2t_repro.decoding.steering import CANDIDATES, Steering
+from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
 
@@ -149,8 +148,6 @@ class ModelEngine(Engine):
         self.sees_padding = getattr(model, "sees_padding", False)
         if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
             self.abilities = self.abilities - {Ability.ALIGNMENTS}
-        if hasattr(model, "models"):  # each would need the probabilities that a sentence has alone
-            self.abilities = self.abilities - {Ability.SHORTLIST}
         self._compiled: dict[tuple[Rules, Steering, frozenset[str]], Any] = {}
         self._compiling = threading.Lock()
 
@@ -235,17 +232,6 @@ class ModelEngine(Engine):
         if self.learned_positions is not None:
             limits = np.minimum(sentences.limits, self.learned_positions)
             sentences = dataclasses.replace(sentences, limits=limits)
-        if search.shortlist is not None:
-            found = Candidates.of(sentences, search.shortlist)
-            places, scores = self._beams(found.sentences, search, device)
-            return found.ids_of(places)[:, :top_beams], scores[:, :top_beams]
-        ids, scores = self._beams(sentences, search, device)
-        return ids[:, :top_beams], scores[:, :top_beams]
-
-    def _beams(
-        self, sentences: Sentences, search: Search, device: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all beams, of what is compiled for such a search; of a shortlist their places."""
         beam_size = search.beam_size
         rules = Rules(
             beam_size,
@@ -253,8 +239,7 @@ class ModelEngine(Engine):
             stop_early=search.top_beams == 1,
             per_sentence=search.per_sentence,
             force_length=search.force_length,
-            constrained=bool(sentences.facts.keys() - CANDIDATES),
-            among=search.shortlist is not None,
+            constrained=bool(sentences.facts),
         )
         key = rules, search.steering, frozenset(sentences.facts)
         with self._compiling:
@@ -265,7 +250,8 @@ class ModelEngine(Engine):
             lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
             "Lower batch_size, or beam_size; t2t-decoder has them in --decode_hparams.",
         ):
-            return self._compiled[key].search(sentences, search.alpha, device)
+            ids, scores = self._compiled[key].search(sentences, search.alpha, device)
+        return ids[:, :top_beams], scores[:, :top_beams]
 
 
 def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:

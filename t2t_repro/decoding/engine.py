@@ -19,7 +19,6 @@ import numpy as np
 from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.steering import UNSTEERED, Steering
 from t2t_repro.errors import UserError
-from t2t_repro.text.shortlist import Shortlist
 
 Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 
@@ -34,7 +33,6 @@ class Search:
     per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
     force_length: greedy search goes on to the limit, and the ids behind the end are returned.
     steering: a constraint of what may be written; how to draw samples (with beam_size=1).
-    shortlist: the candidates that are searched; None: the whole vocabulary.
     """
 
     beam_size: int = 4
@@ -43,7 +41,6 @@ class Search:
     per_sentence: bool = True
     force_length: bool = False
     steering: Steering = UNSTEERED
-    shortlist: Shortlist | None = None
 
     def __post_init__(self):
         sizes = self.beam_size, self.top_beams
@@ -70,11 +67,6 @@ class Search:
                     f"decode expects beam_size=1 where it {does}. "
                     f"Received: beam_size={self.beam_size}. Leave {name} out."
                 )
-        if self.shortlist and (not self.per_sentence or self.steering != UNSTEERED):
-            raise UserError(
-                "decode expects a shortlist where it searches, and each sentence stops by itself. "
-                "Received: it with a constraint, samples or tensor2tensor's batches. Leave it out."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +194,6 @@ class Engine(abc.ABC):
             Ability.SAMPLING: search.steering.sampling,
             Ability.LEAST_LENGTH: "least" in sentences.facts,
             Ability.PREFIXES: "prefixes" in sentences.facts,
-            Ability.SHORTLIST: search.shortlist,
         }
         self.check(ability for ability, given in asked.items() if given)
 

@@ -166,7 +166,6 @@ def _decoding(translator: Translator) -> dict[str, Any]:
         "window": WINDOW,
         "t2t_exact": translator.t2t_exact,
         **dataclasses.asdict(translator.settings),
-        "shortlist": translator.shortlist and translator.shortlist.digest,
     }
 
 

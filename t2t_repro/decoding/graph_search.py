@@ -69,14 +69,14 @@ def search(
 
     Returns:
         ids int32 (B, K, L), L the largest limit, at least 1, scores float32 (B, K), and int32 (),
-        the steps that were taken. Of a shortlist the ids are places among the candidates.
+        the steps that were taken.
     """
     facts = facts or {}
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
     steered = SteeredModel(model, steering)
     memory, state = steered.start(inputs, facts, limits, batch, beam_size)
-    layout = None if "layout" in memory else model.layout()
+    layout = model.layout()
 
     def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)

@@ -47,8 +47,7 @@ class DecodeJob:
         request = request.of_shard(settings.shard_suffix)
         request.check(settings, run.problem)
         job = cls(request, settings, run)
-        inputs = {**request.inputs, "the shortlist": settings.shortlist or None}
-        check_outputs(job._outputs(), inputs)
+        check_outputs(job._outputs(), request.inputs)
         job._check_names()
         job.check_reference()
         return job

@@ -25,9 +25,7 @@ class EngineKind(NamedTuple):
 
 ENGINES = {
     "tensorflow": EngineKind("model_engine", frozenset(Ability)),
-    "ctranslate2": EngineKind(
-        "ctranslate2_engine", frozenset({Ability.SHORTLIST}), ("compute_type", "engine_dir")
-    ),
+    "ctranslate2": EngineKind("ctranslate2_engine", frozenset(), ("compute_type", "engine_dir")),
     "auto": EngineKind("auto_engine", frozenset(Ability)),
 }
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
@@ -304,16 +302,10 @@ def _of_engine(r: DecodeRequest, s: DecodeHParams) -> Refusals:
     )
     unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
     unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
-    unread += ["shortlist"] * bool(s.shortlist)
     yield (
         r.t2t_exact and unread,
         "Expected what tensor2tensor's decoder does with --t2t_exact. Received: "
         f"{', '.join(unread)}, which it does not read. Leave one of them out.",
-    )
-    yield (
-        r.ensemble and s.shortlist,
-        "Expected one run with the decode hparam shortlist, which has the candidates of one. "
-        f"Received: --ensemble={r.ensemble}. Leave one of the two out.",
     )
 
 

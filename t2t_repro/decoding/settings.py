@@ -129,8 +129,6 @@ class DecodeHParams:
     raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
     well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
         tree over the words of the source. See parsing/constraint.py.
-    shortlist: ours; a file of t2t-shortlist's: search among the candidates that it has for the
-        words of a sentence, and compute nothing of the others. See decoding/shortlist.py.
     shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
@@ -157,7 +155,6 @@ class DecodeHParams:
     return_alignments: bool = False
     raw_output: bool = False
     well_formed: bool = False
-    shortlist: str = ""
     shards: Annotated[int, _at_least(1), _at_most(10**5)] = 1
     shard_id: Annotated[int, _at_least(0)] = 0
 
@@ -182,12 +179,6 @@ class DecodeHParams:
             raise UserError(
                 "Decode hparam min_length_ratio contradicts well_formed: a tree ends where its "
                 f"words do. Received: min_length_ratio={self.min_length_ratio}. Leave it out."
-            )
-        if self.shortlist and (self.well_formed or self.sampling_method != "argmax"):
-            other = "well_formed=True" if self.well_formed else "sampling_method=random"
-            raise UserError(
-                "Decode hparam shortlist leaves out what trees and samples may need. Received: it "
-                f"with {other}. Leave one of the two out."
             )
         if self.sampling_method not in ("argmax", "random"):
             raise UserError(

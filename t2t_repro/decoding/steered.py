@@ -6,7 +6,6 @@ from typing import Any
 import keras
 
 from t2t_repro.decoding.beam_search import StepFn
-from t2t_repro.decoding.shortlist import among
 from t2t_repro.decoding.steering import Facts, Steering
 
 Tensor = Any
@@ -37,8 +36,6 @@ class SteeredModel:
             beams: K.
         """
         memory = {"model": self.model.start_decoding(inputs), "facts": facts}
-        if "candidates" in facts:
-            memory["layout"] = self.model.layout(facts["candidates"])
         state = self.model.initial_state(batch, beams)
         return memory, self.steering.initial_state(state, facts, limits, beams)
 
@@ -51,16 +48,10 @@ class SteeredModel:
 
         Args:
             memory: what `start` returned, of the sentences that are left.
-            layout: what the model's own `layout` returned, where that pays; that of candidates,
-                which is in the memory, comes first.
+            layout: what the model's own `layout` returned, where that pays.
         """
 
         def step(ids: Tensor, parents: Tensor, position: Tensor, state: Any) -> tuple[Tensor, Any]:
-            own, laid_out = memory["model"], memory.get("layout", layout)
-            return self.model.decode_step(ids, parents, position, state, own, laid_out)
+            return self.model.decode_step(ids, parents, position, state, memory["model"], layout)
 
-        step_fn: StepFn = step
-        facts = dict(memory["facts"])
-        if "candidates" in facts:
-            step_fn = among(step_fn, facts.pop("candidates"), facts.pop("allowed"))
-        return self.steering.steer(step_fn, facts)
+        return self.steering.steer(step, memory["facts"])

@@ -8,7 +8,6 @@ runs:
     "least"     int32 (B,): the fewest tokens before the end
     "prefixes"  int32 (B, P): the tokens that a translation begins with, padded with 0
     "draws"     float32 (B, L): the random number of each step
-    "candidates" int32 (B, U), "allowed" bool (B, U): of a shortlist, for decoding/shortlist.py
 
 Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 """
@@ -28,9 +27,7 @@ from t2t_repro.text.encoders import EOS_ID
 Tensor = Any
 Facts = Mapping[str, Tensor]
 
-CANDIDATES = {"candidates", "allowed"}  # the facts of a shortlist
-# What each is padded with.
-FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0, "candidates": 0, "allowed": True}
+FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0}  # what each is padded with
 
 
 @dataclass(frozen=True)

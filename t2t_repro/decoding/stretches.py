@@ -58,7 +58,7 @@ class StretchedSearch:
         start = _with_padding(sentences, 1 if self._model.sees_padding else 8)
         limits = start["limits"]
         fixed = {"alpha": np.asarray(alpha, "float32")}
-        if "candidates" not in sentences.facts and batch * rules.beam_size >= _MANY_ROWS:
+        if batch * rules.beam_size >= _MANY_ROWS:
             fixed["layout"] = self._model.layout()
         memory, beams = self._start.run(start)
         while True:

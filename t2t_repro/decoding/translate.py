@@ -22,7 +22,6 @@ from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, T2T_BATCH_SIZE, D
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
-from t2t_repro.text import shortlist
 from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
@@ -87,8 +86,6 @@ class Translator:
         self.longest = self._longest_input()
         asked = Ability.asked_by(self.settings)
         engine.check(asked | ({Ability.T2T_EXACT} if t2t_exact else set()))
-        path = self.settings.shortlist
-        self.shortlist = shortlist.read(path, encoders) if path else None
         self._search = Search(
             self.settings.beam_size,
             self.settings.alpha,
@@ -96,7 +93,6 @@ class Translator:
             per_sentence=not t2t_exact,
             force_length=self.settings.force_decode_length,
             steering=Steering(constraint, self.settings.sampling),
-            shortlist=self.shortlist,
         )
 
     def _longest_input(self) -> int | None:

@@ -2,7 +2,6 @@
 
 import pathlib
 
-from t2t_repro import fields
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.distilling.request import DistillRequest
@@ -18,13 +17,6 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
     Raises:
         UserError: saying why.
     """
-    shortlist = fields.parse_overrides(request.decode_hparams).get("shortlist")
-    if request.reverse_teacher and shortlist:
-        raise UserError(
-            "Expected --decode_hparams without shortlist with --reverse_teacher: its candidates "
-            f"are for one direction, and both teachers decode by it. Received: {shortlist}. Leave "
-            "it out."
-        )
     teacher.check_checkpoint()
     settings = teacher.decode_settings(request.decode_hparams)
     more = "; --n_best takes more than the best translation"

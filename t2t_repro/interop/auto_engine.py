@@ -53,8 +53,6 @@ def _why_not(job: DecodeJob) -> str:
     request, settings = job.request, job.settings
     if not request.decode_from_file:
         return "the other is tried on --decode_from_file alone"
-    if settings.shortlist:
-        return "the other's candidates are those of a whole batch, and its text is not the same"
     if asked := request.asks_for(settings):
         return f"it alone decodes with {', '.join(asked)} as it is asked to"
     if settings.return_beams or request.output_format == "jsonl" or request.decode_json_file:

@@ -29,7 +29,6 @@ from t2t_repro.text.token_names import tokens_of
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
-SHORTLIST = "vmap.txt"  # the name that it has for one
 _NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 
 
@@ -40,7 +39,6 @@ def export(
     quantization: str = "float32",
     vocabularies: Iterable[str | os.PathLike] = (),
     accept: Callable[[pathlib.Path], None] = lambda folder: None,
-    shortlist: str = "",
 ) -> pathlib.Path:
     """Writes a CTranslate2 model; its folder appears when all of it is there.
 
@@ -51,7 +49,6 @@ def export(
         quantization: how the weights are stored, one of QUANTIZATIONS.
         vocabularies: files that are copied into the folder.
         accept: is called with the folder before it gets its name; what it raises refuses it.
-        shortlist: the file of one, which is copied into the folder; "": none.
 
     Returns:
         The folder.
@@ -62,8 +59,6 @@ def export(
     ctranslate2 = library()
     check_quantization(quantization)
     spec = _specification(ctranslate2, model, encoders)
-    if shortlist:
-        spec.register_vocabulary_mapping(shortlist)
     details = {"positions": _positions_of(spec)}
     path = pathlib.Path(path).expanduser()
     with writing_folder(path) as unfinished, naming(path):

@@ -27,7 +27,7 @@ from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, sha256
 from t2t_repro.interop import ctranslate2, export
-from t2t_repro.interop.ctranslate2 import DETAILS, SHORTLIST, library
+from t2t_repro.interop.ctranslate2 import DETAILS, library
 from t2t_repro.interop.form import SETTINGS, ExportRequest, Form
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
@@ -42,9 +42,6 @@ PATIENCE, QUICK_PATIENCE = 2, 1
 
 class CTranslate2Engine(Engine):
     """Decodes with a CTranslate2 model: beam search and greedy search, and no more.
-
-    Where the folder has a shortlist, that is what it searches; the candidates of a sentence are
-    those of its whole batch then.
 
     Args:
         path: the folder that `ctranslate2.export` wrote.
@@ -66,9 +63,6 @@ class CTranslate2Engine(Engine):
         searches: int = 1,
     ):
         path = self.path = pathlib.Path(path)
-        self.shortlist = path / SHORTLIST if (path / SHORTLIST).is_file() else None
-        if self.shortlist is None:
-            self.abilities = frozenset()
         try:
             self.translator = library().Translator(
                 os.fspath(path),
@@ -91,8 +85,6 @@ class CTranslate2Engine(Engine):
         self.patience = PATIENCE if self.compute_type == "float32" else QUICK_PATIENCE
         with open(path / "model.bin", "rb") as file:
             self._digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if self.shortlist:
-            self._digest += f" {sha256(self.shortlist)}"
 
     @property
     def fingerprint(self) -> str:
@@ -115,19 +107,6 @@ class CTranslate2Engine(Engine):
                     "of this run, or leave it out. If it is of this run, an earlier version wrote "
                     "it: remove it, and have it made again."
                 )
-
-    def check_shortlist(self, path: str) -> None:
-        """Refuses a shortlist that is not the model's own; "" is none that was asked for.
-
-        Raises:
-            UserError: naming it.
-        """
-        if path and (self.shortlist is None or sha256(path) != sha256(self.shortlist)):
-            received = "one without any" if self.shortlist is None else "one with another"
-            raise UserError(
-                f"Expected a CTranslate2 model with the shortlist {path}. Received: {received}. "
-                f"Export it with --decode_hparams=shortlist={path}, or leave one of the two out."
-            )
 
     def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
@@ -172,7 +151,6 @@ class CTranslate2Engine(Engine):
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
-            use_vmap=self.shortlist is not None,
         )
 
     def _ranked(self, tokens: list[str], score: float, alpha: float) -> tuple[list[int], float]:
@@ -186,23 +164,19 @@ class CTranslate2Engine(Engine):
 def load(job: DecodeJob, say: Report) -> Engine:
     """CTranslate2 with the model of the run, which is written if need be."""
     library()
-    path, shortlist = job.request.engine_dir or written(job, say), job.settings.shortlist
+    path = job.request.engine_dir or written(job, say)
     engine = CTranslate2Engine(path, job.request.compute_type)
-    among = " with a shortlist" if engine.shortlist else ""
-    say(f"Decoding with CTranslate2 ({engine.compute_type}){among} and {path}")
+    say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     engine.check_vocabularies(job.run.encoders)
-    engine.check_shortlist(shortlist)
     return engine
 
 
 def written(job: DecodeJob, say: Report) -> str:
     """Returns the folder of a job's model in its run, which the first who asks for it writes."""
-    source, shortlist = job.run.checkpoint(job.request.checkpoint_path), job.settings.shortlist
+    source = job.run.checkpoint(job.request.checkpoint_path)
     # The same step may be made again of other weights, such as the mean of more checkpoints.
     weights = sha256(source / WEIGHTS)[:8]
     name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
-    if shortlist:  # a folder for each
-        name += f"-shortlist-{sha256(shortlist)[:8]}"
     path = job.run.path / "export" / name
     if path.exists():
         return os.fspath(path)
@@ -215,9 +189,7 @@ def written(job: DecodeJob, say: Report) -> str:
                 format="ctranslate2",
                 export_dir=os.fspath(path),
                 checkpoint_path=os.fspath(source),
-                decode_hparams=",".join(
-                    [*export.at_defaults(its_own), *[f"shortlist={shortlist}"] * bool(shortlist)]
-                ),
+                decode_hparams=",".join(export.at_defaults(its_own)),
             )
             export.export(job.run, request, say)
     return os.fspath(path)
@@ -226,7 +198,7 @@ def written(job: DecodeJob, say: Report) -> str:
 def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
     """CTranslate2 with the weights that a model has."""
     job.run.check_transformer("CTranslate2")
-    return of_weights(own.model, job.run.encoders, shortlist=job.settings.shortlist)
+    return of_weights(own.model, job.run.encoders)
 
 
 def of_weights(
@@ -234,7 +206,6 @@ def of_weights(
     encoders: dict[str, Any],
     threads: int = 0,
     searches: int = 1,
-    shortlist: str = "",
 ) -> CTranslate2Engine:
     """Returns an engine with the weights that a model has, in float32; no file is left behind.
 
@@ -245,7 +216,7 @@ def of_weights(
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model")
-        ctranslate2.export(model, encoders, path, shortlist=shortlist)
+        ctranslate2.export(model, encoders, path)
         return CTranslate2Engine(path, threads=threads, searches=searches)
 
 
@@ -274,7 +245,6 @@ class _CTranslate2:
             request.quantize,
             run.vocabulary_files,
             accept,
-            run.decode_settings(request.decode_hparams).shortlist,
         )
 
     def translate(

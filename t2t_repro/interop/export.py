@@ -42,11 +42,10 @@ def export(
     request = _of_search(run, request)
     settings = run.decode_settings(request.decode_hparams, say=say)
     check_settings(settings)
-    measured = request.is_measured or settings.shortlist
-    if "gate_samples" in request.given and not measured:
+    if "gate_samples" in request.given and not request.is_measured:
         raise UserError(
-            "--gate_samples has no effect where nothing is measured: without --quantize, "
-            "--max_bleu_drop or a shortlist. Received: it alone. Leave it out."
+            "--gate_samples has no effect where nothing is measured: without --quantize or "
+            "--max_bleu_drop. Received: it alone. Leave it out."
         )
     run.check_checkpoint(request.checkpoint_path)
     if request.export_dir:
@@ -59,10 +58,9 @@ def export(
     source = run.checkpoint(request.checkpoint_path)
     name = f"{form.prefix}{checkpoints.step_of(source)}"
     name += "" if request.quantize == "float32" else f"-{request.quantize}"
-    name += "-shortlist" * bool(settings.shortlist)
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
     check_folder(path)
-    examples = _examples(run, request, settings, say) if measured else []
+    examples = _examples(run, request, say) if request.is_measured else []
     model = run.model(source, say=on_stderr)
 
     def accept(folder: pathlib.Path) -> None:
@@ -120,7 +118,6 @@ def _of_search(run: TrainedRun, request: ExportRequest) -> ExportRequest:
 def _examples(
     run: TrainedRun,
     request: ExportRequest,
-    settings: DecodeHParams,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Returns the examples of the dev split by which it is measured what is lost.
@@ -135,6 +132,5 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        what = "the shortlist" if settings.shortlist else request.quantize
-        say(f"What {what} costs is not measured. {error}")
+        say(f"What {request.quantize} costs is not measured. {error}")
         return []

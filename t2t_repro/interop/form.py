@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # they load Keras, and --help reads FORMS
 FORMS = {"saved_model": "saved_model", "ctranslate2": "ctranslate2_engine"}
 # The decode hparams that an export keeps, in its graph or in its certificate, and so all by which
 # it can be measured and verified.
-SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size", "shortlist")
+SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,7 @@ class ExportRequest:
     )
     max_bleu_drop: float | None = flag(
         None,
-        "Refuse a quantized model, or one with a shortlist, whose translations lose more BLEU than "
-        "this on the dev split.",
+        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
         least=0.0,
     )
     gate_samples: int = flag(

@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from t2t_repro.certificate import record, verify_export
 from t2t_repro.config import HParams
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -30,8 +29,6 @@ from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.system_errors import system_errors
-
-SHORTLIST = "shortlist.txt"  # in the folder, for reference as the vocabulary
 
 
 def export(
@@ -83,10 +80,7 @@ def export(
         for file in vocabularies:
             shutil.copy(file, unfinished)
         (unfinished / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
-        fixed = {name: getattr(settings, name) for name in SETTINGS if name != "shortlist"}
-        if settings.shortlist:
-            shutil.copy(settings.shortlist, unfinished / SHORTLIST)
-            fixed["shortlist"] = SHORTLIST
+        fixed = {name: getattr(settings, name) for name in SETTINGS}
         (unfinished / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
         how = (settings, storage, t2t_serving)
         text = readme(path, served, encoders["inputs"], *how, example)
@@ -191,14 +185,12 @@ FORM: Form = _SavedModel()
 class SavedModelEngine(Engine):
     """Decodes with a SavedModel.
 
-    Limits, beam size, alpha and shortlist are those of the export, whatever the caller asks for.
+    Limits, beam size and alpha are those of the export, whatever the caller asks for.
 
     Args:
         path: the folder that `export` wrote.
         learned_positions: how many positions the model has learned; None: it needs none.
     """
-
-    abilities = frozenset({Ability.SHORTLIST})
 
     def __init__(self, path: str | os.PathLike, learned_positions: int | None = None):
         self.learned_positions, self._path = learned_positions, pathlib.Path(path)

@@ -25,10 +25,6 @@ _ATTENTION = """\
 _ATTENTION_CALL = """\
 print(translator["attention"](inputs=texts, targets=translations)["attention"])
 """
-_SHORTLIST = """\
-The search knows only the candidates that `shortlist.txt` has for a text, which are in the graph,
-too: its scores are log-probabilities among them, those of `score` among all words.
-"""
 _CALL = """\
 ```bash
 curl http://localhost:8501/v1/models/translate:predict -d {}
@@ -75,7 +71,6 @@ def readme(
         most_extra=served.most_extra,
         or_attention=" or `attention`" if draws else "",
         path=path.resolve(),
-        shortlist=_SHORTLIST if settings.shortlist else "",
         source=source,
         storage=storage,
         target=target,

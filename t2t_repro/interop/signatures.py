@@ -14,12 +14,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_repro.decoding import graph_search
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
 from t2t_repro.decoding.settings import LARGEST_ALPHA, LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import graph_shortlist
-from t2t_repro.text import graph, shortlist
+from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID
 
 STORAGES = ("float32", "float16")
@@ -65,11 +65,7 @@ class Served:
     ):
         self._model, self._settings = model, settings
         greedy = settings.beam_size == 1
-        path = settings.shortlist
-        self._shortlist = shortlist.read(path, encoders) if path else None
-        self._rules = Rules(
-            settings.beam_size, greedy, stop_early=False, per_sentence=True, among=bool(path)
-        )
+        self._rules = Rules(settings.beam_size, greedy, stop_early=False, per_sentence=True)
         self._vocab_size = model.inputs_embedding.vocab_size
         self._most = model.learned_positions
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
@@ -307,8 +303,7 @@ class Served:
         # An empty text has an empty translation.
         limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
         with self._weights():
-            given = self._model, inputs, limits, alpha, rules, self._shortlist
-            ids, scores = graph_shortlist.search(*given)
+            ids, scores, _ = graph_search.search(self._model, inputs, limits, alpha, rules)
         longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
         return ids[:, :, :longest], scores
 

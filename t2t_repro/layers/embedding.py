@@ -98,17 +98,15 @@ class SymbolEmbedding(Reversible, Layer):
     def compute_output_shape(self, input_shape):
         return (*input_shape[:2], self.hidden_size)
 
-    def transposed(self, ids=None):
-        """Returns the table as (D, V); of each sentence's ids, int32 (B, U), as (B, D, U)."""
-        table = ops.cast(self.embeddings, self.compute_dtype)
-        return ops.swapaxes(table if ids is None else ops.take(table, ids, axis=0), -2, -1)
+    def transposed(self):
+        """Returns the table as (D, V)."""
+        return ops.swapaxes(ops.cast(self.embeddings, self.compute_dtype), -2, -1)
 
     def logits(self, x, transposed=None):
         """Maps (..., D) to float32 (..., V): the product with each row of the table.
 
         transposed: what `transposed` returned. Whoever has many small products with one table
-            spares them a third of their time on CPUs. Where it is of ids, x is (B, K, D), and so
-            are the logits: (B, K, U).
+            spares them a third of their time on CPUs.
 
         Raises:
             UserError: in a functional model, which would hold the table as a constant.
@@ -120,8 +118,6 @@ class SymbolEmbedding(Reversible, Layer):
             )
         x = ops.cast(x, self.compute_dtype)
         table = self.transposed() if transposed is None else transposed
-        if len(table.shape) == 3:
-            return ops.cast(ops.matmul(x, table), "float32")
         flat = ops.reshape(x, (-1, self.hidden_size))
         # (B * T, D) x (D, V) -> (B * T, V)
         logits = ops.cast(ops.matmul(flat, table), "float32")

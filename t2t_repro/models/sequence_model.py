@@ -150,13 +150,9 @@ class SequenceModel(Replacing, GuardedModel):
             )
         return batch
 
-    def layout(self, ids=None):
-        """Returns weights laid out as many steps read them best.
-
-        ids: int32 (B, U): the tokens of which a step is to compute the logits for each sentence;
-            None: all.
-        """
-        return self.softmax.transposed(ids)
+    def layout(self):
+        """Returns weights laid out as many steps read them best."""
+        return self.softmax.transposed()
 
     def _symbol_dropout(self, ids, training):
         ids = ops.convert_to_tensor(ids)

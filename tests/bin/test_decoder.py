@@ -350,11 +350,6 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
             "Received: --partial_targets_file, which it does not read.",
         ),
         (["--t2t_exact", "--decode_hparams=min_length_ratio=1"], "Received: min_length_ratio, whi"),
-        (
-            ["--decode_hparams=shortlist=no"],
-            "Expected a file with a shortlist. Received: 'no'",
-        ),
-        (["--decode_hparams=shortlist=HERE"], "Expected HERE to end with the line of those that"),
         (["--output_format=jsonl"], "--output_format=jsonl works with --decode_from_file."),
         (
             ["--output_format=jsonl", "--decode_from_file=HERE", "--decode_reference=HERE"],

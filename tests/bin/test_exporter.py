@@ -98,8 +98,8 @@ def test_flags(run, tmp_path, capsys):
         (["--decode_hparams=return_beams=True"], "Received: return_beams=True. Leave that out."),
         (
             ["--format=ctranslate2", "--decode_hparams=max_length_ratio=0.3,beam_size=1"],
-            "An export keeps the decode hparams beam_size, alpha, extra_length, max_input_size, "
-            "shortlist only. Received: max_length_ratio=0.3. Leave that out.",
+            "An export keeps the decode hparams beam_size, alpha, extra_length, max_input_size "
+            "only. Received: max_length_ratio=0.3. Leave that out.",
         ),
         (["--export_dir="], "Expected --export_dir with a value. Received: nothing, as of a var"),
         (["--export_dir=TAKEN"], "Expected a new or empty folder."),

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import types
 import urllib.error
 import urllib.request
 
@@ -250,18 +249,3 @@ def test_clients_that_break_off_or_send_no_http(program):
                 pass  # the server has heard enough
     assert ask(started.address, "still here") == "ereh llits"
     assert started.process.poll() is None
-
-
-def test_ctranslate2_in_the_place_of_an_export_has_its_shortlist(tmp_path, monkeypatch):
-    from t2t_repro.interop import ctranslate2_engine, saved_model
-
-    asked = []
-    monkeypatch.setattr(saved_model, "load_model", lambda folder, problem: "model")
-    monkeypatch.setattr(ctranslate2_engine, "of_weights", lambda *what: asked.append(what))
-    problem = types.SimpleNamespace(feature_encoders=lambda folder: {})
-    (tmp_path / "saved_model.pb").touch()
-    server.open_engine(tmp_path, problem, searches=1)
-    (tmp_path / "shortlist.txt").touch()
-    server.open_engine(tmp_path, problem, searches=1)
-    path = str(tmp_path / "shortlist.txt")
-    assert asked == [("model", {}, 0, 1, ""), ("model", {}, 0, 1, path)]

@@ -111,7 +111,6 @@ def translator(tmp_path_factory):
             ["--model_dir={run}", "--source={folder}/in", "--translations_dir={folder}/out"],
         ),
         ("finish", ["--model_dir={run}", "--n=2", "--beam_sizes=1", "--alphas=0.6"]),
-        ("shortlist", ["--output_dir={run}", "--max_bleu_drop=100"]),
         ("gains", ["--output_dir={run}", "--parent={run}"]),
     ],
 )

@@ -90,7 +90,7 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
     capsys.readouterr()
 
     settings = json.loads((out / "settings.json").read_text())
-    del settings["decode_hparams"]["shortlist"]  # as one had it that did not know the name
+    del settings["decode_hparams"]["shards"]  # as one had it that did not know the name
     (out / "settings.json").write_text(json.dumps(settings))
     checkpoints.delete(checkpoints.list_checkpoints(run.path)[0])  # as a trainer does
     program(run, *flags, "--decode_hparams=extra_length=3")

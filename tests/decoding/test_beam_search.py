@@ -173,9 +173,16 @@ def test_with_few_candidates_all_hypotheses_are_found_and_none_lives_on(eos_bias
     """Three tokens are allowed; 7 beams hold what they make in 3 steps, and fillers."""
     automaton = Automaton(2, 9, seed=3, eos_bias=eos_bias)
     automaton.bias[[0, 2, 4, 5, 7, 8]] = -np.inf
+    of_logits = automaton.step
+
+    def step(*given):
+        logits, state = of_logits(*given)
+        return ops.maximum(ops.log_softmax(logits), -search.INF), state
+
+    automaton.step = step
     limits = np.array([3, 2], "int32")
     for stop_early, shown in ((False, 7), (True, 1)):
-        options = {"among": True, "stop_early": stop_early}
+        options = {"constrained": True, "stop_early": stop_early}
         ids, scores = run(automaton, 2, 7, limits, 0.6, length=3, **options)
         for b, limit in enumerate(limits):
             ended = []

@@ -104,11 +104,6 @@ def test_every_name_of_tensor2tensors_is_known():
         ),
         ("min_length_ratio=2,max_length_ratio=1", "at most max_length_ratio. Received: 2.0 and 1"),
         ("min_length_ratio=1,well_formed=1", "min_length_ratio contradicts well_formed"),
-        (
-            "shortlist=x,well_formed=1",
-            "leaves out what trees and samples may need. Received: it",
-        ),
-        ("shortlist=x,beam_size=1,sampling_method=random", "it with sampling_method=random. Leave"),
         ("sampling_method=random_per_example", "to be argmax or random (the features of"),
         ("sampling_seed=3", "sampling_seed has no effect without sampling. Received: sampling_me"),
         ("sampling_temp=0.5", "sampling_temp has no effect without sampling."),

@@ -340,10 +340,6 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
         ({"reverse_teacher": "none"}, "a run directory .*Received: .*none without run.json"),
         ({"reverse_teacher": "forth"}, "to translate the other way. Received: .*forth, of text2te"),
         (
-            {"reverse_teacher": "back", "decode_hparams": "shortlist=x"},
-            "without shortlist with --reverse_teacher: its candidates.* Received: x. Leave it out",
-        ),
-        (
             {"warm_start": True, "hparams": "hidden_size=32"},
             "hidden_size, 16, with --warm_start. R",
         ),

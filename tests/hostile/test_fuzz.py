@@ -59,7 +59,6 @@ NOWHERE = {  # what lets each program end early, whatever else it is given
     "reproduce": "--rows=nowhere --output_dir=elsewhere",
     "score_trees": "--gold=nowhere --predicted=nowhere",
     "server": "--model=nowhere",
-    "shortlist": "--output_dir=nowhere",
     "show": "--output_dir=nowhere",
     "trainer": "--schedule=nowhere --problem=nowhere --output_dir=elsewhere",
     "translate_all": "--model_dir=nowhere --source=nowhere",

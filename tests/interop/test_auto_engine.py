@@ -38,7 +38,6 @@ class Run:
             engine=engine,
             settings=settings,
             t2t_exact=False,
-            shortlist=None,
         )
 
 
@@ -119,7 +118,6 @@ def test_what_has_begun_a_file_goes_on(take, tmp_path):
     [
         ("", {"decode_from_file": None}, "on --decode_from_file alone"),
         ("return_alignments=True", {}, "it alone decodes with return_alignments as it is asked to"),
-        ("shortlist=FILE", {}, "are those of a whole batch, and its text is not the same"),
         ("return_beams=True", {}, "further beams are not the same to the last digit"),
         ("", {"output_format": "jsonl"}, "further beams are not the same to the last digit"),
         ("num_samples=6", {}, "for 6 lines, fewer than 7, it does not pay to try another"),

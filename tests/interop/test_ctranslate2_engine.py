@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer, get_hparams
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
@@ -18,7 +17,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2, ctranslate2_engine
 from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
-from t2t_repro.text.shortlist import Shortlist
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.token_names import tokens_of
 
@@ -186,44 +184,6 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path):
     (path / ctranslate2.DETAILS).unlink()
     with pytest.raises(UserError):
         CTranslate2Engine(path)
-
-
-def shortlist_of(tmp_path, candidates):
-    """The file of a shortlist, and the shortlist."""
-    found = Shortlist.of([candidates(i) for i in range(len(SOURCE))], [], len(TARGET))
-    path = tmp_path / "shortlist"
-    path.write_text(found.text({"inputs": encoder(SOURCE), "targets": encoder(TARGET)}))
-    return str(path), found
-
-
-def test_all_candidates_give_what_the_whole_vocabulary_gives(tmp_path):
-    model, search = make_model(), Search(3, 0.6, top_beams=3)
-    path, _ = shortlist_of(tmp_path, lambda i: list(range(len(TARGET))))
-    plain = CTranslate2Engine(exported(model, tmp_path / "plain"), "float32", threads=1)
-    among = exported(model, tmp_path / "among", shortlist=path)
-    engine = CTranslate2Engine(among, "float32", threads=1)
-    batch = Sentences(sentences(model.inputs_vocab_size), [12, 7, 9, 14, 11])
-    ids, scores = plain.decode(batch, search)
-    found, found_scores = engine.decode(batch, search)
-    np.testing.assert_array_equal(found, ids)
-    np.testing.assert_allclose(found_scores, scores, atol=1e-4)
-    assert plain.fingerprint != engine.fingerprint
-    engine.check_shortlist(path), plain.check_shortlist("")
-    with pytest.raises(UserError):
-        plain.check_shortlist(path)
-    with pytest.raises(UserError):
-        plain.check({Ability.SHORTLIST})
-
-
-def test_a_translation_is_of_the_candidates_of_its_batch(tmp_path):
-    model = make_model()
-    path, shortlist = shortlist_of(tmp_path, lambda i: [i, (7 * i) % len(TARGET)])
-    folder = exported(model, tmp_path / "among", shortlist=path)
-    engine = CTranslate2Engine(folder, "float32", threads=1)
-    inputs = sentences(model.inputs_vocab_size)[:2]
-    ids, _ = engine.decode(Sentences(inputs, [9, 9]), Search(2))
-    allowed = shortlist.among(inputs).any(axis=0)
-    assert not allowed.all() and set(ids.ravel()) <= {0, *np.flatnonzero(allowed)}
 
 
 def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):

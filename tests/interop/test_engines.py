@@ -11,11 +11,11 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2_engine, engines, saved_model
 
 
-def test_the_model_itself_can_do_all_and_ctranslate2_search_and_a_shortlist():
+def test_the_model_itself_can_do_all_and_ctranslate2_search():
     abilities = {name: kind.abilities for name, kind in ENGINES.items()}
     assert abilities["tensorflow"] == abilities["auto"] == ModelEngine.abilities == set(Ability)
     its_own = ctranslate2_engine.CTranslate2Engine.abilities
-    assert abilities["ctranslate2"] == its_own == {Ability.SHORTLIST}
+    assert abilities["ctranslate2"] == its_own == set()
     for name in ENGINES:
         assert callable(engines.module_of(name).load)
 

@@ -29,10 +29,3 @@ def test_the_calls_have_the_sentence_that_is_given(tmp_path):
     code = ast.parse(text.partition("```python\n")[2].partition("```")[0])
     strings = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
     assert {SOURCE, TARGET} <= strings and f"[7, {len(SOURCE)}, 1]" in text
-
-
-def test_a_shortlist_is_said_to_change_what_a_score_means(tmp_path):
-    among = "its scores are log-probabilities among them, those of `score` among all words"
-    plain = text_of(tmp_path, DecodeHParams())
-    text = text_of(tmp_path, DecodeHParams(shortlist="x"))
-    assert "shortlist.txt" not in plain and among in text and "\n\n\n" not in plain + text

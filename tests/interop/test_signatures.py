@@ -12,14 +12,10 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
-from t2t_repro.decoding.shortlist import Candidates
 from t2t_repro.decoding.translate import Translator, one_line
-from t2t_repro.interop.graph_shortlist import candidates
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import Served
-from t2t_repro.text.shortlist import Shortlist
 from t2t_repro.text.subword import SubwordTextEncoder
-from tests.interop.conftest import SUBTOKENS
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -66,32 +62,6 @@ def test_the_best_alone_is_the_first_of_all(signatures):
     assert set(best) == {"outputs", "scores"}
     assert best["outputs"].numpy().tolist() == all_beams["outputs"].numpy().tolist()
     np.testing.assert_allclose(best["scores"], all_beams["scores"], rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_candidates_are_searched_as_the_model_itself_does(make_model, encoders, tmp_path):
-    model, size = make_model(), len(SUBTOKENS)
-    some = Shortlist.of([[i, (i * 5) % size, (i + 9) % size] for i in range(size)], [15], size)
-    path = tmp_path / "shortlist"
-    path.write_text(some.text(encoders))
-    settings = DecodeHParams(beam_size=2, extra_length=EXTRA, shortlist=str(path))
-    rows = [[*encoders["inputs"].encode(text), 1] for text in TEXTS[:5] if text.strip()]
-    inputs = padded([*rows, [0]])  # and one without tokens
-    served = Served(model, encoders, settings)
-    answer = served.token_ids(tf.constant(inputs))
-    limits, search = [len(row) + EXTRA for row in rows], Search(2, 0.6, 2, shortlist=some)
-    ids, scores = ModelEngine(model).decode(Sentences(inputs[:-1], limits), search)
-    width = answer["ids"].shape[2]
-    assert not ids[:, :, width:].any() and not answer["ids"][-1].numpy().any()
-    real = scores > FILLER
-    np.testing.assert_array_equal(answer["ids"].numpy()[:-1][real], ids[:, :, :width][real])
-    np.testing.assert_allclose(answer["scores"].numpy()[:-1][real], scores[real], atol=2e-4)
-    found, expected = (
-        candidates(some, tf.constant(inputs)),
-        Candidates.of(Sentences(inputs, [1] * len(inputs)), some),
-    )
-    np.testing.assert_array_equal(found.candidates, expected.ids)
-    np.testing.assert_array_equal(found.allowed, expected.sentences.facts["allowed"])
 
 
 def test_tokens_are_counted_before_any_is_cut(small, signatures):
