@@ -8,8 +8,9 @@ A size is a number of pairs and of steps. Of the training text, whose lines a fi
 another order, the first pairs are taken, without those that t2t-check-data finds bad. Each seed
 trains both: the set and the vocabulary that the project proposes for so much text, with a third of
 the steps in both directions and the last quarter at a falling rate where the set has such, and
-transformer_multi30k with --vocab_size=8192, as Multi30k's own problem has. What t2t-finish takes of
-both by dev, the newest of twelve checkpoints or a mean of five at most, translates dev and test.
+transformer_multi30k with --vocab_size=8192, as Multi30k's own problem has. What
+t2t-avg-all --tune takes of both, the newest of twelve checkpoints or a mean of five at most,
+translates dev and test.
 OUTPUT_DIR/table.md and table.json have sacreBLEU and the teacher-forced loss of dev, means and
 standard deviations over the seeds, their difference seed by seed, and p of sacreBLEU's paired
 bootstrap for each seed. Killed, the same command goes on; more seeds and sizes add their runs.
@@ -167,7 +168,7 @@ def score(folder: pathlib.Path, cell: Cell, texts: dict[str, str], run: Run) -> 
     )
     run(
         [
-            *(*module, "t2t_repro.bin.finish", f"--model_dir={here / 'run'}"),
+            *(*module, "t2t_repro.bin.avg_all", "--tune", f"--model_dir={here / 'run'}"),
             *(f"--output_dir={here / 'finished'}", "--n=5", "--beam_sizes=4", "--alphas=0.6"),
         ]
     )

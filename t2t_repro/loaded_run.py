@@ -67,7 +67,7 @@ class LoadedRun:
 
         Args:
             sentences: the sentences.
-            beam_size: 1 is greedy search; None: what t2t-finish has chosen for the run, else 4.
+            beam_size: 1 is greedy search; None: what was tuned for the run, else 4.
             alpha: exponent of the length penalty; None: likewise, else 0.6.
             decode_hparams: what t2t-decoder takes so, "name=value,name=value", but for what says
                 which lines of a file are decoded, or stands in no line.

@@ -25,7 +25,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, append_line, naming, write_text_atomic, writing
 
-CHOSEN = "decoding.json"  # in a run that t2t-finish has made: how to decode with it
+TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
 PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
 TRAINING_DATA = "training-data.json"  # what its training data are
@@ -361,7 +361,7 @@ def owner(path: str | os.PathLike) -> pathlib.Path | None:
         run.metrics_path.name,
         TRAINING_DATA,
         PLAN,
-        CHOSEN,
+        TUNED,
         CERTIFICATE,
         WARM_START,
         _LOCK,

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_repro import registry, run_vocabularies
-from t2t_repro.decoding import chosen
+from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.hparam_rules import OPPONENTS, TRANSFORMER
 from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
-from t2t_repro.run_directory import CHOSEN, RunConfig, RunDirectory
+from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
 from t2t_repro.training import state
 
 
@@ -186,9 +186,9 @@ class TrainedRun:
         return self.problem.feature_encoders(self.vocabulary_dir)
 
     @functools.cached_property
-    def chosen(self) -> chosen.Chosen | None:
-        """How the run decodes best, as t2t-finish has found it; None: it has not."""
-        return chosen.read(self.path)
+    def tuned(self) -> tuned.TunedDecoding | None:
+        """How the run decodes best, as t2t-avg-all --tune has found it; None: it has not."""
+        return tuned.read(self.path)
 
     def decode_settings(
         self, text: str | None = "", *, say: Callable[[str], None] = _silent
@@ -202,17 +202,17 @@ class TrainedRun:
         Raises:
             UserError: on an unknown name or a bad value, or if the search cannot fit into memory.
         """
-        if self.chosen is None:
+        if self.tuned is None:
             settings = DecodeHParams.of(self.problem, text)
             self.check_search(settings)
             return settings
-        search = self.chosen.search
+        search = self.tuned.search
         settings = DecodeHParams.of(self.problem, text, str(search))
         self.check_search(settings)
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
-                f"{search}, chosen on {self.chosen.sentences}: {search.bleu:.2f} BLEU "
-                f"({self.path / CHOSEN}). --decode_hparams says otherwise."
+                f"{search}, chosen on {self.tuned.sentences}: {search.bleu:.2f} BLEU "
+                f"({self.path / TUNED}). --decode_hparams says otherwise."
             )
         return settings
 

@@ -26,7 +26,7 @@ class Programs:
         self.called.append((name.removeprefix("t2t-"), flags))
         if name == self.fails:
             return 2
-        getattr(self, name.removeprefix("t2t-"))(flags)
+        getattr(self, name.removeprefix("t2t-").replace("-", "_"))(flags)
         return 0
 
     @property

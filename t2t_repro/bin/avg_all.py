@@ -4,22 +4,36 @@
 
 writes a run directory: decode with t2t-decoder --output_dir=t2t_runs/ende/avg. Its checkpoint
 ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 before it.
+
+  t2t-avg-all --tune --model_dir=RUN
+  t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
+
+chooses on dev: tries the newest checkpoint, the mean of the newest (where the rate falls to 0 at
+the end, of those since it falls), and of those that t2t-trainer --keep_best kept, then length
+penalties and beams with the best of them, by sacreBLEU. What is usual (a mean, except of a rate
+that falls to 0 the newest, and beam 4, alpha 0.6) is taken unless something else is better by more
+than 0.3 BLEU. Writes a run directory with one checkpoint, and decoding.json. t2t-decoder,
+t2t-exporter, t2t-translate-all and t2t-visualize decode as it says, where --decode_hparams says
+nothing else. t2t-trainer --finish does it at the end of a training.
 """
 
 import contextlib
 import dataclasses
+import os
 import pathlib
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, tuning
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_room
-from t2t_repro.requests import flag
-from t2t_repro.run_directory import CHOSEN, RunDirectory
+from t2t_repro.requests import flag, flags_of
+from t2t_repro.run_directory import TUNED, RunDirectory, usr_dir_flag
+from t2t_repro.runs import trained_run
 from t2t_repro.waiting import appearing
 
 
@@ -28,8 +42,8 @@ class AverageRequest:
     """The flags of t2t-avg-all, which are T2T's."""
 
     model_dir: str = flag("", "The run whose checkpoints to average.")
-    output_dir: str = flag("avg/", "The folder of the averages.")
-    n: int = flag(8, "How many checkpoints to average.", least=1)
+    output_dir: str = flag("avg/", "The folder of the result; --tune: finished in the run.")
+    n: int = flag(8, "How many checkpoints to average; --tune: at most.", least=1)
     min_steps: int = flag(0, "Ignore checkpoints of fewer steps.", least=0)
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n.")
@@ -38,19 +52,48 @@ class AverageRequest:
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-avg-all's flags."""
     cli.define_request_flags(f, AverageRequest)
+    text = "Choose weights, beams and alpha by BLEU on dev, and write one run of them."
+    flags.DEFINE_bool("tune", False, text, flag_values=f)
+    cli.define_request_flags(f, tuning.TuneRequest)
+    text = "--tune: the folder of TFRecords and vocabularies; default: the run's."
+    flags.DEFINE_string("data_dir", None, text, flag_values=f)
+    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
-    """Averages what the flags name."""
+    """Averages what the flags name, or tunes it."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
     cli.check_filled(args, ["output_dir"])
+    cli.check_needs(args, dict.fromkeys((*flags_of(tuning.TuneRequest), "data_dir"), "tune"))
+    if args.tune:
+        tune(args)
+        return
     if args.last_only and args.wait_minutes:
         raise UserError(
             "Expected --last_only without --wait_minutes: it is not known which is the last. "
             f"Received: --wait_minutes={args.wait_minutes}."
         )
     average_all(cli.request(args, AverageRequest))
+
+
+def tune(args: flags.FlagValues) -> None:
+    """Tunes the run that the flags name."""
+    request = cli.request(args, tuning.TuneRequest)
+    run = trained_run(args.model_dir, args.data_dir)
+    named = args.output_dir if args["output_dir"].present else None
+    out = RunDirectory(named or os.path.join(args.model_dir, "finished"))
+    tuning.check(run, out)
+    from t2t_repro.certificate.certify import certify_run
+    from t2t_repro.decoding.program import share_cores
+    from t2t_repro.decoding.translate import BATCH_SENTENCES
+    from t2t_repro.training import devices
+
+    searches = share_cores(BATCH_SENTENCES * max(request.beams))
+    tuning.tune(run.on(devices.here()), out, request, searches=searches)
+    certify_run(out.path, "t2t-avg-all", run.path, data_dir=args.data_dir)
+    known = shlex.quote(str(out.path)) + usr_dir_flag(run.config.t2t_usr_dir)
+    print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
 
 
 def average_all(
@@ -104,7 +147,6 @@ def average_all(
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
-                    _check_free(run, out, n)  # another process may have filled it meanwhile
                     run.copy_description(out)  # so that no average is there that knows no run
                 yield path, file
 
@@ -120,14 +162,14 @@ def average_all(
 
 
 def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
-    """Refuses what `averaging.check_free` does, t2t-finish's weights, and means of other than n."""
+    """Refuses what `averaging.check_free` does, tuned weights, and means of other than n."""
     from t2t_repro.training import averaging, checkpoints
 
     averaging.check_free(run, out)
-    if (out.path / CHOSEN).exists():
+    if (out.path / TUNED).exists():
         raise UserError(
             "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
-            f"{out.path}, of t2t-finish, whose {CHOSEN} is of the weights there. Name another."
+            f"{out.path}, of --tune, whose {TUNED} is of the weights there. Name another."
         )
     for path in checkpoints.list_checkpoints(out.path):
         of = len(checkpoints.read_state_file(path).state.averaged)

@@ -129,7 +129,7 @@ def define_flags(f: flags.FlagValues) -> None:
     boolean("warm_start_partial", text)
     text = "Leave these as they are: some of embeddings, encoder, decoder (hparam freeze)."
     flags.DEFINE_string("freeze", None, text, flag_values=f)
-    text = "At the end average and choose beams and alpha on dev, as t2t-finish: into RUN/finished."
+    text = "At the end choose weights, beams and alpha on dev (t2t-avg-all --tune): RUN/finished."
     boolean("finish", text)
     text = "At the end write certificate.json, for which it translates 20 sentences of dev."
     flags.DEFINE_bool("certify", True, text, flag_values=f)
@@ -288,26 +288,26 @@ def check_finish(request: TrainRequest) -> None:
     if request.schedule not in SCHEDULES[:3]:
         raise UserError(
             f"Expected a schedule that trains with --finish. Received: {request.schedule}. Leave "
-            "it out: t2t-finish finishes a run that is there."
+            "it out: t2t-avg-all --tune does it to a run that is there."
         )
     if os.environ.get(cluster.VARIABLE):
         raise UserError(
             f"Expected one process with --finish. Received: {cluster.VARIABLE}. Leave it out, and "
-            "finish the run by t2t-finish when it has ended."
+            "tune the run by t2t-avg-all --tune when it has ended."
         )
 
 
 def finish(request: TrainRequest) -> None:
-    """Finishes a run that was trained, with what t2t-finish tries by default."""
-    from t2t_repro import finishing
+    """Finishes a run that was trained, with what t2t-avg-all --tune tries by default."""
+    from t2t_repro import tuning
     from t2t_repro.certificate.certify import certify_run
     from t2t_repro.training import devices
 
     out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
     run = trained_run(request.run.path, data_dir).on(devices.here(request.worker_gpu))
-    finishing.finish(run, out, finishing.FinishRequest())
+    tuning.tune(run, out, tuning.TuneRequest())
     if request.certify:
-        certify_run(out.path, "t2t-finish", request.run.path, data_dir=data_dir)
+        certify_run(out.path, "t2t-avg-all", request.run.path, data_dir=data_dir)
 
 
 def generate(job: "Job", usr_dir: str | None, vocab_from: str | None) -> None:

@@ -58,7 +58,7 @@ class TranslateAllRequest:
     min_steps: int = flag(0, "Pass over checkpoints of fewer steps.", least=0)
     wait_minutes: float = flag(0, "Wait up to this many minutes for a next checkpoint.", least=0)
     beam_size: int | None = flag(
-        None, "Beams; 1 is greedy search. Default: what t2t-finish chose, or 4."
+        None, "Beams; 1 is greedy search. Default: what t2t-avg-all --tune chose, or 4."
     )
     alpha: float | None = flag(None, "Exponent of the length penalty. Default: so, or 0.6.")
     decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')

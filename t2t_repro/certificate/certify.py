@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from t2t_repro.certificate import environment, golden, provenance, record
 from t2t_repro.certificate.record import Certificate, Data, File, Score
-from t2t_repro.decoding import chosen
+from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import CHOSEN, TRAINING_DATA, usr_dir_flag
+from t2t_repro.run_directory import TRAINING_DATA, TUNED, usr_dir_flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.training import checkpoints
 from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
-_WHEN_THERE = ("hparams.json", TRAINING_DATA, CHOSEN)  # of a run; run.json grows
+_WHEN_THERE = ("hparams.json", TRAINING_DATA, TUNED)  # of a run; run.json grows
 
 
 def certify_run(
@@ -160,12 +160,12 @@ def scores_in(run: TrainedRun, step: int) -> tuple[Score, ...]:
 
 
 def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
-    """Returns the scores of a checkpoint: of its evaluation, or of how t2t-finish chose it.
+    """Returns the scores of a checkpoint: of its evaluation, or of how it was tuned.
 
     What lies elsewhere, such as an average, has other weights at the same step, and no scores here.
     """
     folder = checkpoint.parent.resolve()
-    choice = chosen.read(run.path)
+    choice = tuned.read(run.path)
     own = [run.path] if choice else [run.path, run.path / "best"]  # the best are copies
     if folder not in [(each / "checkpoints").resolve() for each in own]:
         return ()

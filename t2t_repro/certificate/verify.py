@@ -22,7 +22,7 @@ from t2t_repro.certificate.verify_export import (
 from t2t_repro.data import raw_text
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.run_directory import CHOSEN, RunDirectory
+from t2t_repro.run_directory import TUNED, RunDirectory
 from t2t_repro.runs import NeedsPackage, problem_of, trained_run
 
 
@@ -35,7 +35,7 @@ def kind_of(folder: pathlib.Path) -> str:
     if not (folder / NAME).is_file():
         raise UserError(
             f"Expected {NAME} in {folder}. Received: none. t2t-trainer writes it at the end of a "
-            "training, t2t-finish and t2t-exporter theirs; what is older has none. The same "
+            "training, t2t-avg-all and t2t-exporter theirs; what is older has none. The same "
             "command again, or another export, writes it."
         )
     try:
@@ -142,7 +142,7 @@ def _scores(folder: pathlib.Path, found: Certificate) -> Iterator[Check]:
     """Yields the scores, and whether metrics.jsonl has those of training still."""
     run = trained_run(folder)
     there = {(s.name, s.of): s.value for s in certify.scores_in(run, found.step)}
-    from_metrics = not (folder / CHOSEN).exists()
+    from_metrics = not (folder / TUNED).exists()
     for each in found.scores:
         what = f"{each.name} {each.value:.4f} of {each.of}"
         teacher_forced = from_metrics and each.signature.startswith("tensor2tensor")

@@ -99,8 +99,8 @@ class DecodeRequest:
     def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
         """Returns the decode hparams: those of a `TrainedRun`, less what was asked for instead.
 
-        What t2t-finish has chosen does not count where tensor2tensor's way is asked for, nor where
-        nothing is searched; where it does, `say` is told.
+        What was tuned does not count where tensor2tensor's way is asked for, nor where nothing is
+        searched; where it does, `say` is told.
         """
         if self.t2t_exact or self.score_file:
             settings = DecodeHParams.of(run.problem, self.decode_hparams)

@@ -86,7 +86,7 @@ class DistillRequest:
         if missing:
             raise UserError(
                 f"Expected {' and '.join(missing)}. Received: none. --teacher is a run that "
-                "t2t-trainer or t2t-finish made."
+                "t2t-trainer or t2t-avg-all made."
             )
         if self.back_translate and self.monolingual:
             raise UserError(

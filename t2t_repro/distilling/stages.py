@@ -92,7 +92,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
             say(f"  {shlex.join(training.command)}")
             return runner.record
         runner.run(training)
-        runner.run(_finishing(request, folder, wanted))
+        runner.run(_tuning(request, folder, wanted))
         if not request.back_translate:
             _comparison(request, folder, runner, say)
     model = shlex.quote(f"--output_dir={folder.model}")
@@ -225,13 +225,13 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
     )
 
 
-def _finishing(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
+def _tuning(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
     greedy = ["--beam_sizes=1", "--alphas=0.6"] if wanted.greedy else []
     return Task(
-        name="finishing",
+        name="tuning",
         says=f"Checkpoints or their mean{'' if wanted.greedy else ', beams and alpha'}, by dev",
         command=[
-            "t2t-finish",
+            *("t2t-avg-all", "--tune"),
             f"--model_dir={folder.run}",
             f"--output_dir={folder.model}",
             *greedy,

@@ -13,7 +13,7 @@ from typing import Any
 from t2t_repro import schema
 from t2t_repro.certificate.record import read_or_none
 from t2t_repro.corpora.checks import output
-from t2t_repro.decoding import chosen
+from t2t_repro.decoding import tuned
 from t2t_repro.files import write_text_atomic
 from t2t_repro.own_text.plan import NO_TRANSLATOR, said, to_the_end
 from t2t_repro.own_text.record import Record
@@ -62,7 +62,7 @@ def write(
     template = importlib.resources.files(__package__).joinpath("page.html")
     text, of = template.read_text(encoding="utf-8"), view(RunDirectory(run))
     plan = record.plan
-    found = chosen.read(model)
+    found = tuned.read(model)
     values = {
         "POLICY": html.escape(page_policy(text, "img-src data:")),
         "TITLE": html.escape(f"Own text: {folder.name}"),
@@ -223,7 +223,7 @@ def _curves(of: RunView) -> str:
     return f'<img alt="curves" src="{pictures.data_uri(pictures.png(figure))}">'
 
 
-def _chosen(found: chosen.Chosen) -> str:
+def _chosen(found: tuned.TunedDecoding) -> str:
     weights = [(each.name, each.bleu) for each in found.weights_tried]
     searches = [(each.beam_size, f"{each.alpha:g}", each.bleu) for each in found.searches_tried]
     return (

@@ -79,7 +79,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
         runner.run(_text(request, folder, size, tests))
         decided = _plan(request, folder, runner, say)
         runner.run(_training(request, folder, decided))
-        runner.run(_finishing(folder))
+        runner.run(_tuning(folder))
         if tests:
             _test(folder, runner)
         for task in _exports(folder):
@@ -229,11 +229,14 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
     )
 
 
-def _finishing(folder: Folder) -> Task:
+def _tuning(folder: Folder) -> Task:
     return Task(
-        name="finishing",
+        name="tuning",
         says="Checkpoints or their mean, beams and alpha, by dev",
-        command=["t2t-finish", f"--model_dir={folder.run}", f"--output_dir={folder.model}"],
+        command=[
+            *("t2t-avg-all", "--tune"),
+            *(f"--model_dir={folder.run}", f"--output_dir={folder.model}"),
+        ],
         makes=[folder.model / "decoding.json"],
     )
 

@@ -137,7 +137,7 @@ class TrainRequest:
         generate: makes the data first; None: they are there.
         job: what `generate` makes; None: nothing.
         foresight: what to do with a forecast; None: there is none.
-        finish: whether to average and to choose a search at the end, as t2t-finish.
+        finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
         certify: whether to write certificate.json at the end.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.

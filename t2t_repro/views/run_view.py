@@ -197,7 +197,7 @@ def next_steps(of: RunView) -> list[str]:
             "--last_only"
         )
         if "approx_bleu_score" in of.best:  # its problem is one of text
-            said.append(f"Or with beams and alpha chosen on dev: t2t-finish --model_dir={known}")
+            said.append(f"Or with beams and alpha chosen: t2t-avg-all --tune --model_dir={known}")
     said.append(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
     said.append(f'See what it looks at: t2t-visualize --output_dir={known} --source="..."')
     return said

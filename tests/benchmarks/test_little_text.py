@@ -8,7 +8,7 @@ import little_text
 import pytest
 
 from t2t_repro import cli
-from t2t_repro.bin import datagen, decoder, finish, trainer
+from t2t_repro.bin import avg_all, datagen, decoder, trainer
 from tests.benchmark_programs import Programs, refused, started
 
 DEV = [f"a line of words, number {n}, and some more of them\n" for n in range(20)]
@@ -118,7 +118,7 @@ def test_what_is_refused(argv, tmp_path, capsys, flags, message):
 
 @pytest.mark.slow
 def test_with_the_programs_themselves(argv, tmp_path):
-    programs = {"datagen": datagen, "decoder": decoder, "finish": finish, "trainer": trainer}
+    programs = {"datagen": datagen, "decoder": decoder, "avg_all": avg_all, "trainer": trainer}
     ran = []
 
     def run(command):
@@ -128,7 +128,7 @@ def test_with_the_programs_themselves(argv, tmp_path):
         small = {
             "trainer": ["--hparams=hidden_size=8,num_heads=2,batch_size=512", "--eval_steps=1"],
             "decoder": ["--decode_hparams=beam_size=1,extra_length=1"],
-            "finish": ["--beam_sizes=1", "--sentences=2"],
+            "avg_all": ["--beam_sizes=1", "--sentences=2"],
         }
         cli.run(name, of.__doc__, of.define_flags, of.main, [*command[3:], *small.get(name, [])])
 

@@ -113,22 +113,6 @@ def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
     assert [path.name for path in written] == ["ckpt-50"]
 
 
-def test_a_folder_that_another_run_takes_while_it_waits_is_refused(
-    trained, begin, tmp_path, make_clock
-):
-    other = begin("other")
-
-    def meanwhile(naps):
-        if naps == 2:
-            avg_all.average_all(request(other, tmp_path, n=2))
-            save(trained, 50)
-
-    with pytest.raises(UserError):
-        waiting = request(trained, tmp_path, n=5, wait_minutes=1)
-        avg_all.average_all(waiting, clock=make_clock(meanwhile))
-    assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")] == ["ckpt-25"]
-
-
 def test_an_average_that_a_kill_leaves_knows_its_run(trained, begin, tmp_path, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt

@@ -319,8 +319,9 @@ def contents(folder):
 def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
     """Neither the run that was imported, nor one that went on with an export, nor another's."""
     t2t = t2t_run("base_v1")
-    folder, to = f"--checkpoint={t2t.write()}", f"--output_dir={tmp_path / 'run'}"
-    run_program("import", folder, to)
+    command = ["t2t-checkpoint", "import", f"--checkpoint={t2t.write()}"]
+    request = t2t_runs.ImportRequest(checkpoint=t2t.folder, output_dir=tmp_path / "run")
+    t2t_runs.import_checkpoint(request, command=command)
     run, before = trained_run(tmp_path / "run"), contents(t2t.folder)
     (tmp_path / "link").symlink_to(t2t.folder)
     for name in (t2t.folder, tmp_path / "link"):

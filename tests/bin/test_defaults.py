@@ -185,11 +185,11 @@ def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
         "t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: made.append(of[1])
     )
     finished, there = [], types.SimpleNamespace(on=lambda where: where)
-    monkeypatch.setattr("t2t_repro.finishing.finish", lambda run, *of: finished.append(run))
+    monkeypatch.setattr("t2t_repro.tuning.tune", lambda run, *of: finished.append(run))
     monkeypatch.setattr(trainer, "trained_run", lambda path, data_dir: there)
     monkeypatch.setattr("t2t_repro.training.devices.here", lambda worker_gpu: f"{worker_gpu} GPUs")
     run("--hparams_set=transformer_big", "--finish", "--worker_gpu=3")
-    assert made == ["t2t-trainer", "t2t-finish"] and finished == ["3 GPUs"]
+    assert made == ["t2t-trainer", "t2t-avg-all"] and finished == ["3 GPUs"]
     run("--hparams_set=transformer_big", "--finish", "--nocertify")
     assert len(made) == 2 and len(asked) == 2
 

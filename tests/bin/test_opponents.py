@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_repro import cli
-from t2t_repro.bin import decoder, exporter, finish, trainer, translate_all
+from t2t_repro.bin import avg_all, decoder, exporter, trainer, translate_all
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 
@@ -73,8 +73,8 @@ def test_a_model_is_finished_and_its_checkpoints_translate(model, tmp_path, caps
     names = [path.name for path in (tmp_path / "all").iterdir()]
     assert any("-2" in name for name in names) and any("-4" in name for name in names), names
     run(
-        finish,
-        *(f"--model_dir={directory}", "--n=2", "--beam_sizes=1,2", "--alphas=0.6"),
+        avg_all,
+        *("--tune", f"--model_dir={directory}", "--n=2", "--beam_sizes=1,2", "--alphas=0.6"),
         "--sentences=5",
     )
     assert "Chose " in capsys.readouterr().out

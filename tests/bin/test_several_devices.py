@@ -110,7 +110,7 @@ def translator(tmp_path_factory):
             "translate_all",
             ["--model_dir={run}", "--source={folder}/in", "--translations_dir={folder}/out"],
         ),
-        ("finish", ["--model_dir={run}", "--n=2", "--beam_sizes=1", "--alphas=0.6"]),
+        ("avg_all", ["--tune", "--model_dir={run}", "--n=2", "--beam_sizes=1", "--alphas=0.6"]),
         ("gains", ["--output_dir={run}", "--parent={run}"]),
     ],
 )

@@ -90,14 +90,14 @@ def test_what_it_prints(run, capsys):
     assert ["15", "0.0", "2.5000", "0.7500", "last,", "best", "accuracy"] in lines
     assert f"It stopped before step 40. Go on: {COMMAND}" in said
     assert "The dev loss was best at step 10 (2.0000) and is 2.5000 at step 15" in said
-    assert "t2t-avg-all" in said and "t2t-decoder" in said and "t2t-finish" not in said
+    assert "t2t-avg-all" in said and "t2t-decoder" in said and "--tune" not in said
 
 
 def test_of_text_it_names_what_chooses_by_bleu(run):
     row = {"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5}
     run.append_metrics(row)
     assert any(
-        f"t2t-finish --model_dir={run.path}" in step
+        f"t2t-avg-all --tune --model_dir={run.path}" in step
         for step in run_view.next_steps(run_view.view(run))
     )
 
@@ -169,7 +169,7 @@ def test_commands_name_the_package_that_the_run_needs(run):
     run.append_metrics({"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5})
     said = run_view.next_steps(run_view.view(run))
     named = [step for step in said if f"{run.path} --t2t_usr_dir='/my package'" in step]
-    programs = ("t2t-trainer", "t2t-finish", "t2t-decoder", "t2t-visualize")
+    programs = ("t2t-trainer", "t2t-avg-all", "t2t-decoder", "t2t-visualize")
     assert [step.partition(": t2t-")[2].split()[0] for step in named] == [
         program.removeprefix("t2t-") for program in programs
     ]

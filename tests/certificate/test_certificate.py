@@ -6,17 +6,17 @@ import shutil
 
 import pytest
 
-from t2t_repro import cli, finishing, registry
-from t2t_repro.bin import finish, show
+from t2t_repro import cli, registry, tuning
+from t2t_repro.bin import avg_all, show
 from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.record import Score
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOT_HERE, NOTE, OK
-from t2t_repro.decoding.chosen import Beams
+from t2t_repro.decoding.tuned import Beams
 from t2t_repro.errors import UserError
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunDirectory, owner
 from t2t_repro.runs import trained_run
-from tests.chosen import choice
+from tests.tuned import choice
 
 PROBLEM = "text2text_tmpdir"
 
@@ -142,7 +142,7 @@ def test_what_is_gone_and_what_need_not_be_here(copy):
 def test_data_that_have_moved_are_named_and_read(copy):
     (copy / "data").rename(copy / "moved")
     (copy / "run" / record.NAME).unlink()
-    certify.certify_run(copy / "run", "t2t-finish", data_dir=str(copy / "moved"))
+    certify.certify_run(copy / "run", "t2t-avg-all", data_dir=str(copy / "moved"))
     found = record.read(copy / "run")
     assert len(found.golden) == golden.COUNT and len(found.data.reports) == 2
     names = {split: [file.path for file in files] for split, files in found.data.splits.items()}
@@ -150,16 +150,16 @@ def test_data_that_have_moved_are_named_and_read(copy):
     assert [file.path for file in found.data.vocabulary] == [f"vocab.{PROBLEM}.32768.subwords"]
 
 
-def test_t2t_finish_certifies_by_the_data_that_it_is_given(copy, monkeypatch, capsys):
+def test_tuning_certifies_by_the_data_that_it_is_given(copy, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(registry, "get_problem", lambda name: get_problem(PROBLEM))
     values = json.loads((copy / "run" / "run.json").read_text())
     (copy / "run" / "run.json").write_text(json.dumps(values | {"t2t_usr_dir": "/my package"}))
-    for name in ("check", "finish"):
-        monkeypatch.setattr(finishing, name, lambda *args, **kwargs: None)
+    for name in ("check", "tune"):
+        monkeypatch.setattr(tuning, name, lambda *args, **kwargs: None)
     monkeypatch.setattr(certify, "certify_run", lambda *of, data_dir: asked.append(data_dir))
-    argv = [f"--model_dir={copy / 'run'}", f"--data_dir={copy / 'moved'}"]
-    cli.run("t2t-finish", "", finish.define_flags, finish.main, argv)
+    argv = ["--tune", f"--model_dir={copy / 'run'}", f"--data_dir={copy / 'moved'}"]
+    cli.run("t2t-avg-all", "", avg_all.define_flags, avg_all.main, argv)
     assert asked == [str(copy / "moved")]
     known = f"{copy / 'run' / 'finished'} --t2t_usr_dir='/my package'"
     said = capsys.readouterr().out

@@ -21,8 +21,8 @@ from tests.data.record_files import write_examples
 from tests.distilling.conftest import DEV, TRAIN, request_of, write_run
 from tests.programs import Programs
 
-STAGES = ["sources", "translations", "pairs", "data", "training", "finishing", "comparison"]
-PROGRAMS = ["decoder", "datagen", "trainer", "finish"]
+STAGES = ["sources", "translations", "pairs", "data", "training", "tuning", "comparison"]
+PROGRAMS = ["decoder", "datagen", "trainer", "avg-all"]
 FOUND = Comparison(
     sentences="all 2 dev sentences",
     teacher=Side("teach", "beam_size=4,alpha=0.6", Scored(40.0, 1.5), 200.0),
@@ -57,7 +57,7 @@ class Stages(Programs):
         run.mkdir(exist_ok=True)
         (run / "training-data.json").write_text("{}")
 
-    def finish(self, flags):
+    def avg_all(self, flags):
         pathlib.Path(flags["output_dir"]).mkdir(exist_ok=True)
         pathlib.Path(flags["output_dir"], "decoding.json").write_text("{}")
 
@@ -105,7 +105,7 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     hparams = registry.get_hparams(trainer["hparams_set"], trainer["hparams"])
     assert (hparams.num_encoder_layers, hparams.num_decoder_layers) == (6, 2)
     assert (hparams.hidden_size, hparams.filter_size) == (16, 24)
-    assert programs.of("finish")["beam_sizes"] == "1"
+    assert programs.of("avg-all")["beam_sizes"] == "1"
     assert "-0.25 BLEU (p = 0.250), 4.5 times as fast" in said
     for name, stage in found.stages.items():
         assert not stage.command or f"  {stage.command}" in said, name
@@ -223,7 +223,7 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     for flag, side in zip(("source_vocab", "target_vocab"), sides, strict=True):
         assert programs.of("datagen")[flag].endswith(f"vocab.text2text_tmpdir.{side}.subwords")
     assert "num_encoder_layers" not in programs.of("trainer")["hparams"]
-    assert "beam_sizes" not in programs.of("finish")
+    assert "beam_sizes" not in programs.of("avg-all")
     assert list(found.stages) == STAGES[:-1] and found.comparison is None
 
 
@@ -250,7 +250,7 @@ def test_a_reverse_teacher_writes_sources_for_what_is_known(programs, folder):
     trainer = programs.of("trainer")
     assert "num_encoder_layers" not in trainer["hparams"]
     assert trainer["warm_start_from"] == str(folder / "forth") and "warm_start_partial" in trainer
-    assert "beam_sizes" not in programs.of("finish") and found.comparison == FOUND
+    assert "beam_sizes" not in programs.of("avg-all") and found.comparison == FOUND
 
 
 def test_a_reverse_teacher_of_the_teachers_own_direction_is_found_by_what_it_writes(

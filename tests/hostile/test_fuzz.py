@@ -52,7 +52,6 @@ NOWHERE = {  # what lets each program end early, whatever else it is given
     "evaluator": "--output_dir=nowhere",
     "experiments": "--name=nowhere",
     "exporter": "--output_dir=nowhere",
-    "finish": "--model_dir=nowhere",
     "gains": "--output_dir=nowhere",
     "own_text": "--source=nowhere --target=nowhere --output_dir=elsewhere",
     "paper": "--tables=nowhere",

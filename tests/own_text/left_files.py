@@ -8,13 +8,13 @@ import numpy as np
 
 from t2t_repro import registry
 from t2t_repro.certificate.record import Golden
-from t2t_repro.decoding.chosen import Beams
+from t2t_repro.decoding.tuned import Beams
 from t2t_repro.own_text import stages
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
 from tests.certificates import certified
-from tests.chosen import choice
 from tests.programs import Programs
+from tests.tuned import choice
 
 SECONDS = 0.5  # a step
 
@@ -65,7 +65,7 @@ class Stages(Programs):
         arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
         checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
 
-    def finish(self, flags):
+    def avg_all(self, flags):
         out = pathlib.Path(flags["output_dir"])
         out.mkdir(exist_ok=True)
         choice(12, 2.0, Beams(5, 0.8, 2.5)).write(out)

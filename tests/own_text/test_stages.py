@@ -17,8 +17,8 @@ from t2t_repro.own_text.record import Record
 from t2t_repro.run_directory import RunDirectory
 from tests.own_text.left_files import run
 
-STAGES = ["text", "plan", "training", "finishing", "test", "export_saved_model"]
-PROGRAMS = ["datagen", "trainer", "trainer", "finish", "decoder", "exporter"]
+STAGES = ["text", "plan", "training", "tuning", "test", "export_saved_model"]
+PROGRAMS = ["datagen", "trainer", "trainer", "avg-all", "decoder", "exporter"]
 
 
 def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, tmp_path):
@@ -77,7 +77,7 @@ def test_the_folder_may_be_named_otherwise_or_move(programs, request_of, monkeyp
 
 
 def test_it_goes_on_behind_what_is_done(programs, request_of):
-    programs.fails = "t2t-finish"
+    programs.fails = "t2t-avg-all"
     with pytest.raises(UserError, match="2"):
         run(request_of())
     assert programs.names == PROGRAMS[:4]

@@ -1,4 +1,4 @@
-"""How a finished run decodes: decoding.json, which t2t-finish writes and all that decodes reads.
+"""How a tuned run decodes: decoding.json, of t2t-avg-all --tune, which all that decodes reads.
 
 It loads nothing heavy.
 """
@@ -11,9 +11,9 @@ from typing import ClassVar
 from t2t_repro import schema
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.files import write_text_atomic
-from t2t_repro.run_directory import CHOSEN
+from t2t_repro.run_directory import TUNED
 
-_MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2t-finish."
+_MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2t-avg-all --tune."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Beams:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Chosen:
+class TunedDecoding:
     """What was chosen, and of what.
 
     Attributes:
@@ -67,16 +67,16 @@ class Chosen:
 
     def write(self, run: pathlib.Path) -> None:
         """Writes it into a run directory."""
-        write_text_atomic(run / CHOSEN, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        write_text_atomic(run / TUNED, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
 
-def read(run: pathlib.Path) -> Chosen | None:
+def read(run: pathlib.Path) -> TunedDecoding | None:
     """Returns what was chosen for a run; None: nothing.
 
     Raises:
         schema.Malformed: if the file is broken.
     """
     try:
-        return schema.read(run / CHOSEN, Chosen, _MEND)
+        return schema.read(run / TUNED, TunedDecoding, _MEND)
     except FileNotFoundError:
         return None

@@ -1,39 +1,35 @@
 """Choosing weights and search after training, and that everything decodes as was chosen."""
 
-import contextlib
 import dataclasses
 import errno
 import os
-import shutil
-import types
 from unittest import mock
 
 import numpy as np
 import pytest
 
-from t2t_repro import cli, finishing, registry
-from t2t_repro.bin import finish
+from t2t_repro import registry, tuning
 from t2t_repro.bin.avg_all import AverageRequest, average_all
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.decoding import chosen, dev_bleu
+from t2t_repro.decoding import dev_bleu, tuned
 from t2t_repro.errors import UserError
-from t2t_repro.finishing import FinishRequest
 from t2t_repro.models.build import model_for
-from t2t_repro.run_directory import RunConfig, RunDirectory, owner
+from t2t_repro.run_directory import CERTIFICATE, RunConfig, RunDirectory, owner
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import averaging, checkpoints, model_state
+from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import WEIGHTS
+from t2t_repro.tuning import TuneRequest
 from tests.decoding.doubled import Doubled
 
-FEW = FinishRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
+FEW = TuneRequest(n=3, beam_sizes="1,4,5", alphas="0.4,0.6,1")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A run with checkpoints 10, 20, 30 and 40, whose weights are the step / 10; two are kept."""
-    folder = tmp_path_factory.mktemp("finishing")
+    folder = tmp_path_factory.mktemp("tuning")
     generate_data(Job(Doubled(), folder / "data", folder))
     config = RunConfig(
         hparams_set="transformer_test",
@@ -71,7 +67,7 @@ def tried(monkeypatch):
 def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_path, monkeypatch):
     said = []
     out = RunDirectory(tmp_path / "out")
-    found = finishing.finish(made, out, FEW, say=said.append)
+    found = tuning.tune(made, out, FEW, say=said.append)
     assert tried == [
         (4.0, 4, 0.6),
         (2.0, 4, 0.6),
@@ -93,23 +89,23 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     assert sorted(path.name for path in out.path.iterdir()) == [
         "checkpoints", "decoding.json", "hparams.json", "run.json"
     ]  # fmt: skip
-    assert chosen.read(out.path) == found and owner(out.path / "decoding.json") == out.path
+    assert tuned.read(out.path) == found and owner(out.path / "decoding.json") == out.path
     # The same again finds it done; something else to try does not.
     del tried[:]
-    assert finishing.finish(made, out, FEW, say=said.append) == found and not tried
-    assert "is finished already" in said[-1]
+    assert tuning.tune(made, out, FEW, say=said.append) == found and not tried
+    assert "is tuned already" in said[-1]
     # Weights that are not those that were chosen, or are damaged, are chosen anew.
     for spoiled in (b"", (checkpoints.list_checkpoints(made.path)[0] / WEIGHTS).read_bytes()):
         (only / WEIGHTS).write_bytes(spoiled)
-        assert finishing.finish(made, out, FEW, say=said.append) == found and len(tried) == 8
+        assert tuning.tune(made, out, FEW, say=said.append) == found and len(tried) == 8
         assert checkpoints.verify(only).averaged == (20, 30)
         del tried[:]
     references = dev_bleu.DevSample(made.problem, made.data_dir).references
     monkeypatch.setattr(dev_bleu, "one_line", lambda text: references[0])  # other dev sentences
-    assert finishing.finish(made, out, FEW, say=said.append).asked != found.asked
+    assert tuning.tune(made, out, FEW, say=said.append).asked != found.asked
     assert [each[0] for each in tried[:4]] == [4.0, 2.0, 3.0, 2.5]
     del tried[:]
-    finishing.finish(made, out, dataclasses.replace(FEW, n=1, alphas="0.6"), say=said.append)
+    tuning.tune(made, out, dataclasses.replace(FEW, n=1, alphas="0.6"), say=said.append)
     assert [each[0] for each in tried] == [4.0, 2.0, 2.0, 2.0]
     (only,) = checkpoints.list_checkpoints(out.path)
     assert only.name == "ckpt-20"
@@ -122,7 +118,7 @@ def test_dev_is_decoded_as_the_problem_says_and_so_is_what_was_chosen(made, tmp_
     tried = []
     monkeypatch.setattr(dev_bleu.DevSample, "score", lambda *of: tried.append(of[2]) or 30.0)
     out, run = RunDirectory(tmp_path / "out"), dataclasses.replace(made, problem=Own())
-    finishing.finish(run, out, FEW)
+    tuning.tune(run, out, FEW)
     searches = {(each.beam_size, each.alpha) for each in tried}
     assert searches == {(4, 0.6), (4, 0.4), (4, 1.0), (1, 0.6), (5, 0.6)}
     assert {each.extra_length for each in tried} == {7}
@@ -136,55 +132,35 @@ ONE = dataclasses.replace(FEW, n=1, alphas="0.6", beam_sizes="4")  # takes the b
 def state(out):
     """What a decoder sees: the weights, and how to decode with them."""
     (only,) = checkpoints.list_checkpoints(out.path)
-    return only.name, checkpoints.verify(only).averaged, chosen.read(out.path)
+    return only.name, checkpoints.verify(only).averaged, tuned.read(out.path)
 
 
-def test_the_result_before_stays_until_the_new_one_is_whole(made, tried, tmp_path, monkeypatch):
+@pytest.mark.parametrize("call", ["delete", "unlink"])
+def test_a_result_that_a_kill_leaves_half_is_made_anew(made, tried, tmp_path, monkeypatch, call):
     out = RunDirectory(tmp_path / "out")
-    found = finishing.finish(made, out, FEW, say=lambda line: None)
-    before = ("ckpt-30", (20, 30), found)
-    (out.path / "certificate.json").write_text("of the result before")
-    for patched, name in ((dev_bleu.DevSample, "score"), (checkpoints, "copy_weights")):
-        with monkeypatch.context() as patch, pytest.raises(OSError):
-            full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            patch.setattr(patched, name, mock.Mock(side_effect=full))
-            finishing.finish(made, out, ONE, say=lambda line: None)
-        assert state(out) == before and (out.path / "certificate.json").exists()
-        assert not [path for path in out.path.iterdir() if path.name.startswith(".")]
-    found = finishing.finish(made, out, ONE, say=lambda line: None)
+    before = tuning.tune(made, out, FEW, say=lambda line: None)
+    (out.path / CERTIFICATE).write_text("of the result before")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        where = checkpoints if call == "delete" else type(out.path)
+        patch.setattr(where, call, mock.Mock(side_effect=KeyboardInterrupt))
+        tuning.tune(made, out, ONE, say=lambda line: None)
+    assert tuned.read(out.path) == before  # beside it whole weights, old or new
+    assert all(checkpoints.verify(path) for path in checkpoints.list_checkpoints(out.path))
+    found = tuning.tune(made, out, ONE, say=lambda line: None)
     assert state(out) == ("ckpt-20", (20,), found)
     assert sorted(path.name for path in out.path.iterdir()) == [
         "checkpoints", "decoding.json", "hparams.json", "run.json"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("moves", range(5))
-def test_a_kill_between_two_results_is_made_good(made, tried, tmp_path, monkeypatch, moves):
+def test_a_full_disk_leaves_the_result_before(made, tried, tmp_path, monkeypatch):
     out = RunDirectory(tmp_path / "out")
-    before, moved = finishing.finish(made, out, FEW, say=lambda line: None), []
-
-    def killed_in_time(move):
-        def instead(source, target):
-            if len(moved) == moves:
-                raise KeyboardInterrupt
-            moved.append(source.name)
-            move(source, target)
-
-        return instead
-
-    with monkeypatch.context() as patch:
-        renames = {name: killed_in_time(getattr(os, name)) for name in ("rename", "replace")}
-        patch.setattr(finishing, "os", types.SimpleNamespace(fspath=os.fspath, **renames))
-        with pytest.raises(KeyboardInterrupt) if moves < 4 else contextlib.nullcontext():
-            finishing.finish(made, out, ONE, say=lambda line: None)
-    assert moved == ["result", "checkpoints", "decoding.json", "checkpoints"][:moves]
-    assert bool(checkpoints.list_checkpoints(out.path)) == (moves not in (2, 3))
-    if moves < 2:
-        assert state(out) == ("ckpt-30", (20, 30), before)
-    del tried[:]
-    found = finishing.finish(made, out, ONE, say=lambda line: None)
-    assert state(out) == ("ckpt-20", (20,), found) and found != before
-    assert bool(tried) == (moves == 0)  # what was made is not made again
+    found = tuning.tune(made, out, FEW, say=lambda line: None)
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(checkpoints, "copy_weights", mock.Mock(side_effect=full))
+        tuning.tune(made, out, ONE, say=lambda line: None)
+    assert state(out) == ("ckpt-30", (20, 30), found)
     assert not [path for path in out.path.iterdir() if path.name.startswith(".")]
 
 
@@ -195,7 +171,7 @@ MULTI = ",optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2"  # it
 @pytest.mark.parametrize("n, more, steps", [(15, "", (30, 40)), (99, "", ALL), (15, MULTI, ALL)])
 def test_a_mean_is_of_weights_since_the_rate_falls(made, tried, tmp_path, n, more, steps):
     run, out = falling(made, n, 40, more), RunDirectory(tmp_path / "out")
-    found = finishing.finish(run, out, FEW, say=lambda line: None)
+    found = tuning.tune(run, out, FEW, say=lambda line: None)
     assert [each.steps for each in found.weights_tried][0::2] == [(40,), steps]
 
 
@@ -221,7 +197,7 @@ def test_where_the_rate_falls_the_newest_are_taken_unless_others_are_better_by_m
 ):
     score_by_weights(monkeypatch, {4.0: newest, 2.0: 29.9, 3.5: 29.8, 3.0: 29.8, 2.5: 30.0})
     run = falling(made, 15, last)
-    found = finishing.finish(run, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
+    found = tuning.tune(run, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert found.weights.steps == steps
 
 
@@ -231,7 +207,7 @@ def test_a_mean_is_taken_unless_another_is_better_by_more_than_chance(
 ):
     bleu = {4.0: newest, 2.0: 30.2, 3.0: 30.0, 2.5: 29.9}
     score_by_weights(monkeypatch, bleu)
-    found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
+    found = tuning.tune(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert found.weights.steps == steps and len(found.weights_tried) == len(bleu)
 
 
@@ -251,16 +227,16 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
         return 30 + gains.get((settings.beam_size, settings.alpha), 0)
 
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
-    found = finishing.finish(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
+    found = tuning.tune(made, RunDirectory(tmp_path / "out"), FEW, say=lambda line: None)
     assert str(found.search) == search
 
 
 @pytest.mark.parametrize(
     "request_of, message",
     [
-        (lambda: FinishRequest(alphas="0.4;0.6"), "Expected --alphas to be numbers with commas"),
-        (lambda: FinishRequest(beam_sizes="4,0"), "decode hparam beam_size to be at least 1"),
-        (lambda: FinishRequest(alphas="-1"), "decode hparam alpha to be at least 0"),
+        (lambda: TuneRequest(alphas="0.4;0.6"), "Expected --alphas to be numbers with commas"),
+        (lambda: TuneRequest(beam_sizes="4,0"), "decode hparam beam_size to be at least 1"),
+        (lambda: TuneRequest(alphas="-1"), "decode hparam alpha to be at least 0"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(request_of, message):
@@ -268,99 +244,20 @@ def test_what_cannot_be_tried_is_refused(request_of, message):
         request_of()
 
 
-@pytest.mark.parametrize(
-    "remove, message",
-    [
-        (
-            shutil.rmtree,
-            "checkpoints to stay while .* Received: ckpt-30 removed meanwhile, as by a trainer",
-        ),
-        (
-            lambda path: (path / WEIGHTS).write_bytes(b"x"),
-            "npz as it was .* Remove the checkpoint, to",
-        ),
-    ],
-)
-def test_a_checkpoint_that_a_trainer_removes_or_a_disk_damages(
-    made, tried, tmp_path, monkeypatch, remove, message
-):
-    shutil.copytree(made.path, tmp_path / "run")
-    run = dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
-    average = averaging.average
-
-    def meanwhile(paths, out):
-        if len(paths) > 1:
-            remove(run.directory.checkpoints_dir / "ckpt-30")
-        return average(paths, out)
-
-    monkeypatch.setattr(averaging, "average", meanwhile)
-    with pytest.raises(UserError, match=message):
-        finishing.finish(run, RunDirectory(tmp_path / "out"), FEW)
-
-
-def test_a_checkpoint_that_goes_before_it_is_averaged(made, tried, tmp_path, monkeypatch):
-    shutil.copytree(made.path, tmp_path / "run")
-    run = dataclasses.replace(made, directory=RunDirectory(tmp_path / "run"))
-    found = finishing._candidates(run, 3)
-    monkeypatch.setattr(finishing, "_candidates", lambda run, n: found)
-    shutil.rmtree(run.directory.checkpoints_dir / "ckpt-30")
-    with pytest.raises(UserError, match="30"):
-        finishing.finish(run, RunDirectory(tmp_path / "out"), FEW)
-
-
-def test_a_result_without_its_weights_is_made_anew(made, tried, tmp_path):
-    out, said = RunDirectory(tmp_path / "out"), []
-    finishing.finish(made, out, FEW)
-    (path,) = checkpoints.list_checkpoints(out.path)
-    (path / WEIGHTS).unlink()
-    finishing.finish(made, out, FEW, say=said.append)
-    assert said[-1].startswith("Chose ") and checkpoints.verify(path).averaged == (20, 30)
-
-
 def test_averages_of_t2t_avg_all_stay(made, tmp_path):
     request = AverageRequest(model_dir=str(made.path), output_dir=str(tmp_path / "avg"), n=2)
     written = average_all(request)
     with pytest.raises(UserError):
-        finishing.finish(made, RunDirectory(tmp_path / "avg"), FEW)
+        tuning.tune(made, RunDirectory(tmp_path / "avg"), FEW)
     assert checkpoints.list_checkpoints(tmp_path / "avg") == written
 
 
-def test_averages_that_come_meanwhile_stay(made, tried, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    request = AverageRequest(model_dir=str(made.path), output_dir=str(out), n=2)
-    written = []
-
-    def score(self, engine, settings):
-        written[:] = written or [*average_all(request), (out / "run.json").stat().st_ino]
-        return 5.0
-
-    monkeypatch.setattr(dev_bleu.DevSample, "score", score)
-    with pytest.raises(UserError):
-        finishing.finish(made, RunDirectory(out), FEW)
-    assert [*checkpoints.list_checkpoints(out), (out / "run.json").stat().st_ino] == written
-
-
-def test_a_folder_without_a_name_is_not_the_run_s_finished(made, capsys):
-    with pytest.raises(SystemExit):
-        argv = [f"--model_dir={made.path}", "--output_dir="]
-        cli.run("t2t-finish", "", finish.define_flags, finish.main, argv)
-    assert "Expected --output_dir with a value. Received: nothing" in capsys.readouterr().err
-    assert not (made.path / "finished").exists()
-
-
-def test_a_run_must_be_named(capsys):
-    with pytest.raises(SystemExit):
-        cli.run("t2t-finish", "", finish.define_flags, finish.main, ["--output_dir=out"])
-    assert "Expected --model_dir, the run to finish. Received: none." in capsys.readouterr().err
-
-
-def test_a_run_is_not_finished_into_itself_or_another(made, tmp_path):
-    with pytest.raises(UserError):
-        finishing.finish(made, made.directory, FEW)
+def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):
     other = RunDirectory(tmp_path / "other")
     other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
-    with pytest.raises(UserError):
-        finishing.finish(made, other, FEW)
+    for out in (made.directory, other):
+        with pytest.raises(UserError):
+            tuning.tune(made, out, FEW)
     trees = dataclasses.replace(made, problem=registry.get_problem("algorithmic_reverse_binary40"))
     with pytest.raises(UserError, match="algorithmic_reverse_binary"):
-        finishing.check(trees, other)
+        tuning.check(trees, RunDirectory(tmp_path / "new"))

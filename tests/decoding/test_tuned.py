@@ -1,23 +1,23 @@
-"""What t2t-finish chose is how a run decodes."""
+"""What --tune chose is how a run decodes."""
 
 import json
 
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.decoding import chosen
+from t2t_repro.decoding import tuned
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
-from tests.chosen import choice
 from tests.decoding.doubled import Doubled
+from tests.tuned import choice
 
 
 @pytest.fixture
 def finished(tmp_path):
     """A run that has nothing but what was chosen for it."""
-    choice(40, 31.0, chosen.Beams(5, 1.1, 31.25)).write(tmp_path)
+    choice(40, 31.0, tuned.Beams(5, 1.1, 31.25)).write(tmp_path)
     config = RunConfig(
         hparams_set="transformer_test",
         hparams=registry.get_hparams("transformer_test"),
@@ -62,5 +62,5 @@ def test_a_file_that_is_broken_is_named(finished, change, message):
     values = json.loads(path.read_text())
     values["search"] |= change
     path.write_text(json.dumps(values))
-    with pytest.raises(UserError, match=f"{message}.*decoding.json|{message}.* t2t-finish"):
+    with pytest.raises(UserError, match=f"{message}.*decoding.json|{message}.* --tune"):
         finished.decode_settings()

@@ -1,12 +1,12 @@
-"""What t2t-finish chooses, for what reads it."""
+"""What t2t-avg-all --tune chooses, for what reads it."""
 
-from t2t_repro.decoding.chosen import Beams, Chosen, Weights
+from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
 
 
-def choice(step: int, bleu: float, search: Beams) -> Chosen:
+def choice(step: int, bleu: float, search: Beams) -> TunedDecoding:
     """Returns that of the only weights and the only search that were tried."""
     weights = Weights("the newest checkpoint", (step,), bleu)
-    return Chosen(
+    return TunedDecoding(
         weights=weights,
         search=search,
         sentences="all 7 dev sentences",
