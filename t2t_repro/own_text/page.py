@@ -93,7 +93,7 @@ def summary(folder: pathlib.Path, record: Record) -> list[str]:
         f"All {len(record.stages)} stages are done, in {took(seconds)}: the training in "
         f"{took(training)}, the others in {took(seconds - training)}."
     ]
-    found = chosen.read(folder / "model")
+    found = tuned.read(folder / "model")
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
             f"This is no translator yet: {found.search.bleu:.1f} BLEU on dev is below "
