@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from t2t_repro import declared, user_code
 from t2t_repro.errors import UserError
+from t2t_repro.registry import usr_dir_of
 from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.vocabulary import count_tokens
 
@@ -53,10 +53,6 @@ class Problem:
     raw_file_flags: tuple[str, ...] = ()
     raw_file_hint = ""
 
-    def __init_subclass__(cls, **more: Any):
-        super().__init_subclass__(**more)
-        declared.guard(cls)
-
     def __new__(cls, was_reversed: bool = False):
         reverse = was_reversed and not cls.was_reversed
         return super().__new__(_reversed_class(cls) if reverse else cls)
@@ -97,19 +93,12 @@ class Problem:
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterable[Sample]:
-        """Yields {"inputs": ids, "targets": ids}, each ending with 1.
-
-        Raises:
-            UserError: if no subclass says it; so does `feature_encoders`.
-        """
-        method = "generate_encoded_samples(self, data_dir, tmp_dir, dataset_split)"
-        does = 'yields {"inputs": ids, "targets": ids}, each ending with 1'
-        raise user_code.lacking(type(self.forward()), method, does)
+        """Yields {"inputs": ids, "targets": ids}, each ending with 1."""
+        raise NotImplementedError
 
     def feature_encoders(self, data_dir: str) -> dict[str, Any]:
         """Returns the text encoders of "inputs" and "targets"."""
-        does = 'returns {"inputs": encoder, "targets": encoder}'
-        raise user_code.lacking(type(self.forward()), "feature_encoders(self, data_dir)", does)
+        raise NotImplementedError
 
     def missing_files(self, tmp_dir: str) -> "list[RawFile]":
         """Returns the raw files that are not in `tmp_dir`, as far as that is known without them."""
@@ -263,7 +252,7 @@ class Problem:
     def datagen_command(self, data_dir: str | os.PathLike) -> str:
         """Returns the command that makes this problem's files."""
         flags = [f"--problem={self.name}", f"--data_dir={os.fspath(data_dir)}"]
-        if package := user_code.package_of(type(self)):
+        if package := usr_dir_of(type(self)):
             flags.insert(0, f"--t2t_usr_dir={package}")
         return shlex.join(["t2t-datagen", *flags, "--tmp_dir=RAW_FILES"])
 

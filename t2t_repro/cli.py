@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, fields, messages, quiet, signals, start, streams, user_code
+from t2t_repro import cores, fields, messages, quiet, signals, start, streams
 from t2t_repro.errors import Interrupted, UserError, unset
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
@@ -77,7 +77,7 @@ def run(
     define_flags(args)
     try:
         streams.prepare()  # before signals are watched, which opens a pipe
-        with signals.watching(then=""), user_code.blaming(KeyboardInterrupt):
+        with signals.watching(then=""):
             _run(name, doc, args, main, argv, positional)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:

@@ -12,7 +12,6 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro import user_code
 from t2t_repro.base_problem import Count as Count
 from t2t_repro.base_problem import OutputType as OutputType
 from t2t_repro.base_problem import Problem as Problem
@@ -36,14 +35,8 @@ class Text2TextProblem(Problem):
     # --- what a subclass says ------------------------------------------------------------------
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
-        """Yields {"inputs": text, "targets": text}.
-
-        Raises:
-            UserError: if no subclass says it.
-        """
-        method = "generate_samples(self, data_dir, tmp_dir, dataset_split)"
-        does = 'yields {"inputs": text, "targets": text}'
-        raise user_code.lacking(type(self.forward()), method, does)
+        """Yields {"inputs": text, "targets": text}."""
+        raise NotImplementedError
 
     @property
     def vocab_type(self) -> str:

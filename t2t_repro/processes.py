@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from typing import Any, NamedTuple
 
-from t2t_repro import quiet, signals, start, user_code
+from t2t_repro import quiet, signals, start
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -163,8 +163,7 @@ def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> No
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:
-        with user_code.blaming():
-            writer.send((function(*arguments), ""))
+        writer.send((function(*arguments), ""))
     except (UserError, OSError) as error:
         print(error, flush=True)
         writer.send((None, str(error)))

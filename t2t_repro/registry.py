@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro import user_code
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.hparam_rules import BYTENET, RECURRENT, TRANSFORMER
@@ -71,17 +70,7 @@ def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> t
         name: of the problem; "": the class's in snake case, as T2T's `default_name`.
         take_over: take the name even from this package's catalogue.
     """
-    if not isinstance(cls, type) or not hasattr(cls, "was_reversed"):
-        raise UserError(
-            "Expected a subclass of t2t_repro.problem.Problem to register. Received: "
-            f"{user_code.shown(cls)}{user_code.definition(cls)}. Derive it from one."
-        )
     name = name or snake_case(cls.__name__)
-    if "/" in name:
-        raise UserError(
-            "Expected a name for this problem that files can begin with. Received: "
-            f"{name!r}. Leave the slash out."
-        )
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
     return _register(_PROBLEMS, "problem", name, cls, take_over)
 
@@ -94,12 +83,6 @@ def register_model(cls: type, *, name: str = "", take_over: bool = False) -> typ
         name: of the model; "": the class's in snake case, as T2T's `default_name`.
         take_over: take the name even from this package.
     """
-    if not isinstance(cls, type) or not hasattr(cls, "from_hparams"):
-        raise UserError(
-            "Expected a class that derives from t2t_repro.Transformer or its SequenceModel to "
-            f"register. Received: {user_code.shown(cls)}{user_code.definition(cls)}. Derive it "
-            "from one."
-        )
     name = name or snake_case(cls.__name__)
     if name in _OWN_MODELS and not cls.__module__.startswith(f"{__package__}."):
         get_model(name)  # so that the clash is found, whatever is imported first
@@ -144,12 +127,6 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
     if name not in _HPARAMS:
         raise unknown("hparams set", name, _HPARAMS)
     hparams = _HPARAMS[name]()
-    if type(hparams) is not HParams:  # a derived class has fields that no run can be read with
-        raise UserError(
-            f"Expected the hparams set {name} to return HParams, and no class derived from it. "
-            f"Received: {user_code.shown(hparams)}{user_code.definition(_HPARAMS[name])}. Mend it "
-            "there: settings of a model of your own stand in the model's class."
-        )
     if model is not None:
         check_model(model)
         hparams = dataclasses.replace(hparams, model=model)
@@ -212,8 +189,7 @@ def load_usr_dir(path: str) -> None:
     As T2T's utils/usr_dir.py. The catalogues load first, so that a name clash is found here.
 
     Raises:
-        UserError: if there is no such folder, it has no `__init__.py`, or its code fails: the file
-            and line are named.
+        UserError: if there is no such folder, or it has no `__init__.py`.
     """
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
@@ -224,22 +200,19 @@ def load_usr_dir(path: str) -> None:
         )
     _load_catalogue("hparams")
     _load_catalogue("problems")
-    if folder.name in (__package__, "tensor2tensor"):
-        raise UserError(
-            "Expected --t2t_usr_dir to be a folder with a name of its own: inside, the modules of "
-            f"{folder.name} are imported by that one. Received: {path!r}. Rename it."
-        )
     module_name = USR_DIR_PREFIX + folder.name.replace(".", "_")
     loaded = sys.modules.get(module_name)
     if loaded is not None and loaded.__file__ == str(init):
         return
-    user_code.add(folder)
-    try:
-        _import_from(module_name, folder)
-    except (UserError, KeyboardInterrupt):
-        raise
-    except (Exception, SystemExit) as error:
-        raise user_code.fault(f"--t2t_usr_dir={path} to be importable", error) from error
+    _import_from(module_name, folder)
+
+
+def usr_dir_of(cls: type) -> str:
+    """Returns the folder of the user's package that a class is of; "": it is of none."""
+    package = sys.modules.get(cls.__module__.partition(".")[0])
+    if package is None or not package.__name__.startswith(USR_DIR_PREFIX):
+        return ""
+    return str(pathlib.Path(str(package.__file__)).parent)
 
 
 def _register(table: dict, kind: str, name: str, value, take_over: bool):

@@ -5,7 +5,6 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro import user_code
 from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
 from t2t_repro.problem import (
@@ -55,13 +54,8 @@ class TranslateProblem(Text2TextProblem):
         """Returns [[URL or archive, (source file, target file)], ...].
 
         `parallel.compile_data` says what else it may hold.
-
-        Raises:
-            UserError: if no subclass says it.
         """
-        method = "source_data_files(self, dataset_split)"
-        does = "returns [[URL or archive, (source file, target file)], ...]"
-        raise user_code.lacking(type(self.forward()), method, does)
+        raise NotImplementedError
 
     def vocab_data_files(self) -> list[Any]:
         """Returns the files that the subwords are built from, about 1 MB of each."""
@@ -122,9 +116,7 @@ class TranslateDistillProblem(TranslateProblem):
     FILES = ("inputs", "gold", "prediction")
 
     def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
-        method = "source_data_files(self, dataset_split)"
-        does = "returns what stands before the names of three files, inputs, gold and prediction"
-        raise user_code.lacking(type(self.forward()), method, does)
+        raise NotImplementedError
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
         return []

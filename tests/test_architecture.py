@@ -37,7 +37,7 @@ FLOORS = (
             "fields",
             "hparam_rules",
         ),
-        *("waiting", "requests", "outputs", "user_code", "declared", "messages"),
+        *("waiting", "requests", "outputs", "messages"),
         *("start", "signals", "streams", "quiet"),
         *("imports", "serializable", "foreign_hparams"),
     },

@@ -1,4 +1,3 @@
-import inspect
 import os
 import pathlib
 import re
@@ -118,21 +117,6 @@ def test_an_unknown_vocabulary_type_is_an_error(tmp_path):
     (tmp_path / toy.vocab_filename).write_text("'a_'\n")
     with pytest.raises(UserError, match="words"):
         toy.feature_encoders(str(tmp_path))
-
-
-def test_a_problem_must_say_its_samples():
-    for call in (problem.Problem().generate_encoded_samples, Toy.__base__().generate_samples):
-        with pytest.raises(UserError, match="generate_w"):
-            call("", "", Split.TRAIN)
-    with pytest.raises(UserError, match="feature_encoders"):
-        problem.Problem().feature_encoders("")
-
-    class Mute(problem.Text2TextProblem):
-        pass
-
-    line = inspect.getsourcelines(Mute)[1]
-    with pytest.raises(UserError, match=rf"Mute to have .*, at {__file__} line {line}. Write it"):
-        Mute(was_reversed=True).generate_samples("", "", Split.TRAIN)
 
 
 def test_a_problem_of_ones_own_as_the_readme_has_it(tmp_path):

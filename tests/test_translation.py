@@ -1,9 +1,6 @@
 """Problems of two languages."""
 
-import pytest
-
-from t2t_repro.errors import UserError
-from t2t_repro.translation import TranslateDistillProblem, TranslateProblem
+from t2t_repro.translation import TranslateProblem
 
 
 def test_a_translation_problem_of_archives(tmp_path):
@@ -42,7 +39,3 @@ def test_a_problem_without_source_data_files(tmp_path):
             return iter([{"inputs": [2, 1], "targets": [3, 1]}])
 
     assert Encoded().missing_files(str(tmp_path)) == []
-    with pytest.raises(UserError, match="source_data_files"):
-        Encoded().source_data_files("train")
-    with pytest.raises(UserError, match="source_data_files"):
-        TranslateDistillProblem().source_data_files("train")

@@ -15,7 +15,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t_repro import registry, user_code
+from t2t_repro import registry
 from t2t_repro.data import blocks
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.journal import Journal
@@ -149,13 +149,12 @@ class _Texts:
     tmp_dir: str
 
     def __call__(self, _: None) -> Iterator[list[str]]:
-        with user_code.blaming():  # here, for another process gets no traceback
-            problem = self.load().forward()
-            assert isinstance(problem, Text2TextProblem), problem
-            while other := problem.use_vocab_from_other_problem:
-                problem = other
-            texts = problem.generate_text_for_vocab(self.data_dir, self.tmp_dir)
-            yield from batched(texts, blocks.TEXTS)
+        problem = self.load().forward()
+        assert isinstance(problem, Text2TextProblem), problem
+        while other := problem.use_vocab_from_other_problem:
+            problem = other
+        texts = problem.generate_text_for_vocab(self.data_dir, self.tmp_dir)
+        yield from batched(texts, blocks.TEXTS)
 
 
 @dataclasses.dataclass
@@ -174,8 +173,7 @@ class _Samples:
         return blocks.is_encoded_by_sample(self.load())
 
     def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
-        with user_code.blaming():
-            yield from blocks.numbered(itertools.islice(self._samples(), self.most))
+        yield from blocks.numbered(itertools.islice(self._samples(), self.most))
 
     def _samples(self) -> Iterable[Sample]:
         problem = self.load().forward()

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-from t2t_repro import user_code
 from t2t_repro.data import example, packing, tfrecord
 from t2t_repro.data.workers import batched
 from t2t_repro.errors import UserError
@@ -101,12 +100,11 @@ class EncodeSamples:
         return {**vars(self), "_encode": None}
 
     def __call__(self, samples: list[Sample]) -> list[Sample]:
-        with user_code.blaming():  # here, for an error goes to another process without traceback
-            if self._encode is None:
-                problem = self._load_problem().forward()
-                assert isinstance(problem, Text2TextProblem), problem
-                self._encode = problem.sample_encoder(self._data_dir)
-            return [self._encode(sample) for sample in samples]
+        if self._encode is None:
+            problem = self._load_problem().forward()
+            assert isinstance(problem, Text2TextProblem), problem
+            self._encode = problem.sample_encoder(self._data_dir)
+        return [self._encode(sample) for sample in samples]
 
 
 class MakeFrames:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro import schema, user_code
+from t2t_repro import schema
 from t2t_repro.data import corpus_check, journal, raw_text, records, vocabularies
 from t2t_repro.data.blocks import Statistics
 from t2t_repro.data.job import Files, Job
@@ -59,7 +59,6 @@ def generate_data(
         if not journal.journal_path(job).exists():  # else that says what is gone on with
             problem.keep_text(raw_text.kept(job, _read_summary(job)))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(user_code.blaming())
         if not all(map(os.path.isdir, (job.data_dir, job.tmp_dir))):
             with locked(_existing(job), report):
                 problem.prepare_raw_files(job.tmp_dir, dict(job.options))
@@ -90,7 +89,7 @@ def generate_data(
         todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
         known = None if anew else vocabularies.known(job)
         try:
-            with user_code.blaming(), machine:
+            with machine:
                 if anew:
                     vocabularies.remove(job)
                 if todo:

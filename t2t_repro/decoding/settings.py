@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Annotated
 
-from t2t_repro import fields, user_code
+from t2t_repro import fields
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.problem import Problem
 
@@ -270,13 +270,12 @@ class DecodeHParams:
             chosen: what counts before the problem's own, in the same form.
 
         Raises:
-            UserError: as `parse`; it names the line of a problem of the user's that is wrong.
+            UserError: as `parse`.
         """
         try:
             cls.parse(problem.decode_hparams)
         except UserError as error:
-            where = user_code.member(type(problem), "decode_hparams")
-            raise UserError(f"{error} It is in decode_hparams of {problem.name}{where}.") from error
+            raise UserError(f"{error} It is in decode_hparams of {problem.name}.") from error
         return cls.parse(text or "", problem.decode_hparams, chosen)
 
     @classmethod

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from t2t_repro import fields, user_code
+from t2t_repro import fields
 from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
@@ -105,10 +105,9 @@ def _of_search(run: TrainedRun, request: ExportRequest) -> ExportRequest:
     own = [name for name in settings.changed() if name not in (*SETTINGS, *given)]
     if others := [name for name in own if name not in (*OF_OUTPUT, "batch_size")]:
         received = ", ".join(f"{name}={getattr(settings, name)}" for name in others)
-        where = user_code.member(type(run.problem), "decode_hparams")
         raise UserError(
             f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: {received}, "
-            f"in decode_hparams of {run.problem.name}{where}. Give {','.join(at_defaults(others))} "
+            f"in decode_hparams of {run.problem.name}. Give {','.join(at_defaults(others))} "
             "in --decode_hparams."
         )
     asked = [request.decode_hparams] if request.decode_hparams else []

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from t2t_repro import registry, user_code
+from t2t_repro import registry
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.interop import t2t_modules
 
@@ -33,13 +33,13 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
         warn: receives warnings; None: stderr.
 
     Raises:
-        UserError: if it is no package or fails; if it uses a name of tensor2tensor's that is not
-            here: which, where, and what to write instead.
+        UserError: if it is no package; if it uses a name of tensor2tensor's that is not here:
+            which, and what to write instead.
     """
     warn = warn or _say
     folder = pathlib.Path(path).expanduser().resolve()
     before = set(sys.modules)
-    with user_code.blaming(), _imports(folder, warn):
+    with _imports(folder, warn):
         registry.load_usr_dir(path)
     if _TOP in set(sys.modules) - before:
         warn(

@@ -162,7 +162,7 @@ PROBLEM = (
         (
             "\nfrom tensor2tensor.layers import common_layers",
             r"tensor2tensor.layers.common_layers is not supported by t2t_repro: layers are in "
-            r"t2t_repro.layers, written with keras.ops. \(.*__init__.py line 2\)",
+            r"t2t_repro.layers, written with keras.ops.",
         ),
         (
             "import tensor2tensor.bin.t2t_trainer",
@@ -321,7 +321,7 @@ def test_an_installed_tensor2tensor_is_not_shadowed(load, tmp_path, monkeypatch)
         "tensor2tensor is installed, and your package imports it: what it registers there is not "
         "known here. Uninstall tensor2tensor, or import from t2t_repro."
     ]
-    with pytest.raises(UserError):
+    with pytest.raises(ModuleNotFoundError):
         load("from tensor2tensor.utils import registry", name="second")
     assert not isinstance(sys.modules.pop("tensor2tensor"), usr_dir._Module)
 
