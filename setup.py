@@ -18,7 +18,6 @@ PROGRAMS = {
     "t2t-decoder": "decoder",
     "t2t-eval": "evaluator",
     "t2t-avg-all": "avg_all",
-    "t2t-gains": "gains",
     "t2t-own-text": "own_text",
     "t2t-distill": "distill",
     "t2t-bleu": "bleu",

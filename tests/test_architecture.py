@@ -50,7 +50,7 @@ FLOORS = (
     {"training", "decoding", "scoring"},
     {"runs"},
     {"loaded_run", "certificate"},
-    {"interop", "serving", "tuning", "gains"},
+    {"interop", "serving", "tuning"},
     {"views"},
     {"studies", "own_text", "callbacks"},
     {"distilling"},  # goes in the stages of own_text

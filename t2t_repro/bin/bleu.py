@@ -2,6 +2,8 @@
 
 One translated file:
     t2t-bleu --translation=my-wmt13.de --reference=wmt13_deen.de
+Beside another translation of the same sentences, with sacreBLEU's paired bootstrap:
+    t2t-bleu --translation=my.de --baseline=theirs.de --reference=wmt13_deen.de
 Every file of a directory whose name ends in "-STEPS", as they appear:
     t2t-bleu --translations_dir=my-translations --reference=wmt13_deen.de --event_dir=events
 
@@ -9,6 +11,7 @@ The files are plain text (or .gz), one sentence a line, detokenised. The numbers
 not comparable with each other; report "sacrebleu" with its signature.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -18,10 +21,13 @@ from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_file, write_text_atomic
 from t2t_repro.outputs import check_outputs, check_room
-from t2t_repro.scoring.files import files_by_step, score_files
+from t2t_repro.scoring.bleu import score
+from t2t_repro.scoring.files import files_by_step, lines_of
+from t2t_repro.scoring.significance import paired
 from t2t_repro.views import scores as view
 
 _NEEDS = {
+    "baseline": "translation",
     "event_dir": "translations_dir",
     "min_steps": "translations_dir",
     "wait_minutes": "translations_dir",
@@ -29,13 +35,14 @@ _NEEDS = {
     "report_zero": "event_dir",
 }
 
-_PATHS = ("translation", "translations_dir", "reference", "json_file", "event_dir")
+_PATHS = ("translation", "translations_dir", "reference", "baseline", "json_file", "event_dir")
 
 
 def define_flags(f: flags.FlagValues) -> None:
     cli.define_request_flags(f, view.DirectoryRequest)
     for name, text in {
         "translation": "The translated file.",
+        "baseline": "Another translation, to compare with it: BLEU of both with intervals, and p.",
         "json_file": "Where to write every score and signature.",
         "source": "T2T's program never read it: leave it out.",
     }.items():
@@ -60,6 +67,7 @@ def main(args: flags.FlagValues) -> None:
     cli.check_needs(args, _NEEDS)
     outputs = {"--json_file": args.json_file}
     inputs = {"--translation": args.translation, "--reference": args.reference}
+    inputs["--baseline"] = args.baseline
     if args.event_dir:
         outputs["the last step in --event_dir"] = Path(args.event_dir, view.LAST_STEP_FILE)
     if args.translations_dir:
@@ -72,10 +80,15 @@ def main(args: flags.FlagValues) -> None:
         check_room(args.event_dir)
     report: dict | list
     if args.translation is not None:
-        scores = score_files(args.translation, args.reference)
+        lines, references = lines_of(args.translation, args.reference)
+        scores = score(lines, references)
         view.print_t2t_lines(scores, args.bleu_variant)
         view.print_table(scores)
         report = {"translation": args.translation, **scores.as_dict()}
+        if args.baseline is not None:
+            found = paired(lines_of(args.baseline, args.reference)[0], lines, references)
+            print(found)
+            report["paired"] = {"baseline_file": args.baseline, **dataclasses.asdict(found)}
     else:
         report = _score_directory(cli.request(args, view.DirectoryRequest))
     if args.json_file is not None:

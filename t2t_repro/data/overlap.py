@@ -112,8 +112,8 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
         if Split.TRAIN in old:
             how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN].files))
         said.append(
-            f"{known:,} pairs of the dev of {parent} stand in this training text: what t2t-gains "
-            f"will say of the old domain says too much. {how}, in the place of the text that its "
+            f"{known:,} pairs of the dev of {parent} stand in this training text: its BLEU "
+            f"will say too much of the old domain. {how}, in the place of the text that its "
             "dev was drawn from."
         )
     return said

@@ -6,8 +6,8 @@ import time
 from t2t_repro import processes
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
-from t2t_repro.gains import Scored, paired
 from t2t_repro.runs import trained_run
+from t2t_repro.scoring.significance import Scored, paired
 
 SENTENCES = 1000  # at most; the first pass over them compiles, the quickest of the others counts
 _PASSES = 3
@@ -90,13 +90,13 @@ def compare(request: DistillRequest, student: str, data_dir: str) -> Comparison:
             )
         found.append(ended.result)
     (old, old_search, old_rate, references, said), (new, new_search, new_rate, _, _) = found
-    teacher_score, student_score, p_value, signature = paired(old, new, references)
+    of = paired(old, new, references)
     return Comparison(
         sentences=said,
-        teacher=Side(request.teacher, old_search, teacher_score, old_rate),
-        student=Side(student, new_search, student_score, new_rate),
-        p_value=p_value,
-        signature=signature,
+        teacher=Side(request.teacher, old_search, of.baseline, old_rate),
+        student=Side(student, new_search, of.translation, new_rate),
+        p_value=of.p_value,
+        signature=of.signature,
     )
 
 

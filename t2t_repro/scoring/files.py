@@ -35,12 +35,21 @@ def score_files(
         reference: the right ones, equally many.
         read: yields the translations of the file, one a line of `reference`.
     """
+    return bleu.score(*lines_of(translation, reference, read))
+
+
+def lines_of(
+    translation: str | os.PathLike,
+    reference: str | os.PathLike,
+    read: Callable[[str | os.PathLike], Iterable[str]] = raw.lines,
+) -> tuple[list[str], list[str]]:
+    """Returns the lines of a translated file, and those of its reference file, equally many."""
     # Blanks stay: behind a last full stop they part it from a number for tensor2tensor's tokeniser.
     lines = raw.parallel_lines(
         translation, reference, may_be_blank=True, strip=False, read_inputs=read
     )
     pairs = list(lines)
-    return bleu.score([pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs])
+    return [pair["inputs"] for pair in pairs], [pair["targets"] for pair in pairs]
 
 
 def files_by_step(directory: Path) -> dict[int, StepFile]:

@@ -1,9 +1,52 @@
 """Whether translations of the same sentences differ by more than chance, by sacreBLEU."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from t2t_repro.scoring.bleu import tokenizer_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """BLEU in percent, and half of its 95 % interval."""
+
+    bleu: float
+    interval: float
+
+    def __str__(self) -> str:
+        return f"{self.bleu:.2f} ± {self.interval:.2f}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Paired:
+    """A translation beside a baseline, and how likely it would seem as different by chance."""
+
+    baseline: Scored
+    translation: Scored
+    p_value: float
+    signature: str
+
+    @property
+    def change(self) -> float:
+        """BLEU gained."""
+        return self.translation.bleu - self.baseline.bleu
+
+    def __str__(self) -> str:
+        return (
+            f"baseline {self.baseline}, translation {self.translation}: {self.change:+.2f} BLEU "
+            f"(p = {self.p_value:.3f}); {self.signature}"
+        )
+
+
+def paired(
+    baseline: Sequence[str], translation: Sequence[str], references: Sequence[str]
+) -> Paired:
+    """Returns how a translation scores beside another, by sacreBLEU's paired bootstrap."""
+    (old, new), signature = paired_bootstrap([baseline, translation], references)
+    assert new.p_value is not None  # of the first alone there is none
+    scores = (Scored(each.score, each.interval) for each in (old, new))
+    return Paired(*scores, new.p_value, signature)
 
 
 class Tested(NamedTuple):

@@ -69,6 +69,17 @@ def test_one_file(files, capsys):
     assert capsys.readouterr().out.startswith("BLEU_cased =  88.07\n\n")
 
 
+def test_beside_a_baseline(files, capsys):
+    (files / "baseline").write_text(BAD)
+    of = [f"--translation={files / 'translations/model-2000'}", f"--baseline={files / 'baseline'}"]
+    run(*of, f"--reference={files / 'ref'}", f"--json_file={files / 'scores.json'}")
+    found = json.loads((files / "scores.json").read_text())["paired"]
+    assert found["translation"]["bleu"] == pytest.approx(88.07, abs=0.01)
+    assert 0 < found["baseline"]["bleu"] < 60 and 0 < found["p_value"] < 1
+    gained = found["translation"]["bleu"] - found["baseline"]["bleu"]
+    assert f"{gained:+.2f} BLEU (p = {found['p_value']:.3f})" in capsys.readouterr().out
+
+
 def test_a_directory_with_events(files, capsys):
     event_dir, json_file = files / "events", files / "scores.json"
     arguments = [

@@ -111,7 +111,6 @@ def translator(tmp_path_factory):
             ["--model_dir={run}", "--source={folder}/in", "--translations_dir={folder}/out"],
         ),
         ("avg_all", ["--tune", "--model_dir={run}", "--n=2", "--beam_sizes=1", "--alphas=0.6"]),
-        ("gains", ["--output_dir={run}", "--parent={run}"]),
     ],
 )
 def test_what_takes_all_that_there_are(translator, name, flags):

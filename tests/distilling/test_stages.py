@@ -14,8 +14,8 @@ from t2t_repro.data.job import Job
 from t2t_repro.distilling import comparison, pairs, stages
 from t2t_repro.distilling.comparison import Comparison, Side
 from t2t_repro.errors import UserError
-from t2t_repro.gains import Scored
 from t2t_repro.runs import trained_run
+from t2t_repro.scoring.significance import Scored
 from t2t_repro.training import checkpoints
 from tests.data.record_files import write_examples
 from tests.distilling.conftest import DEV, TRAIN, request_of, write_run
