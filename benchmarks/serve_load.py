@@ -59,9 +59,9 @@ class Seen:
 class Server:
     """t2t-server in a process of its own, on a free port."""
 
-    def __init__(self, model: str, engine: str, log: pathlib.Path):
+    def __init__(self, model: str, log: pathlib.Path):
         self._log = open(log, "w")
-        flags = [f"--model={model}", f"--engine={engine}", "--port=0"]
+        flags = [f"--model={model}", "--port=0"]
         command = [sys.executable, "-m", "t2t_repro.bin.server", *flags]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -261,7 +261,6 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200, help="how many of them")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--single", action="store_true", help="single sentences alone")
-    parser.add_argument("--engine", default="exported", help="the server's")
     parser.add_argument("--hostile", type=int, default=0, help="clients that are hostile")
     parser.add_argument("--quiet_seconds", type=float, default=60.0, help="before they come")
     parser.add_argument("--seconds", type=float, default=600.0)
@@ -273,7 +272,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
     lines = pathlib.Path(args.text).read_text(encoding="utf-8").split("\n")
     sentences = list(dict.fromkeys(filter(str.strip, lines)))[: args.sentences]
-    server = Server(args.model, args.engine, args.out.with_suffix(".log"))
+    server = Server(args.model, args.out.with_suffix(".log"))
     try:
         report = load(server, sentences, args)
     finally:

@@ -12,8 +12,7 @@ alignments; t2t_repro/decoding/settings.py has all.
 
 A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
-CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker, and
---engine=auto finds out.
+CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker.
 
 A file may have any size. Stopped or killed, the same command goes on behind the last 8,192 lines
 that were finished, and ends with the same file (--t2t_exact, which sorts all lines, begins anew).

@@ -30,11 +30,6 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-server's flags."""
     text = "The folder that t2t-exporter wrote; of several: de-en=DIR,en-de=DIR, or one by one."
     flags.DEFINE_multi_string("model", [], text, flag_values=f)
-    text = (
-        "What finds the best translation: the export itself; auto: CTranslate2 with the weights of "
-        "a SavedModel, where both translate alike and that is quicker."
-    )
-    flags.DEFINE_enum("engine", "exported", ("exported", "auto"), text, flag_values=f)
     text = "The address to listen on; 0.0.0.0 or :: is every one that this machine has."
     flags.DEFINE_string("host", "127.0.0.1", text, flag_values=f)
     text = "The port to listen on; 0: any that is free."
@@ -77,10 +72,10 @@ def main(args: flags.FlagValues) -> None:
 
 
 def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "Engine":
-    """Returns CTranslate2 with the model of an export.
+    """Returns CTranslate2 with its model.
 
     Args:
-        folder: of the export, a CTranslate2 model or a SavedModel.
+        folder: of the export.
         problem: what it was trained on.
         searches: how many batches are decoded at the same time.
 
@@ -90,13 +85,10 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
     """
     quiet.tensorflow()
     from t2t_repro.cores import available_cores
-    from t2t_repro.interop import ctranslate2_engine, saved_model
+    from t2t_repro.interop import ctranslate2_engine
 
     encoders = problem.feature_encoders(str(folder))
     threads = available_cores() // searches if searches > 1 else 0
-    if (folder / "saved_model.pb").is_file():
-        model = saved_model.load_model(folder, problem)
-        return ctranslate2_engine.of_weights(model, encoders, threads, searches)
     engine = ctranslate2_engine.CTranslate2Engine(folder, threads=threads, searches=searches)
     engine.check_vocabularies(encoders)
     return engine

@@ -6,7 +6,7 @@
 OUT gets PROBLEM-STEP for each checkpoint, under the time at which it was saved, so that t2t-bleu
 --translations_dir=OUT draws them rightly into TensorBoard. With --reference it also gets
 scores.json, scores.csv and scores.png: every BLEU of every step, and the curve. --engine is
-t2t-decoder's: auto takes what is quickest for a long file, where it translates alike.
+t2t-decoder's.
 
 Killed and started again, it goes on: what is translated is not translated again. A checkpoint that
 the trainer has removed in the meantime, or that is not whole, is named and passed over.
@@ -181,7 +181,7 @@ def translate_all(
         "problem": problem.name,
         "model_dir": os.path.realpath(run.path),
     }
-    if request.engine == "ctranslate2":  # auto writes what the model itself writes
+    if request.engine == "ctranslate2":
         from t2t_repro.interop import ctranslate2
 
         ctranslate2.library()
@@ -195,10 +195,8 @@ def translate_all(
         os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
     from t2t_repro.decoding.decode import ModelEngine  # here, because these are slow to load
     from t2t_repro.decoding.files import translate_file
-    from t2t_repro.interop import engines
     from t2t_repro.training import devices, model_state
 
-    module = engines.module_of(request.engine)
     # Before the threads of the searches are set. CTranslate2 takes the weights of one copy.
     where = devices.ONE if request.engine == "ctranslate2" else devices.here()
     searches = DecodeJob(of_file, settings, run).searches()
@@ -226,10 +224,11 @@ def translate_all(
                 )
             _check_folder(folder, [target], made_with, usual)  # another command may have begun it
             say(f"Translating with {path}")
-            job = DecodeJob(
-                dataclasses.replace(of_file, decode_to_file=os.fspath(target)), settings, run
-            )
-            engine = module.of_model(job, own, say)
+            engine: Any = own
+            if request.engine == "ctranslate2":
+                from t2t_repro.interop import ctranslate2_engine
+
+                engine = ctranslate2_engine.of_weights(model, run.encoders)
             translator = run.translator(engine, settings, warn=say)
             translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.settings import DecodeHParams
@@ -11,22 +11,10 @@ from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
 from t2t_repro.requests import flag
 
-
-class EngineKind(NamedTuple):
-    """What --engine names: the module that has it, as interop/engines.py says, and what it can do.
-
-    flags: those that not every engine reads.
-    """
-
-    module: str
-    abilities: frozenset[Ability]
-    flags: tuple[str, ...] = ()
-
-
-ENGINES = {
-    "tensorflow": EngineKind("model_engine", frozenset(Ability)),
-    "ctranslate2": EngineKind("ctranslate2_engine", frozenset(), ("compute_type", "engine_dir")),
-    "auto": EngineKind("auto_engine", frozenset(Ability)),
+# What --engine names, and what each can do besides search.
+ENGINES: dict[str, frozenset[Ability]] = {
+    "tensorflow": frozenset(Ability),
+    "ctranslate2": frozenset(),
 }
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 _READ_BY_SCORING = ("batch_size", "shards", "shard_id")
@@ -74,8 +62,7 @@ class DecodeRequest:
     )
     engine: str = flag(
         "tensorflow",
-        "What computes; tensorflow stands for Keras's backend, whichever that is; auto: the "
-        "quicker of the two, where both translate the beginning of a file alike.",
+        "What computes; tensorflow stands for Keras's backend, whichever that is.",
         choices=tuple(ENGINES),
     )
     compute_type: str = flag(
@@ -275,21 +262,18 @@ def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
 
 
 def _of_engine(r: DecodeRequest, s: DecodeHParams) -> Refusals:
-    kind = ENGINES[r.engine]
-    beyond = [ability for ability in r.asks_for(s) if ability not in kind.abilities]
+    beyond = [ability for ability in r.asks_for(s) if ability not in ENGINES[r.engine]]
     yield (
         beyond,
         f"Expected what --engine={r.engine} can do. Received: {', '.join(beyond)} with "
         f"--engine={r.engine}. Leave one of them out.",
     )
-    for engine, other in ENGINES.items():
-        given = r.given.intersection(other.flags).difference(kind.flags)
-        its_own = [f"--{name}" for name in sorted(given)]
-        yield (
-            its_own,
-            f"Expected {' and '.join(its_own)} with --engine={engine}. Received: "
-            f"--engine={r.engine}. Leave it out, or choose that engine.",
-        )
+    its_own = [f"--{name}" for name in ("compute_type", "engine_dir") if name in r.given]
+    yield (
+        its_own and r.engine != "ctranslate2",
+        f"Expected {' and '.join(its_own)} with --engine=ctranslate2. Received: "
+        f"--engine={r.engine}. Leave it out, or choose that engine.",
+    )
     yield (
         r.worker_gpu and r.engine == "ctranslate2",
         "--worker_gpu has no effect on --engine=ctranslate2, which computes on the CPU here. "

@@ -18,17 +18,15 @@ import numpy as np
 from t2t_repro import registry, schema
 from t2t_repro.certificate import golden, record, verify_export
 from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
-from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.request import ENGINES
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import locked, sha256
 from t2t_repro.interop import ctranslate2, export
 from t2t_repro.interop.ctranslate2 import DETAILS, library
-from t2t_repro.interop.form import SETTINGS, ExportRequest, Form
+from t2t_repro.interop.export import SETTINGS, ExportRequest
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.token_names import tokens_of, without_blanks
@@ -52,8 +50,6 @@ class CTranslate2Engine(Engine):
     Raises:
         UserError: if CTranslate2 is not installed, or cannot load the folder so.
     """
-
-    abilities = ENGINES["ctranslate2"].abilities
 
     def __init__(
         self,
@@ -195,12 +191,6 @@ def written(job: DecodeJob, say: Report) -> str:
     return os.fspath(path)
 
 
-def of_model(job: DecodeJob, own: ModelEngine, say: Report) -> Engine:
-    """CTranslate2 with the weights that a model has."""
-    job.run.check_transformer("CTranslate2")
-    return of_weights(own.model, job.run.encoders)
-
-
 def of_weights(
     model: Any,
     encoders: dict[str, Any],
@@ -226,7 +216,7 @@ class _CTranslate2:
     prefix = "ctranslate2-"
     use = "t2t-decoder --engine=ctranslate2 --engine_dir={path} decodes with it."
 
-    def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
+    def check(self, request: ExportRequest) -> None:
         ctranslate2.check_quantization(request.quantize)
         library()
 
@@ -256,7 +246,7 @@ class _CTranslate2:
         return CTranslate2Engine(folder)
 
 
-FORM: Form = _CTranslate2()
+FORM = _CTranslate2()
 
 
 def verify(folder: pathlib.Path) -> Iterator[Check]:

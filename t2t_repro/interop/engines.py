@@ -1,15 +1,11 @@
-"""A job of t2t-decoder is carried out by the engine that it names.
+"""A job of t2t-decoder is carried out by the engine that it names."""
 
-A module of ENGINES has `load(job, say)`, which returns an engine for a job; `of_model(job, own,
-say)` is the same where the model is loaded already, and `own` its engine.
-"""
-
-import importlib
-from typing import Any
-
+from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.request import ENGINES
 from t2t_repro.decoding.translate import Report
+from t2t_repro.runs import trained_run
+from t2t_repro.training import devices, machine
 
 
 def carry_out(job: DecodeJob, say: Report) -> None:
@@ -18,9 +14,23 @@ def carry_out(job: DecodeJob, say: Report) -> None:
     Raises:
         UserError: if the engine cannot be loaded, or cannot follow the job.
     """
-    job.carry_out(module_of(job.request.engine).load(job, say), say)
+    if job.request.engine == "ctranslate2":
+        from t2t_repro.interop import ctranslate2_engine
+
+        job.carry_out(ctranslate2_engine.load(job, say), say)
+    else:
+        job.carry_out(_model(job, say), say)
 
 
-def module_of(engine: str) -> Any:
-    """Returns the module that has an engine."""
-    return importlib.import_module(f"t2t_repro.interop.{ENGINES[engine].module}")
+def _model(job: DecodeJob, say: Report) -> Engine:
+    """The model of the run, or an ensemble of it and others."""
+    where = devices.here(job.request.worker_gpu)
+    for warning in machine.warnings(where, job.request.worker_gpu):
+        say(f"Warning: {warning}")
+    searches = job.searches()
+    named = (path.strip() for path in (job.request.ensemble or "").split(","))
+    others = [trained_run(path) for path in named if path]
+    model = job.run.on(where).ensemble(
+        others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
+    )
+    return ModelEngine(model, searches)

@@ -17,16 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.certificate import record, verify_export
-from t2t_repro.config import HParams
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
-from t2t_repro.interop.form import SETTINGS, ExportRequest, Form, check_settings
+from t2t_repro.interop.export import SETTINGS, ExportRequest, check_settings
 from t2t_repro.interop.saved_model_readme import EXAMPLE, readme
 from t2t_repro.interop.signatures import STORAGES, Served
-from t2t_repro.models.build import model_for
-from t2t_repro.problem import Problem
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.system_errors import system_errors
 
@@ -49,7 +46,7 @@ def export(
         model: a trained `Transformer`, on the TensorFlow backend.
         encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
         path: the folder, new or empty.
-        settings: how to decode; only the fields in form.SETTINGS may differ from the
+        settings: how to decode; only the fields in SETTINGS may differ from the
             defaults.
         vocabularies: files that are copied into the folder.
         storage: the type in which the weights are kept, one of STORAGES.
@@ -89,33 +86,6 @@ def export(
     return path
 
 
-def load_model(path: str | os.PathLike, problem: Problem) -> keras.Model:
-    """Returns the model of an export, with the weights that are kept there.
-
-    Args:
-        path: the folder that `export` wrote, with the vocabulary in it.
-        problem: what the model was trained on.
-
-    Raises:
-        UserError: if the weights are not those of such a model.
-    """
-    path = pathlib.Path(path)
-    file = path / "hparams.json"
-    hparams = HParams.from_json(file.read_bytes(), os.fspath(file), "Export the run again.")
-    model = model_for(problem, hparams, os.fspath(path))
-    try:
-        kept = tf.train.load_checkpoint(os.fspath(path / "variables" / "variables"))
-        for i, variable in enumerate(model.variables):
-            variable.assign(kept.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0][:300]
-        raise UserError(
-            f"Expected the weights of {file} in {path}. Received: others: {first}. Export the run "
-            "again."
-        ) from error
-    return model
-
-
 def check_backend() -> None:
     """Refuses another backend of Keras than TensorFlow, which alone writes SavedModels."""
     if keras.backend.backend() != "tensorflow":
@@ -140,7 +110,7 @@ class _SavedModel:
     prefix = ""
     use = "{path}/README.md has the calls."
 
-    def check(self, request: ExportRequest, settings: DecodeHParams) -> None:
+    def check(self, request: ExportRequest) -> None:
         check_storage(request.quantize)
         check_backend()
 
@@ -179,7 +149,7 @@ class _SavedModel:
         return SavedModelEngine(folder, model.learned_positions)
 
 
-FORM: Form = _SavedModel()
+FORM = _SavedModel()
 
 
 class SavedModelEngine(Engine):

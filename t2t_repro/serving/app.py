@@ -128,7 +128,7 @@ class _Service:
         compute: dict[str, Compute] = {}
         for served in models:
             compute[f"translate {served.name}"] = served.model.translate
-            compute[f"translate {served.name}, best"] = served.quickest.translate
+            compute[f"translate {served.name}, best"] = served.model.translate
             compute[f"attention {served.name}"] = served.model.attend
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 

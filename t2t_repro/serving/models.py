@@ -2,22 +2,25 @@
 
 import asyncio
 import dataclasses
+import os
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from t2t_repro import quiet
+from t2t_repro import quiet, registry
 from t2t_repro.certificate import record
 from t2t_repro.certificate.record import Certificate
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.serving import exported, quicker
+from t2t_repro.problem import Problem
+from t2t_repro.serving import exported
 from t2t_repro.serving.exported import ExportedModel
 from t2t_repro.serving.identifier import known_codes
-from t2t_repro.serving.quicker import OpenEngine, Quicken
 
 if TYPE_CHECKING:  # it loads TensorFlow, which reads its environment when it is loaded
+    from t2t_repro.decoding.engine import Engine
     from t2t_repro.serving.engine_model import EngineModel
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
@@ -28,6 +31,7 @@ _BEAMS = 4  # of most exports
 _FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
 
 Model: TypeAlias = "ExportedModel | EngineModel"
+OpenEngine = Callable[[pathlib.Path, Problem], "Engine"]  # CTranslate2's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +43,6 @@ class ServedModel:
         source, target: their codes in ISO 639, or "".
         model: what translates.
         certificate: that of t2t-exporter, where there is one that is as it was written.
-        quick: what finds the same best translations in less time, where there is something.
     """
 
     name: str
@@ -47,16 +50,10 @@ class ServedModel:
     target: str
     model: Model
     certificate: Certificate | None = None
-    quick: "EngineModel | None" = None
-
-    @property
-    def quickest(self) -> Model:
-        """What finds the best translation of a text."""
-        return self.quick or self.model
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Returns how many tokens each text has; what takes long is done by another thread."""
-        model = self.quickest
+        model = self.model
         if model.counts_at_once and sum(map(len, texts)) <= _FEW_CHARACTERS:
             return model.count_tokens(texts)
         return await asyncio.to_thread(model.count_tokens, texts)
@@ -75,29 +72,23 @@ class Folder:
         """Whether it is a CTranslate2 model."""
         return (self.path / _CTRANSLATE2).is_file()
 
-    def load(self, open_engine: OpenEngine, quicken: Quicken | None = None) -> ServedModel:
-        """Returns its model.
-
-        Args:
-            open_engine: opens that of a CTranslate2 model.
-            quicken: looks for what is quicker than a SavedModel; None: there is no need.
+    def load(self, open_engine: OpenEngine) -> ServedModel:
+        """Returns its model; `open_engine` opens that of CTranslate2.
 
         Raises:
             UserError: if it cannot be loaded.
         """
         certificate = record.read_or_none(self.path)
         model: Model
-        quick = None
         if self.is_ctranslate2:
             model = self._engine_model(certificate, open_engine)
         else:
             model = exported.ExportedModel(self.path)
-            quick = quicken and quicken(self.path, certificate, model)
         languages = self.source, self.target
         if not self.source and certificate:
             languages = languages_of(certificate.problem)
         name = "-".join(languages) if languages[0] else self.path.resolve().name
-        return ServedModel(name, *languages, model, certificate, quick)
+        return ServedModel(name, *languages, model, certificate)
 
     def _engine_model(
         self, certificate: Certificate | None, open_engine: OpenEngine
@@ -108,8 +99,13 @@ class Folder:
                 "CTranslate2 model without one that is as it was written, which would say how its "
                 "text is read. Export the run again."
             )
-        digest = sha256(self.path / _CTRANSLATE2)
-        return quicker.engine_model(self.path, certificate, open_engine, digest)
+        from t2t_repro.serving.engine_model import EngineModel
+
+        problem = registry.get_problem(certificate.problem)
+        encoders = problem.feature_encoders(os.fspath(self.path))
+        settings = DecodeHParams(**certificate.decoding)  # type: ignore[arg-type]
+        engine = open_engine(self.path, problem)
+        return EngineModel(engine, encoders, settings, sha256(self.path / _CTRANSLATE2))
 
 
 def searches(max_batch_size: int) -> int:

@@ -15,12 +15,12 @@ from typing import Any
 import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, middleware, models, quicker
+from t2t_repro.serving import app, middleware, models
 from t2t_repro.serving.connections import Connection
 from t2t_repro.serving.request_log import RequestLog
 from t2t_repro.serving.requests import Limits
 
-OpenEngine = Callable[..., Any]  # quicker.OpenEngine, which is told of the searches
+OpenEngine = Callable[..., Any]  # models.OpenEngine, which is told of the searches
 _WAITING = 2048  # connections that the kernel keeps until they are answered, as uvicorn's
 _LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
 
@@ -39,7 +39,6 @@ class ServerSettings:
     """The flags of t2t-server, by their names."""
 
     model: list[str]
-    engine: str
     host: str
     port: int
     max_batch_size: int
@@ -79,12 +78,6 @@ def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
     """
     folders = models.find(settings.model)
-    auto = settings.engine == "auto"
-    if auto and all(folder.is_ctranslate2 for folder in folders):
-        raise UserError(
-            "Expected --engine=auto with a SavedModel, than which something may be quicker. "
-            f"Received: {', '.join(settings.model)}, of CTranslate2 already. Leave it out."
-        )
     log = RequestLog(
         settings.request_log, settings.log_texts, {f"--model={f.path}": f.path for f in folders}
     )
@@ -94,8 +87,7 @@ def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
         print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
         searches = models.searches(settings.max_batch_size)
         opening = functools.partial(open_engine, searches=searches)
-        quicken = functools.partial(quicker.find, open_engine=opening, searches=searches)
-        served = [folder.load(opening, quicken if auto else None) for folder in folders]
+        served = [folder.load(opening) for folder in folders]
         _answer(served, sock, settings, searches, log)
 
 

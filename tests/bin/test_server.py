@@ -131,17 +131,9 @@ def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, monkeypa
     assert fails(capsys, *flags).startswith("t2t-server: error: Expected the vocabulary")
 
 
-def test_what_is_ctranslate2_already(tmp_path, capsys):
-    (tmp_path / "model.bin").touch()
-    error = fails(capsys, f"--model={tmp_path}", "--port=0", "--engine=auto")
-    assert "Expected --engine=auto with a SavedModel, than which something may be qu" in error
-    assert error.endswith(f"Received: {tmp_path}, of CTranslate2 already. Leave it out.")
-
-
 @pytest.mark.parametrize(
     "flag, message",
     [
-        ("--engine=quick", "Expected --engine to be one of exported, auto. R"),
         ("--max_queue=63", "Expected --max_queue of at least --max_sentences=64.* Received: 63"),
         ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
         ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),

@@ -11,7 +11,6 @@ import pytest
 from t2t_repro import cli
 from t2t_repro.bin import translate_all
 from t2t_repro.errors import UserError
-from t2t_repro.interop import auto_engine
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
@@ -252,7 +251,7 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
             "--reference scores text. Received: it with the decode hparam identity_output",
         ),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
-        (["--engine=quick"], "Expected --engine to be one of tensorflow, ctranslate2, auto"),
+        (["--engine=quick"], "Expected --engine to be one of tensorflow, ctranslate2"),
         (
             ["--engine=ctranslate2", "--decode_hparams=return_alignments=True"],
             "Received: return_alignments with --engine=ctranslate2. Leave one of them out.",
@@ -275,17 +274,12 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
 
 
 @pytest.mark.slow
-def test_each_checkpoint_by_the_engine_that_is_asked_for(run, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(auto_engine, "LEAST", 2)
+def test_each_checkpoint_by_the_engine_that_is_asked_for(run, tmp_path, capsys):
     flags = ["--beam_size=1", "--decode_hparams=extra_length=2"]
-    for engine in ("tensorflow", "auto", "ctranslate2"):
+    for engine in ("tensorflow", "ctranslate2"):
         program(run, f"--translations_dir={tmp_path / engine}", f"--engine={engine}", *flags)
-    said = capsys.readouterr().err
-    assert said.count("--engine=auto takes ") == said.count("the first 256 lines") == 2
     for step in (5, 10):
         name = f"{PROBLEM}-{step}"
-        written = {e: (tmp_path / e / name).read_text() for e in ("tensorflow", "auto")}
-        assert written["auto"] == written["tensorflow"]
         assert len((tmp_path / "ctranslate2" / name).read_text().splitlines()) == 2
     assert not (run.path / "export").exists()
     with pytest.raises(SystemExit):

@@ -1,6 +1,5 @@
 """A SavedModel says what the decoder says, in a process that has none of our code."""
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.interop import saved_model, signatures
-from t2t_repro.interop.form import ExportRequest
+from t2t_repro.interop.export import ExportRequest
 from t2t_repro.interop.saved_model_readme import EXAMPLE
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.certificates import certified
@@ -141,25 +140,6 @@ def test_line_ends_that_a_model_writes_become_blanks(make_model, encoders):
     texts = ["a\r\nb", "a  b", "é_\\", "", "<pad>"]
     outputs = served.text(tf.constant(texts))["outputs"].numpy()
     assert [x.decode() for x in outputs] == ["a b", *texts[1:]]
-
-
-def test_the_model_of_an_export_has_its_weights(small, tmp_path):
-    model, _, path = small
-    problem = types.SimpleNamespace(
-        inputs_vocab_size=lambda folder: model.inputs_vocab_size,
-        targets_vocab_size=lambda folder: model.targets_vocab_size,
-        are_vocabularies_separate=lambda folder: False,
-        target_space_id=model.target_space_id,
-    )
-    found = saved_model.load_model(path, problem)
-    assert len(found.variables) == len(model.variables)
-    for own, kept in zip(model.variables, found.variables, strict=True):
-        np.testing.assert_array_equal(own, kept)
-    (tmp_path / "variables").symlink_to(path / "variables")
-    other = dataclasses.replace(model.hparams, filter_size=20)
-    (tmp_path / "hparams.json").write_text(other.to_json())
-    with pytest.raises(UserError, match="hparams.json"):
-        saved_model.load_model(tmp_path, problem)
 
 
 def test_what_lies_in_the_folder(small):

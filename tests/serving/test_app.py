@@ -1,7 +1,6 @@
 """The application, without a network and without a model."""
 
 import asyncio
-import dataclasses
 import gc
 import json
 import re
@@ -84,21 +83,6 @@ def test_each_request_has_its_own_model(model):
         assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
     assert [[q.text for q in batch] for batch in model.batches] == [["c"]]
     assert [len(batch) for batch in other.batches] == [2, 1]
-
-
-def test_what_is_quicker_finds_the_best_and_the_model_does_the_rest(model):
-    quick = FakeModel()
-    (both,) = served(model)
-    both = dataclasses.replace(both, quick=quick)
-    with TestClient(app.create([both], LIMITS, searches=2)) as client:
-        for text, n_best in (("a", 1), ("b", 2), ("c", 1)):
-            client.post("/translate", json={"inputs": text, "n_best": n_best})
-        client.post("/attention", json={"inputs": "d", "targets": "e"})
-        assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
-    asked = [(q.text, q.beams) for batch in quick.batches for q in batch]
-    assert asked == [("a", False), ("c", False)]
-    ((question,), pairs) = model.batches
-    assert (question.text, question.beams, pairs) == ("b", True, [("d", "e")])
 
 
 def test_each_request_has_its_own_alpha(client, model):

@@ -10,7 +10,7 @@ import pytest
 
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
-from t2t_repro.serving import exported, models, quicker
+from t2t_repro.serving import exported, models
 from t2t_repro.serving.exported import Question
 from t2t_repro.text import SubwordTextEncoder
 from tests.certificates import certified
@@ -40,14 +40,6 @@ def test_what_is_named(folders, given, found, monkeypatch):
     loaded = [folder.load(None) for folder in models.find(given)]
     assert [(m.model, m.source, m.target) for m in loaded] == found
     assert loaded[0].name == (f"{found[0][1]}-{found[0][2]}" if found[0][1] else found[0][0])
-
-
-def test_what_is_quicker_is_asked_for_of_an_export(folders, monkeypatch):
-    monkeypatch.setattr(exported, "ExportedModel", str)
-    (folder,) = models.find(["de-en=7"])
-    found = folder.load(None, lambda *given: given)
-    assert found.quick == found.quickest == (folder.path, None, "7")
-    assert folder.load(None, lambda *given: None).quickest == "7"
 
 
 def test_a_full_batch_is_shared_as_the_decoder_shares_it(monkeypatch):
@@ -89,7 +81,7 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     encoder = SubwordTextEncoder.from_subtokens(subtokens)
     encoders = {"inputs": encoder, "targets": encoder}
     problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
-    monkeypatch.setattr(quicker.registry, "get_problem", lambda name: problem)
+    monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
     (tmp_path / "model.bin").write_bytes(b"weights")
     decoding = {"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9}
     certified("ctranslate2", problem="translate_ende_own", decoding=decoding).write(tmp_path)
