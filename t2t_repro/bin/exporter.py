@@ -20,7 +20,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.interop.export import ExportRequest
+from t2t_repro.interop.form import ExportRequest
 from t2t_repro.runs import trained_run
 
 

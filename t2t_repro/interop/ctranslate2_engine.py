@@ -19,19 +19,14 @@ from t2t_repro import registry, schema
 from t2t_repro.certificate import golden, record, verify_export
 from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
 from t2t_repro.decoding.engine import Engine, Search, Sentences
-from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import Report
 from t2t_repro.errors import UserError
-from t2t_repro.files import locked, sha256
-from t2t_repro.interop import ctranslate2, export
+from t2t_repro.interop import ctranslate2
 from t2t_repro.interop.ctranslate2 import DETAILS, library
-from t2t_repro.interop.export import SETTINGS, ExportRequest
+from t2t_repro.interop.form import ExportRequest
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.token_names import tokens_of, without_blanks
-from t2t_repro.training import checkpoints
-from t2t_repro.training.state import WEIGHTS
 
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
 # sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
@@ -155,40 +150,6 @@ class CTranslate2Engine(Engine):
         log_prob = score * len(ids) ** alpha
         penalty = ((5 + len(ids)) / 6) ** alpha if ids[-1:] == [EOS_ID] else 1.0
         return ids, log_prob / penalty
-
-
-def load(job: DecodeJob, say: Report) -> Engine:
-    """CTranslate2 with the model of the run, which is written if need be."""
-    library()
-    path = job.request.engine_dir or written(job, say)
-    engine = CTranslate2Engine(path, job.request.compute_type)
-    say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
-    engine.check_vocabularies(job.run.encoders)
-    return engine
-
-
-def written(job: DecodeJob, say: Report) -> str:
-    """Returns the folder of a job's model in its run, which the first who asks for it writes."""
-    source = job.run.checkpoint(job.request.checkpoint_path)
-    # The same step may be made again of other weights, such as the mean of more checkpoints.
-    weights = sha256(source / WEIGHTS)[:8]
-    name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
-    path = job.run.path / "export" / name
-    if path.exists():
-        return os.fspath(path)
-    path.parent.mkdir(exist_ok=True)
-    with locked([path.parent], say):  # the shards of a file are decoded beside one another
-        if not path.exists():
-            # What a problem says of its own and no export keeps is followed by who decodes.
-            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
-            request = ExportRequest(
-                format="ctranslate2",
-                export_dir=os.fspath(path),
-                checkpoint_path=os.fspath(source),
-                decode_hparams=",".join(export.at_defaults(its_own)),
-            )
-            export.export(job.run, request, say)
-    return os.fspath(path)
 
 
 def of_weights(

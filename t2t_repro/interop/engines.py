@@ -1,11 +1,17 @@
 """A job of t2t-decoder is carried out by the engine that it names."""
 
+import os
+
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.translate import Report
+from t2t_repro.files import locked, sha256
+from t2t_repro.interop import export
+from t2t_repro.interop.form import SETTINGS, ExportRequest, at_defaults
 from t2t_repro.runs import trained_run
-from t2t_repro.training import devices, machine
+from t2t_repro.training import checkpoints, devices, machine
+from t2t_repro.training.state import WEIGHTS
 
 
 def carry_out(job: DecodeJob, say: Report) -> None:
@@ -14,12 +20,8 @@ def carry_out(job: DecodeJob, say: Report) -> None:
     Raises:
         UserError: if the engine cannot be loaded, or cannot follow the job.
     """
-    if job.request.engine == "ctranslate2":
-        from t2t_repro.interop import ctranslate2_engine
-
-        job.carry_out(ctranslate2_engine.load(job, say), say)
-    else:
-        job.carry_out(_model(job, say), say)
+    load = _ctranslate2 if job.request.engine == "ctranslate2" else _model
+    job.carry_out(load(job, say), say)
 
 
 def _model(job: DecodeJob, say: Report) -> Engine:
@@ -34,3 +36,40 @@ def _model(job: DecodeJob, say: Report) -> Engine:
         others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
     )
     return ModelEngine(model, searches)
+
+
+def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
+    """CTranslate2 with the model of the run, which is written if need be."""
+    from t2t_repro.interop.ctranslate2 import library
+    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+
+    library()
+    path = job.request.engine_dir or written(job, say)
+    engine = CTranslate2Engine(path, job.request.compute_type)
+    say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
+    engine.check_vocabularies(job.run.encoders)
+    return engine
+
+
+def written(job: DecodeJob, say: Report) -> str:
+    """Returns the folder of a job's model in its run, which the first who asks for it writes."""
+    source = job.run.checkpoint(job.request.checkpoint_path)
+    # The same step may be made again of other weights, such as the mean of more checkpoints.
+    weights = sha256(source / WEIGHTS)[:8]
+    name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
+    path = job.run.path / "export" / name
+    if path.exists():
+        return os.fspath(path)
+    path.parent.mkdir(exist_ok=True)
+    with locked([path.parent], say):  # the shards of a file are decoded beside one another
+        if not path.exists():
+            # What a problem says of its own and no export keeps is followed by who decodes.
+            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
+            request = ExportRequest(
+                format="ctranslate2",
+                export_dir=os.fspath(path),
+                checkpoint_path=os.fspath(source),
+                decode_hparams=",".join(at_defaults(its_own)),
+            )
+            export.export(job.run, request, say)
+    return os.fspath(path)

@@ -5,65 +5,19 @@ import functools
 import itertools
 import pathlib
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import fields
 from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder
+from t2t_repro.interop.form import ExportRequest, at_defaults, check_settings
 from t2t_repro.outputs import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
-from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints
-
-# The decode hparams that an export keeps, in its graph or in its certificate, and so all by which
-# it can be measured and verified.
-SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportRequest:
-    """The flags of t2t-exporter, but for those that name the run; `given` holds those named.
-
-    A folder's default name has the form's own before the step, and -QUANTIZE behind it where that
-    is not float32.
-    """
-
-    format: str = flag("saved_model", "What to write.", choices=("saved_model", "ctranslate2"))
-    export_dir: str | None = flag(
-        None, "The folder to write; default: export/STEP in --output_dir."
-    )
-    checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
-    )
-    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
-    quantize: str = flag(
-        "float32",
-        "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16, "
-        "int8 or int8_float32.",
-    )
-    max_bleu_drop: float | None = flag(
-        None,
-        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
-        least=0.0,
-    )
-    gate_samples: int = flag(
-        500, "How many sentences of the dev split say how much BLEU is lost.", least=1
-    )
-    t2t_serving: bool = flag(
-        False,
-        "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
-    )
-
-    given: frozenset[str] = frozenset()
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether what is lost is measured; without a limit it is where something can be lost."""
-        return self.quantize != "float32" or self.max_bleu_drop is not None
 
 
 def export(
@@ -133,11 +87,6 @@ def check_folder(path: pathlib.Path) -> None:
     check_room(path.parent)  # where it gets its name, also in the place of an empty one
 
 
-def at_defaults(names: Iterable[str]) -> list[str]:
-    """Returns "name=value" for each of some decode hparams, with its default."""
-    return [f"{name}={getattr(DecodeHParams(), name)}" for name in names]
-
-
 def _of_search(run: TrainedRun, request: ExportRequest) -> ExportRequest:
     """Returns the request less what the problem says of its own about output and batches."""
     changed = DecodeHParams.of(run.problem, request.decode_hparams).changed()
@@ -166,17 +115,3 @@ def _examples(
             raise
         say(f"What {request.quantize} costs is not measured. {error}")
         return []
-
-
-def check_settings(settings: DecodeHParams) -> None:
-    """Refuses decode hparams that no export keeps.
-
-    Raises:
-        UserError: naming them.
-    """
-    others = [f"{n}={getattr(settings, n)}" for n in settings.changed() if n not in SETTINGS]
-    if others:
-        raise UserError(
-            f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: "
-            f"{', '.join(others)}. Leave that out."
-        )

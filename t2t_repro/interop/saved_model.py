@@ -21,7 +21,7 @@ from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
-from t2t_repro.interop.export import SETTINGS, ExportRequest, check_settings
+from t2t_repro.interop.form import SETTINGS, ExportRequest, check_settings
 from t2t_repro.interop.saved_model_readme import EXAMPLE, readme
 from t2t_repro.interop.signatures import STORAGES, Served
 from t2t_repro.runs import TrainedRun

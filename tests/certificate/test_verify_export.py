@@ -15,7 +15,7 @@ from t2t_repro.certificate import certify, golden, record, verify, verify_export
 from t2t_repro.certificate.verify_export import CHANGED, MISSING, NOTE, OK
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.interop import export
-from t2t_repro.interop.export import ExportRequest
+from t2t_repro.interop.form import ExportRequest
 from t2t_repro.runs import trained_run
 
 ALONE = """

@@ -1,8 +1,5 @@
 """The CTranslate2 engine decodes as the model does."""
 
-import pathlib
-import threading
-import time
 import types
 
 import keras
@@ -12,9 +9,8 @@ import pytest
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2, ctranslate2_engine
+from t2t_repro.interop import ctranslate2
 from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -184,36 +180,3 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path):
     (path / ctranslate2.DETAILS).unlink()
     with pytest.raises(UserError):
         CTranslate2Engine(path)
-
-
-def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):
-    checkpoint = tmp_path / "checkpoints" / "ckpt-70"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "weights.npz").write_bytes(b"weights")
-    monkeypatch.setattr(ctranslate2_engine, "WEIGHTS", "weights.npz")
-    run = types.SimpleNamespace(
-        path=tmp_path, checkpoint=lambda asked: checkpoint, decode_settings=DecodeHParams
-    )
-    job = types.SimpleNamespace(
-        run=run,
-        request=types.SimpleNamespace(checkpoint_path=""),
-        settings=DecodeHParams.parse(""),
-    )
-    made, said, found = [], [], []
-
-    def export(run, request, say):
-        made.append(request.export_dir)
-        time.sleep(0.3)
-        pathlib.Path(request.export_dir).mkdir()
-
-    monkeypatch.setattr(ctranslate2_engine.export, "export", export)
-    shards = [
-        threading.Thread(target=lambda: found.append(ctranslate2_engine.written(job, said.append)))
-        for _ in range(3)
-    ]
-    for shard in shards:
-        shard.start()
-    for shard in shards:
-        shard.join()
-    assert len(made) == 1 and found == made * 3
-    assert said == [f"Waiting for another process that writes to {tmp_path / 'export'}."] * 2

@@ -1,5 +1,10 @@
 """The engines that t2t-decoder knows."""
 
+import pathlib
+import threading
+import time
+import types
+
 import numpy as np
 import pytest
 
@@ -7,8 +12,9 @@ from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.request import ENGINES
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2_engine, saved_model
+from t2t_repro.interop import ctranslate2_engine, engines, saved_model
 
 
 def test_the_model_itself_can_do_all_and_ctranslate2_search():
@@ -33,3 +39,36 @@ def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
     assert engine.fingerprint == saved_model.SavedModelEngine(folder).fingerprint
     with pytest.raises(UserError, match="--t2t_ex"):
         engine.decode(sentences, Search(2, per_sentence=False))
+
+
+def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):
+    checkpoint = tmp_path / "checkpoints" / "ckpt-70"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "weights.npz").write_bytes(b"weights")
+    monkeypatch.setattr(engines, "WEIGHTS", "weights.npz")
+    run = types.SimpleNamespace(
+        path=tmp_path, checkpoint=lambda asked: checkpoint, decode_settings=DecodeHParams
+    )
+    job = types.SimpleNamespace(
+        run=run,
+        request=types.SimpleNamespace(checkpoint_path=""),
+        settings=DecodeHParams.parse(""),
+    )
+    made, said, found = [], [], []
+
+    def export(run, request, say):
+        made.append(request.export_dir)
+        time.sleep(0.3)
+        pathlib.Path(request.export_dir).mkdir()
+
+    monkeypatch.setattr(engines.export, "export", export)
+    shards = [
+        threading.Thread(target=lambda: found.append(engines.written(job, said.append)))
+        for _ in range(3)
+    ]
+    for shard in shards:
+        shard.start()
+    for shard in shards:
+        shard.join()
+    assert len(made) == 1 and found == made * 3
+    assert said == [f"Waiting for another process that writes to {tmp_path / 'export'}."] * 2

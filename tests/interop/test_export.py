@@ -8,6 +8,7 @@ import pytest
 from t2t_repro import runs
 from t2t_repro.errors import UserError
 from t2t_repro.interop import export, saved_model
+from t2t_repro.interop.form import ExportRequest
 
 
 class Paper:
@@ -59,7 +60,7 @@ def run(tmp_path, monkeypatch):
 
 def test_where_an_export_goes_and_what_it_refuses(paper, run):
     path = run.directory.checkpoints_dir / "ckpt-7"
-    request, said = export.ExportRequest(checkpoint_path=str(path)), []
+    request, said = ExportRequest(checkpoint_path=str(path)), []
     folder = run.path / "export" / "paper-7"
     assert export.export(run, request, said.append) == folder
     assert said == [f"Wrote {folder} from {path}. Read {folder}."]
@@ -79,7 +80,7 @@ def test_where_an_export_goes_and_what_it_refuses(paper, run):
 
 def test_what_a_problem_says_of_its_own_output_is_left_out(paper, run, monkeypatch):
     def exported(decode_hparams, name):
-        request = export.ExportRequest(
+        request = ExportRequest(
             checkpoint_path=str(run.directory.checkpoints_dir / "ckpt-7"),
             decode_hparams=decode_hparams,
             export_dir=str(run.path / name),

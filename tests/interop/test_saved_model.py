@@ -16,7 +16,7 @@ from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.interop import saved_model, signatures
-from t2t_repro.interop.export import ExportRequest
+from t2t_repro.interop.form import ExportRequest
 from t2t_repro.interop.saved_model_readme import EXAMPLE
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.certificates import certified
