@@ -22,7 +22,6 @@ PROGRAMS = {
     "t2t-distill": "distill",
     "t2t-bleu": "bleu",
     "t2t-translate-all": "translate_all",
-    "t2t-score-trees": "score_trees",
     "t2t-paper": "paper",
     "t2t-reproduce": "reproduce",
     "t2t-checkpoint": "checkpoint",

@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_repro import progress
 from t2t_repro.files import write_text_atomic
-from t2t_repro.parsing import files, trees
+from t2t_repro.parsing import score, trees
 from t2t_repro.text import raw
 
 _MARK = "~"  # of nltk's labels in between: its own sign stands in PRT|ADVP
@@ -146,7 +146,7 @@ def main(argv: list[str] | None = None) -> dict:
     grammar = Grammar(list(raw.lines(train)), args.horizontal, args.vertical)
     made = [predicted(grammar, line) for line in progress.track(raw.lines(gold), "Parsing")]
     write_text_atomic(args.predicted, "".join(f"{tree}\n" for tree, _ in made))
-    scores, _, _ = files.score_files(gold, pathlib.Path(args.predicted))
+    scores, _, _ = score.score_files(gold, pathlib.Path(args.predicted))
     found = {
         "rules": len(grammar.weight),
         "labels": len(grammar.labels),

@@ -42,7 +42,7 @@ class Request:
         "",
         "Runs to put beside the paper's, with commas between: DIR, a folder of such, as "
         "t2t-reproduce's, or DIR=FILE. Tables 2 and 4 need a bleu.json or f1.json in DIR, or FILE, "
-        "which t2t-bleu and t2t-score-trees write.",
+        "which t2t-bleu and t2t_repro.parsing.score write.",
     )
 
     def __post_init__(self):

@@ -147,7 +147,8 @@ def translate_all(
     if problem.output_type == OutputType.TREE:
         raise UserError(
             f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
-            "writes trees. Take t2t-decoder --checkpoint_path and t2t-score-trees for each."
+            "writes trees. Take t2t-decoder --checkpoint_path for "
+            "each, and python -m t2t_repro.parsing.score."
         )
     settings = request.settings(run)
     of_file = DecodeRequest(decode_from_file=request.source, engine=request.engine)

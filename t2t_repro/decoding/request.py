@@ -305,7 +305,7 @@ def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals
     yield (
         r.decode_reference and trees,
         f"--decode_reference prints the BLEU of translations. Received: it with {problem.name}, "
-        "which writes trees. Leave it out, and score them: t2t-score-trees.",
+        "which writes trees. Leave it out, and score them: python -m t2t_repro.parsing.score.",
     )
     yield (
         r.decode_reference and s.identity_output,

@@ -106,4 +106,4 @@ def test_what_has_no_effect_on_trees_is_refused(parser, capsys):
     error = error_of(capsys, f"--output_dir={parser}", f"--decode_from_file={source}", settings)
     assert "return_alignments aligns words, and parsing_wsj4k writes trees." in error
     error = error_of(capsys, f"--output_dir={parser}", f"--decode_reference={source}")
-    assert "which writes trees. Leave it out, and score them: t2t-score-trees" in error
+    assert "python -m t2t_repro.parsing.score" in error

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import parseval, trees
-from t2t_repro.parsing.files import score_files
+from t2t_repro.parsing.score import score_files
 
 GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[1] / "golden" / "text" / "trees.json").read_text("utf-8")

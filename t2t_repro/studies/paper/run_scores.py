@@ -1,4 +1,4 @@
-"""The scores of runs: what t2t-bleu and t2t-score-trees wrote about them."""
+"""The scores of runs: what t2t-bleu and t2t_repro.parsing.score wrote about them."""
 
 import contextlib
 import os
@@ -110,8 +110,8 @@ def _read_file(run: RunDirectory, path: Path) -> RunScore:
             raise KeyError("neither 'sacrebleu' nor 'all'")
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"Expected in {path} what t2t-bleu --translation or t2t-score-trees writes with "
-            f"--json_file. Received: {error!r}. {_how_to_score(run)}"
+            f"Expected in {path} what t2t-bleu --translation or t2t_repro.parsing.score writes "
+            f"with --json_file. Received: {error!r}. {_how_to_score(run)}"
         ) from error
     return _of(run, bleu, f1)
 
@@ -128,7 +128,8 @@ def _how_to_score(run: RunDirectory) -> str:
     ways = {
         OutputType.TEXT: "t2t-bleu --translation=OUT --reference=REFERENCE "
         f"--json_file={run.path / BLEU_FILE}",
-        OutputType.TREE: "t2t-score-trees --gold=TREES --predicted=OUT --gold_parts_of_speech "
+        OutputType.TREE: "python -m t2t_repro.parsing.score --gold=TREES --predicted=OUT "
+        "--gold_parts_of_speech "
         f"--json_file={run.path / F1_FILE}",
     }
     with contextlib.suppress(UserError):  # of a problem of the user's that is not loaded

@@ -4,8 +4,8 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import bleu as bleu_program
-from t2t_repro.bin import score_trees
 from t2t_repro.errors import UserError
+from t2t_repro.parsing import score as tree_score
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.studies.paper import run_scores, tables
 from tests import untrained
@@ -35,11 +35,11 @@ def test_a_run_with_the_file_that_t2t_bleu_writes(run, tmp_path):
     assert score.bleu["sacrebleu"]["score"] == pytest.approx(100)
 
 
-def test_a_run_with_the_file_that_t2t_score_trees_writes_elsewhere(run, tmp_path):
+def test_a_run_with_the_file_that_parsing_score_writes_elsewhere(run, tmp_path):
     trees, out = tmp_path / "trees", tmp_path / "f1-of-run.json"
     trees.write_text("(TOP (S (NP (NN Rain)) (VP (VBZ falls))))\n")
     argv = [f"--gold={trees}", f"--predicted={trees}", f"--json_file={out}"]
-    cli.run("t2t-score-trees", None, score_trees.define_flags, score_trees.main, argv)
+    tree_score.main(argv)
     (score,) = run_scores.read(f"{run.path}={out}")
     assert (score.bleu, score.f1["all"]["f1"]) == (None, 100)
 
@@ -91,7 +91,7 @@ def test_a_run_without_a_score_says_which_commands_make_one(run):
     assert f"t2t-bleu --translation=OUT --reference=REFERENCE --json_file={run.path}/bleu.json" in (
         str(error.value)
     )
-    assert "t2t-score-trees" not in str(error.value)
+    assert "parsing.score" not in str(error.value)
 
 
 @pytest.mark.parametrize("problem, both", [("parsing_wsj4k", False), ("of_the_users", True)])
@@ -99,7 +99,7 @@ def test_a_parser_is_scored_by_its_trees_and_what_is_not_known_by_either(tmp_pat
     run = untrained.begun(tmp_path / "parser", "transformer_parsing_base", problem)
     with pytest.raises(UserError) as error:
         run_scores.read(str(run.path))
-    said = "t2t-score-trees --gold=TREES --predicted=OUT --gold_parts_of_speech "
+    said = "python -m t2t_repro.parsing.score --gold=TREES --predicted=OUT --gold_parts_of_speech "
     assert f"{said}--json_file={run.path}/f1.json" in str(error.value)
     assert ("t2t-bleu" in str(error.value)) == both
 

@@ -3,8 +3,7 @@ import json
 
 import pytest
 
-from t2t_repro import cli
-from t2t_repro.bin import score_trees as program
+from t2t_repro.parsing import parseval, score
 
 GOLD = """(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))
 (TOP (S (NP (DT A) (NN dog)) (VP (VBZ barks)) (. .)))
@@ -31,7 +30,7 @@ def files(tmp_path):
 
 
 def run(*argv):
-    cli.run("t2t-score-trees", program.__doc__, program.define_flags, program.main, list(argv))
+    score.main(argv)
 
 
 def refused(capsys, *argv):
@@ -90,7 +89,7 @@ def test_tags(files, capsys):
     assert lines[1] == "(TOP (FRAG (NP (DT A) (NN dog)) (VBZ barks) (. .)))"
     assert lines[2] == "(TOP (S (NP (NNS Dogs)) (VP (VBP bark))))"
     assert json.loads((files / "o.json").read_text())["repairs"]["sentences"] == 1
-    run(*arguments, "--nogold_parts_of_speech")
+    run(*arguments, "--no-gold_parts_of_speech")
     assert row_of(capsys.readouterr().out, "tagging accuracy") == ["87.50", "87.50"]
 
 
@@ -137,18 +136,36 @@ def test_wrong_files(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["--predicted=p"], "Expected --gold=FILE"),
-        (
-            ["--gold=g"],
-            "Expected one of --predicted=FILE and --predicted_tags=FILE. Received: neit",
-        ),
-        (["--gold=g", "--predicted=p", "--predicted_tags=t"], "Received: both"),
-        (["--gold=g", "--predicted=p", "--trees_file=t"], "--trees_file has no effect without"),
-        (["--gold=no/such", "--predicted=p"], "No such file or directory: 'no/such'"),
-        (["--gold=g", "--predicted=p", "--worst=-1"], "worst"),
+        (["--predicted=p"], "--gold"),
+        (["--gold=g"], "--predicted"),
+        (["--gold=g", "--predicted=p", "--predicted_tags=t"], "--predicted_tags"),
+        (["--gold=no/such", "--predicted=p"], "no/such"),
     ],
 )
-def test_refused(arguments, message, capsys):
-    assert message in refused(capsys, *arguments)
+def test_refused(arguments, named, capsys):
+    assert named in refused(capsys, *arguments)
+
+
+DRAWN = "(TOP (S (NP (NNP Shearson) (NNP Lehman) (NNP Hutton)) (VP (VBD rose)) (. .)))"
+BESIDE = "(TOP (S (NNP Shearson) (NNP Lehman) (NNP Hutton) (VP (VBD rose)) (. .)))"
+
+
+@pytest.mark.parametrize(
+    "columns, drawn",
+    [
+        (100, ["TOP", "  S", "-     NP NNP Shearson NNP Lehman NNP Hutton", "VP VBD rose"]),
+        (50, ["TOP", "  S", "-     NP NNP Shearson", "      NNP Lehman NNP", "      Hutton"]),
+    ],
+)
+def test_what_does_not_fit_goes_on_as_far_in(columns, drawn, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    score.print_worst(parseval.score([DRAWN], [BESIDE]), [DRAWN], [BESIDE], 1)
+    gold = [
+        line.split("│")[1][1:].rstrip()
+        for line in capsys.readouterr().out.splitlines()
+        if "│" in line
+    ]
+    assert all(line.endswith(expected) for line, expected in zip(gold, drawn, strict=False))
+    assert [line for line in gold if line.startswith("-")] == [drawn[2]]
