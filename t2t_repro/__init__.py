@@ -9,7 +9,6 @@ needs them is used; `keras.saving.load_model` knows this package's classes all t
 import importlib
 from typing import TYPE_CHECKING
 
-from t2t_repro import start as start  # isort: skip (first: a signal may come at any time)
 from t2t_repro import serializable
 from t2t_repro.registry import get_hparams, get_problem
 

@@ -4,22 +4,25 @@ A program is a module of `bin` with `define_flags(f)`, `main(args)` and, made of
 `console`; it defines no global flag, so that importing it for its functions changes nothing.
 """
 
+import atexit
 import dataclasses
-import itertools
-import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, fields, messages, quiet, signals, start, streams
-from t2t_repro.errors import Interrupted, UserError, unset
+from t2t_repro import cores, quiet, signals
+from t2t_repro.errors import Interrupted, UserError, suggest, unset
 from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 
 Request = TypeVar("Request")
+# Whether this is a program's own process: t2t-X, or python -m t2t_repro....
+_IS_PROGRAM = os.path.basename(" ".join(sys.orig_argv[1:2])).startswith("t2t-") or (
+    sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("t2t_repro.")
+)
 
 
 def program(
@@ -44,6 +47,10 @@ def program(
 
     def console() -> None:
         run(name, doc, define_flags, main, positional=positional)
+        if _IS_PROGRAM:  # without Python's own end, which takes a second to let go of TensorFlow
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            os._exit(0)
 
     if module == "__main__":
         console()
@@ -61,7 +68,7 @@ def run(
 ) -> None:
     """Parses the command line, loads --t2t_usr_dir, runs `main`, and leaves with an exit code.
 
-    0: done. 2: the user can mend it; one line on stderr says how. 130 at Ctrl-C and 143 at SIGTERM,
+    0: done. 2: the user can fix it; one line on stderr says how. 130 at Ctrl-C and 143 at SIGTERM,
     with one line as well.
 
     Args:
@@ -76,19 +83,28 @@ def run(
     args = flags.FlagValues()
     define_flags(args)
     try:
-        streams.prepare()  # before signals are watched, which opens a pipe
         with signals.watching(then=""):
             _run(name, doc, args, main, argv, positional)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:
-        # The reader of what is made, as of --decode_to_file=/dev/stdout, has seen enough.
-        if not (isinstance(error, BrokenPipeError) and error.filename):
-            _leave(f"{name}: error: {messages.one_line(error, args)}", 2)
+        _leave(f"{name}: error: {_one_line(error, args)}", 2)
     except Interrupted as stop:
         _leave(f"{name}: {stop}", stop.exit_code)
-    except KeyboardInterrupt:
-        _leave(f"{name}: interrupted", 130)
-    start.done()
+
+
+def _leave(text: str, code: int) -> None:
+    print(text, file=sys.stderr)
+    sys.exit(code)
+
+
+def _one_line(error: Exception, args: flags.FlagValues) -> str:
+    text = str(error)
+    if isinstance(error, flags.UnrecognizedFlagError):
+        near = suggest(error.flagname, set(args))
+        text = f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror + (f": {error.filename!r}" if error.filename else "")
+    return " ".join(text.splitlines())
 
 
 def _run(
@@ -104,7 +120,6 @@ def _run(
         print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
         sys.exit(0)
     argv = _set_inert_aside(name, argv, own)
-    _check_values(args, argv)
     args.set_gnu_getopt(positional is not None)
     rest = args([name, *argv])[1:]
     if positional and rest and not args[positional].present:
@@ -114,14 +129,11 @@ def _run(
             f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
             "the flags."
         )
-    _check_once(args, own)
-    _check_numbers(args, own)
-    _check_text(args, own)
+    _check_paths(args, own)
     for flag in own:  # a shell does not expand what stands behind --flag=
         value = args[flag].value
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
-    _check_homes(args, own)
     quiet.tensorflow()
     cores.hold_to_quota()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
@@ -129,21 +141,6 @@ def _run(
 
         usr_dir.load(args.t2t_usr_dir)
     main(args)
-
-
-def _leave(text: str, code: int) -> NoReturn:
-    """Ends with a line on stderr; what stdout or stderr cannot take, as on a full disk, is lost."""
-    start.begin_telling()
-    for number, stream, line in ((1, sys.stdout, ""), (2, sys.stderr, f"{text}\n")):
-        try:
-            stream.write(line)
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    start.tell(True)
-    if code > 128:
-        start.end(code)
-    sys.exit(code)
 
 
 def define_run_flags(
@@ -221,17 +218,6 @@ def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
     raise UserError(f"Expected {listed}. Received: {received}. {said}")
 
 
-def check_filled(args: flags.FlagValues, names: Iterable[str]) -> None:
-    """Refuses an empty text where "" names nothing, or the folder that one is in.
-
-    Raises:
-        UserError: naming the first.
-    """
-    for name in names:
-        if args[name].value == "":
-            raise unset(f"--{name}")
-
-
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:
     """Returns flags as a dataclass whose fields have their names.
 
@@ -261,68 +247,20 @@ def _help(args: flags.FlagValues) -> str:
     return "\n".join(lines)
 
 
-def _check_values(args: flags.FlagValues, argv: list[str]) -> None:
-    """Refuses a flag whose value was forgotten: it would take the flag behind it for that."""
-    for arg, following in itertools.zip_longest(argv, argv[1:]):
-        name, other = arg.lstrip("-"), (following or "").lstrip("-").partition("=")[0]
-        needs_value = arg.startswith("-") and name in args and not args[name].boolean
-        received = "none" if following is None else f"the next flag, {following!r}"
-        if needs_value and (following is None or following.startswith("--") and other in args):
-            raise UserError(
-                f"Expected a value of --{name}. Received: {received}. Write --{name}=VALUE."
-            )
-
-
-def _check_numbers(args: flags.FlagValues, own: set[str]) -> None:
-    """Refuses what no flag's own range says: not a number, and integers of more than 64 bits."""
-    for name in sorted(own):
-        value = args[name].value
-        if isinstance(value, int) and abs(value) > fields.INT64:
-            expected = f"to be a whole number of 64 bits, at most {fields.INT64}"
-            raise UserError(f"Expected --{name} {expected}. Received: {fields.shown(value)}.")
-        if isinstance(value, float) and math.isnan(value):
-            raise UserError(f"Expected --{name} to be a number. Received: {value}.")
-
-
-def _check_once(args: flags.FlagValues, own: set[str]) -> None:
-    """Refuses a second text where several may be given at once: the first would not be read.
+def _check_paths(args: flags.FlagValues, own: set[str]) -> None:
+    """Refuses paths that are empty, as of a variable that is not set, and a second text.
 
     Of other flags the last counts, as in T2T, so that scripts can override their defaults.
     """
     for name in sorted(own):
-        again = name.endswith(("source", "target")) and args[name].present > 1
-        if again and args[name].value:  # an empty one takes the others back
+        flag = args[name]
+        path = name.endswith(("_dir", "_path", "_file")) and name != "t2t_usr_dir"
+        if path and flag.value == "":
+            raise unset(f"--{name}")
+        if name.endswith(("source", "target")) and flag.present > 1 and flag.value:
             raise UserError(
                 f"Expected --{name} once; several values stand with commas between. Received: "
-                f"{args[name].present} times, {args[name].value!r} the last."
-            )
-
-
-def _check_homes(args: flags.FlagValues, own: set[str]) -> None:
-    """Refuses a path in the home of a user whom nobody knows."""
-    for name in sorted(own):
-        value = args[name].value
-        if not isinstance(value, str) or not value.startswith("~"):
-            continue
-        user, slash, _ = value.partition("/")
-        sentence = user[1:2].isdigit()  # "~5/10 of them" is no path
-        if slash and not sentence and os.path.expanduser(user) == user:
-            raise UserError(
-                f"Expected --{name} in a folder that is there. Received: {value!r}, and {user} is "
-                "the home of no user who is known here. Write the whole path."
-            )
-
-
-def _check_text(args: flags.FlagValues, own: set[str]) -> None:
-    """Refuses names that are not UTF-8: TensorFlow and the JSON files of a run cannot hold them."""
-    values = {f"--{name}": args[name].value for name in sorted(own)}
-    if "data_dir" in own:  # a path from here on is written down as a whole
-        values["the working directory"] = os.getcwd()
-    for name, value in values.items():
-        if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-            raise UserError(
-                f"Expected {name} to be text in UTF-8. Received: {value!a}. Write it so, or "
-                "rename the file or folder; where it is UTF-8, the locale is not: PYTHONUTF8=1."
+                f"{flag.present} times."
             )
 
 

@@ -33,25 +33,13 @@ class _Finder:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._work)  # type: ignore[assignment]
+        loader: Any = spec and spec.loader
+        if loader is None:
+            return spec
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module  # from here on it is as if nobody had waited
+            self._work(module, lambda: loader.exec_module(module))
+
+        loader.exec_module = exec_module
         return spec
-
-
-class _Loader:
-    """Loads by another loader, inside the work."""
-
-    def __init__(self, loader: Any, work: Around):
-        self._loader, self._work = loader, work
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Returns what the loader makes, which may be None: an ordinary module."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Fills the module."""
-        # From here on it is as if nobody had waited: pickle and inspect ask for the loader.
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._work(module, lambda: self._loader.exec_module(module))

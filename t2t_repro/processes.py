@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from typing import Any, NamedTuple
 
-from t2t_repro import quiet, signals, start
+from t2t_repro import quiet, signals
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -141,7 +141,7 @@ def _signals_wait() -> Iterator[None]:
     Before that it would print a traceback; what is blocked is inherited.
     """
     resource_tracker.ensure_running()  # when it starts itself, it lets them through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, start.SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals.SIGNALS)
     try:
         yield
     finally:
@@ -150,9 +150,9 @@ def _signals_wait() -> Iterator[None]:
 
 def _hear_signals() -> None:
     """Lets signals end this process without a word, until it handles them itself."""
-    for signum in start.SIGNALS:
+    for signum in signals.SIGNALS:
         signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, start.SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.SIGNALS)
 
 
 def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
@@ -177,7 +177,7 @@ def _work(writer, log: pathlib.Path, function: Callable, arguments: tuple) -> No
 def program(module: str, name: str, argv: list[str]) -> int:
     """Runs a program in a process of its own, which prints where this one does.
 
-    Signals that this process gets go on to it, once each; so it ends in order.
+    A signal that this process gets goes on to it; so it ends in order.
 
     Args:
         module: its module, which has `console`.
@@ -191,30 +191,17 @@ def program(module: str, name: str, argv: list[str]) -> int:
         Interrupted: on a signal, when it has ended.
     """
     process = SPAWN.Process(target=_program, args=(module, name, argv))
-    received: list[int] = []
-    unsent: list[int] = []
-
-    def send() -> None:
-        while unsent and process.pid is not None:
-            with contextlib.suppress(ProcessLookupError, IndexError):  # another signal's send
-                os.kill(process.pid, unsent.pop(0))
-
-    def forward(signum: int, frame: object) -> None:
-        received.append(signum)
-        unsent.append(signum)
-        send()
-
-    before = {signum: signal.signal(signum, forward) for signum in start.SIGNALS}
     try:
-        with _signals_wait():
-            process.start()
-        send()  # what came while it was starting
+        with signals.watching():
+            with signals.held(), _signals_wait():
+                process.start()
+            process.join()
+    except Interrupted as stop:
+        assert process.pid is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, stop.signum)
         process.join()
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
-    if received:
-        raise Interrupted(received[0], f" in {name}")
+        raise Interrupted(stop.signum, f" in {name}") from None
     code = process.exitcode or 0
     return code if code >= 0 else 128 - code
 

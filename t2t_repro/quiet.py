@@ -1,8 +1,7 @@
 """Loads TensorFlow without what it says of itself: oneDNN, CUDA, absl. Errors are passed on.
 
 Its libraries print while they are loaded, before TF_CPP_MIN_LOG_LEVEL is read; so stderr goes
-through a filter for that time, which is a process of its own: what a library says as it aborts is
-passed on too.
+through a filter for that time.
 """
 
 import contextlib
@@ -10,9 +9,8 @@ import logging
 import os
 import pathlib
 import re
-import signal
 import sys
-import warnings
+import tempfile
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -42,29 +40,20 @@ def tensorflow() -> None:
 
 @contextlib.contextmanager
 def filtered() -> Iterator[None]:
-    """Passes on to stderr what is no noise, while the block runs."""
-    if not hasattr(os, "fork"):
-        yield
-        return
-    with contextlib.suppress(AttributeError, ValueError):  # none, or one that is closed
-        sys.stderr.flush()
+    """Passes on to stderr, at its end, what the block says and is no noise."""
+    sys.stderr.flush()
     stderr = os.dup(2)
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        # JAX warns of its threads, for which this child has no use.
-        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-        child = os.fork()
-    if not child:
-        _pass_on(reader, writer, stderr)
-    os.close(reader)
-    os.dup2(writer, 2)
-    os.close(writer)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.waitpid(child, 0)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            said.seek(0)
+            for line in said:
+                if not is_noise(line):
+                    os.write(2, line)
 
 
 def is_noise(line: bytes) -> bool:
@@ -77,21 +66,6 @@ def _is_of_use(record: logging.LogRecord) -> bool:
     """Whether a line of TensorFlow's log is not the advice against compiling for each shape, which
     the programs do on purpose."""
     return "triggered tf.function retracing" not in record.getMessage()
-
-
-def _pass_on(reader: int, writer: int, stderr: int) -> None:
-    """Is the filter, to the end of the lines; never returns."""
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # it ends when there is no more to read
-        os.close(writer)
-        os.dup2(stderr, 2)
-        with os.fdopen(reader, "rb") as lines:
-            for line in lines:
-                if not is_noise(line):
-                    os.write(2, line)
-    finally:
-        os._exit(0)
 
 
 def _quietly(module: ModuleType, load: Callable[[], None]) -> None:

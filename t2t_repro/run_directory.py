@@ -351,34 +351,6 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
     )
 
 
-def owner(path: str | os.PathLike) -> pathlib.Path | None:
-    """Returns the run that needs the file `path`: of its checkpoints, or of what it is; or None."""
-    path = pathlib.Path(os.path.realpath(path))
-    run = RunDirectory(path.parent)
-    needed = (
-        "run.json",
-        "hparams.json",
-        run.metrics_path.name,
-        TRAINING_DATA,
-        PLAN,
-        TUNED,
-        CERTIFICATE,
-        WARM_START,
-        _LOCK,
-    )
-    if run.exists():
-        vocabularies: Iterable[str] = ()
-        with contextlib.suppress(UserError, OSError):  # a run that cannot be read is one, too
-            vocabularies = run.config().vocabularies or ()
-        if path.name in (*needed, *vocabularies) or path.name.startswith("vocab"):
-            return run.path
-    for folder in path.parents:
-        if folder.name == "checkpoints" and RunDirectory(folder.parent).exists():
-            return folder.parent
-    lone = (p for p in path.parents if p.name.startswith("ckpt-") and (p / "state.json").is_file())
-    return next(lone, None)
-
-
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:
     old = {**dataclasses.asdict(before.hparams), "problem": before.problem}
     new = {**dataclasses.asdict(now.hparams), "problem": now.problem}

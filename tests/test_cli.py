@@ -2,15 +2,13 @@
 
 import contextlib
 import dataclasses
-import errno
-import os
 
 import pytest
 from absl import flags
 
 from t2t_repro import cli, requests
 from t2t_repro.bin import trainer
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Interrupted, UserError
 
 
 def define_flags(f):
@@ -59,14 +57,6 @@ def test_a_home_folder_behind_a_flag_is_found(monkeypatch):
     assert seen == ["/home/me/x", "a~/x", "~"]
 
 
-def test_a_folder_of_a_user_whom_nobody_knows(capsys):
-    assert run("--hparams=~nosuch/x") == 2
-    error = capsys.readouterr().err
-    assert "Expected --hparams in a folder that is there. Received: '~nosuch/x', and ~no" in error
-    for fine in ("~root/x", "~nosuch", "~5/10 of them"):
-        assert run(f"--hparams={fine}") == 0
-
-
 def test_help_lists_flags_with_defaults(capsys):
     assert run("--help") == 0
     text = capsys.readouterr().out
@@ -76,40 +66,22 @@ def test_help_lists_flags_with_defaults(capsys):
 
 
 @pytest.mark.parametrize(
-    "argv, message",
+    "argv, name",
     [
-        (["--step=5"], "Unknown flag. Received: '--step'. Did you mean 'steps'"),
-        (["--steps=x"], "Expected --steps to be a whole number >= 1. Received: 'x'."),
-        (["--steps=0"], "Expected --steps to be a whole number >= 1. Received: '0'."),
-        (["--steps", "1: 2"], "Expected --steps to be a whole number >= 1. Received: '1: 2'."),
-        (["--steps=" + "9" * 5000], "Received: '" + "9" * 59 + "... (5002 characters)."),
-        (["--most=a"], "Expected --most to be a number. Received: 'a'."),
-        (["--least=2.5"], "Expected --least to be a number <= 0.0. Received: '2.5'."),
-        (["--share=2"], "Expected --share to be a whole number from -1 to 1. Received: '2'."),
-        (["--fast=perhaps"], "Expected --fast to be true or false. Received: 'perhaps'."),
-        (["--way=up"], "Expected --way to be one of on, back. Received: 'up'."),
-        (["--names=a\nb"], "flag --names=a b: Unable to parse the value"),
-        (["--steps"], "Expected a value of --steps. Received: none. Write --steps=VALUE."),
-        (["--hparams", "--steps=5"], "a value of --hparams. Received: the next flag, '--steps=5'"),
-        (["--source=a", "--source", "b"], "Expected --source once; several values stand with co"),
-        (["--source=a", "--source", "b"], "Received: 2 times, 'b' the last."),
-        (["five"], "Expected flags only. Received: 'five'"),
-        (["--use_tpu"], "--use_tpu is not supported: there is no TPU support"),
-        (["--noautotune_maximize"], "--autotune_maximize is not supported: there is no hyper"),
-        (["--eval_timeout_mins", "9"], "evaluation follows each checkpoint in the same process"),
-        (["--job-dir=gs://mine"], "--job-dir is not supported: there is no Cloud ML Engine"),
-        (["--task_id=3"], "--task_id is not supported: one t2t-datagen makes all files"),
-        (["--keep_timestamp"], "--keep_timestamp is not supported: a file has the time at which"),
-        (["--decode_in_memory"], "--decode_in_memory is not supported: call t2t_repro.decoding.tr"),
-        (["--decode_to_file=out"], "--decode_to_file is not supported: t2t-decoder takes it"),
-        (["--ps_gpu=2"], "--ps_gpu is not supported: there are no parameter servers"),
-        (["--model", "lstm"], "--model is not supported: t2t-trainer takes it, and a run says"),
+        *((["--step=5"], "steps"), (["--steps=x"], "--steps"), (["--steps=0"], "--steps")),
+        *((["--most=a"], "--most"), (["--least=2.5"], "--least"), (["--share=2"], "--share")),
+        *((["--fast=perhaps"], "--fast"), (["--way=up"], "back"), (["--names=a\nb"], "--names")),
+        *((["--steps"], "steps"), (["five"], "five"), (["--data_dir="], "--data_dir")),
+        (["--source=a", "--source", "b"], "--source"),
+        *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
+        (["--eval_timeout_mins", "9"], "--eval_timeout_mins"),
+        *((["--job-dir=gs://mine"], "--job-dir"), (["--decode_to_file=out"], "t2t-decoder")),
     ],
 )
-def test_bad_flags_say_how_to_mend(argv, message, capsys):
+def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
     assert run(*argv) == 2
     error = capsys.readouterr().err
-    assert error.startswith("t2t-test: error: ") and message in error
+    assert error.startswith("t2t-test: error: ") and name in error
     assert error.count("\n") == 1
 
 
@@ -119,7 +91,6 @@ def test_bad_flags_say_how_to_mend(argv, message, capsys):
         ["--nouse_tpu"],
         ["--model=transformer"],
         ["--ps_gpu", "0"],
-        ["--autotune_maximize"],
         ["--decode_hparams=", "--decode_from_file=", "--decode_to_file=", "--decode_reference="],
         ["--nodecode_in_memory", "--keep_timestamp=False"],
     ],
@@ -137,19 +108,20 @@ def test_xla_is_left_to_the_trainer(flag, capsys):
 
 
 @pytest.mark.parametrize(
-    "error, message",
+    "error, name",
     [
-        (UserError("Mend this."), "Mend this."),
-        (FileNotFoundError(2, "No such file or directory", "x.txt"), "directory: 'x.txt'."),
+        (UserError("Fix\nthis."), "this."),
+        (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt"),
         (OSError("plain"), "plain"),
     ],
 )
-def test_errors_become_one_line(error, message, capsys):
+def test_errors_become_one_line(error, name, capsys):
     def main(args):
         raise error
 
     assert run(main=main) == 2
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert name in said and said.count("\n") == 1
 
 
 def test_other_errors_keep_their_traceback():
@@ -160,42 +132,12 @@ def test_other_errors_keep_their_traceback():
         run(main=main)
 
 
-def test_a_pipe_that_is_no_ones_result_is_an_error(capsys):
+def test_a_signal(capsys):
     def main(args):
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")  # as of a worker that died
+        raise Interrupted(15)
 
-    assert run(main=main) == 2
-    assert "Broken pipe" in capsys.readouterr().err
-
-
-def test_interrupt(capsys):
-    def main(args):
-        raise KeyboardInterrupt
-
-    assert run(main=main) == 130
-    assert "interrupted" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "number, message",
-    [
-        (errno.EEXIST, "File exists: '/x'. Expected a folder, or none yet: name another."),
-        (errno.ENOTDIR, "Not a directory: '/x'. Expected folders before the last name"),
-        (errno.EISDIR, "Is a directory: '/x'. Expected a file, or none yet"),
-        (errno.ENOENT, "No such file or directory: '/x'. Correct the path."),
-        (errno.EACCES, "Permission denied: '/x'. Expected permission"),
-        (errno.EROFS, "Read-only file system: '/x'. Expected a file system that can be written"),
-        (errno.ENOSPC, "No space left on device: '/x'. Free some space"),
-        (errno.EDQUOT, "Disk quota exceeded: '/x'. Free some of your quota"),
-        (errno.EIO, "Input/output error: '/x'.\n"),
-    ],
-)
-def test_an_error_of_the_system_says_how_to_mend(number, message, capsys):
-    def main(args):
-        raise OSError(number, os.strerror(number), "/x")
-
-    assert run(main=main) == 2
-    assert capsys.readouterr().err.startswith(f"t2t-test: error: {message}")
+    assert run(main=main) == 143
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
@@ -211,7 +153,7 @@ def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["t2t-test", "5", "6"])
     with pytest.raises(SystemExit):
         made[1]()
-    assert "Expected flags only. Received: '6'." in capsys.readouterr().err
+    assert "'6'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", (["5", "--fast"], ["--fast", "5"], ["--fast", "--", "5"]))
@@ -222,7 +164,7 @@ def test_what_may_stand_alone_may_stand_anywhere(argv, capsys):
     for given in ([*argv, "--steps=6"], [*argv, "6"]):
         with pytest.raises(SystemExit):
             cli.run("t2t-test", "Doc.", define_flags, seen.append, given, positional="steps")
-        assert "Expected flags only. Received: " in capsys.readouterr().err
+        assert capsys.readouterr().err.count("\n") == 1
     with pytest.raises(SystemExit):
         cli.run("t2t-test", "Doc.", define_flags, seen.append, ["five"], positional="steps")
     assert "--steps" in capsys.readouterr().err
@@ -234,13 +176,9 @@ def test_a_flag_that_nothing_reads_is_refused(capsys):
         needs = {"steps": "fast", "data_dir": ("fast", "output_dir"), "problem": "most"}
         cli.check_needs(args, needs)
 
-    for flags_given, message in [
-        (["--steps=3"], "--steps has no effect without --fast. Received: it alone. Leave it out."),
-        (["--data_dir=a"], "--data_dir has no effect without --fast or --output_dir."),
-        (["--steps=3", "--nofast"], "--steps has no effect without --fast."),
-    ]:
-        assert run(*flags_given, main=check) == 2
-        assert message in capsys.readouterr().err
+    for given in (["--steps=3"], ["--data_dir=a"], ["--steps=3", "--nofast"]):
+        assert run(*given, main=check) == 2
+        assert given[0].partition("=")[0] in capsys.readouterr().err
     assert run("--steps=3", "--fast", "--data_dir=a", main=check) == 0
     assert run("--data_dir=a", "--output_dir=b", main=check) == 0
     assert run("--problem=a", "--most=0", main=check) == 0  # which is a value
@@ -278,23 +216,3 @@ def test_a_request_says_its_flags_once(capsys):
     said = capsys.readouterr().out
     assert "--days=INT\n      How long." in said and "--by=STRING ENUM" in said
     assert "--[no]alone\n      With nobody. (default: False)" in said
-
-
-def test_names_that_are_not_utf8(capsys, tmp_path, monkeypatch):
-    def define(f):
-        flags.DEFINE_string("data_dir", None, "A folder.", flag_values=f)
-
-    folder = tmp_path / os.fsdecode(b"caf\xe9")
-    folder.mkdir()
-    for argv, name in (([f"--data_dir={folder}"], "--data_dir"), ([], "the working directory")):
-        monkeypatch.chdir(tmp_path if argv else folder)
-        with pytest.raises(SystemExit) as stop:
-            cli.run("t2t-x", "", define, lambda args: pytest.fail("it ran"), argv)
-        assert stop.value.code == 2
-        error = capsys.readouterr().err
-        assert f"Expected {name} to be text in UTF-8. Received: '" in error and "udce9" in error
-
-
-def test_a_word_that_nobody_reads_to_its_end_is_cut_in_the_middle(capsys):
-    assert run("a" * 5000) == 2
-    assert f"Received: '{'a' * 98}...{'a' * 97}'. Write" in capsys.readouterr().err

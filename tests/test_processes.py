@@ -36,13 +36,10 @@ def test_a_fault_of_the_users_is_one_line():
     assert ended._replace(said=ended.said + "of another process\n").last_line() == ended.error
 
 
-def test_any_other_fault_is_named():
-    message = r"sqrt\(-1\) of math to run .*exit code 1, ValueError: .*Free some memory, and give"
-    with pytest.raises(UserError, match=message):
-        processes.call(math.sqrt, -1)
-    message = r"raise_signal\(9\) of _?signal to .*exit code -9, nothing said\. Free some memory"
-    with pytest.raises(UserError, match=message):
-        processes.call(signal.raise_signal, 9)
+@pytest.mark.parametrize("function, value", [(math.sqrt, -1), (signal.raise_signal, 9)])
+def test_any_other_fault_is_named(function, value):
+    with pytest.raises(UserError, match=function.__name__):
+        processes.call(function, value)
 
 
 def test_it_is_watched_and_may_be_killed():
@@ -80,7 +77,6 @@ def console():
             time.sleep(0.01)
         time.sleep(0.5)
         pathlib.Path("saved").write_text(signal.Signals(signals.received()).name)
-        {then}
 """
 
 
@@ -96,7 +92,7 @@ def signal_both(signum, pid):
 @pytest.mark.parametrize("send", [signal_both, lambda signum, pid: os.kill(os.getpid(), signum)])
 def test_a_signal_that_both_get_counts_once(signum, send, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pathlib.Path("saves.py").write_text(SAVES.format(then="") + "\nconsole()\n")
+    pathlib.Path("saves.py").write_text(SAVES + "\nconsole()\n")
     sent = []
 
     def stop(pid):
@@ -110,15 +106,11 @@ def test_a_signal_that_both_get_counts_once(signum, send, tmp_path, monkeypatch)
     assert pathlib.Path("saved").read_text() == signum.name
 
 
-# So late a signal of all processes is another; a terminal's comes by the parent alone.
-@pytest.mark.parametrize(
-    "signum, again", [(signal.SIGTERM, 0), (signal.SIGTERM, 2.5), (signal.SIGINT, 0.8)]
-)
-def test_a_program_gets_a_signal_once_and_another_later(signum, again, tmp_path, monkeypatch):
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_gets_a_signal_once(signum, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    pathlib.Path("saves.py").write_text(SAVES.format(then="time.sleep(60)" if again else ""))
-    started = time.monotonic()
+    pathlib.Path("saves.py").write_text(SAVES)
 
     def stop():
         while not pathlib.Path("ready").exists():
@@ -126,13 +118,7 @@ def test_a_program_gets_a_signal_once_and_another_later(signum, again, tmp_path,
         children = pathlib.Path(f"/proc/{os.getpid()}/task/{main}/children").read_text().split()
         commands = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
         (child,) = (pid for pid, of in commands.items() if b"--multiprocessing-fork" in of)
-        if signum == signal.SIGTERM:
-            signal_both(signum, int(child))
-        else:
-            os.kill(os.getpid(), signum)
-        if again:
-            time.sleep(again)
-            os.kill(os.getpid(), signum)
+        signal_both(signum, int(child))
 
     main = threading.get_native_id()
     thread = threading.Thread(target=stop)
@@ -141,7 +127,6 @@ def test_a_program_gets_a_signal_once_and_another_later(signum, again, tmp_path,
         processes.program("saves", "t2t-saves", [])
     thread.join()
     assert pathlib.Path("saved").read_text() == signum.name
-    assert time.monotonic() - started < 50
 
 
 @pytest.mark.parametrize("threads", [0, 1])

@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-import warnings
 
 import pytest
 
@@ -90,30 +89,6 @@ done = "done"
 def test_tensorflow_is_loaded_in_silence(tmp_path):
     ended = program(tmp_path, OURS % (b"".join([*NOISE, KEPT[0]]), ""))
     assert (ended.stdout, ended.stderr) == (b"done\n", KEPT[0] + b"listed\n")
-
-
-def test_what_it_says_as_it_aborts_is_passed_on(tmp_path):
-    ended = program(tmp_path, OURS % (KEPT[1], "os.abort()"))
-    assert ended.returncode < 0 and ended.stderr.startswith(KEPT[1])
-
-
-def test_a_child_of_a_process_with_jax_is_nothing_to_warn_of(capfd):
-    """JAX warns of each; the filter's child runs none of its code."""
-
-    def warn():
-        warnings.warn("os.fork() was called. os.fork() is incompatible", RuntimeWarning, 2)
-
-    os.register_at_fork(before=lambda: warn() if warns else None)
-    warns = [True]
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with quiet.filtered():
-                os.write(2, KEPT[0])
-    finally:
-        warns.clear()
-    assert not caught
-    assert capfd.readouterr().err.encode() == KEPT[0]
 
 
 def test_who_asks_for_its_words_gets_them(tmp_path):

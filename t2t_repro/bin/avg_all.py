@@ -64,7 +64,6 @@ def main(args: flags.FlagValues) -> None:
     """Averages what the flags name, or tunes it."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
-    cli.check_filled(args, ["output_dir"])
     cli.check_needs(args, dict.fromkeys((*flags_of(tuning.TuneRequest), "data_dir"), "tune"))
     if args.tune:
         tune(args)

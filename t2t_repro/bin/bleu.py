@@ -35,8 +35,6 @@ _NEEDS = {
     "report_zero": "event_dir",
 }
 
-_PATHS = ("translation", "translations_dir", "reference", "baseline", "json_file", "event_dir")
-
 
 def define_flags(f: flags.FlagValues) -> None:
     cli.define_request_flags(f, view.DirectoryRequest)
@@ -55,7 +53,6 @@ def main(args: flags.FlagValues) -> None:
             "--source has no effect here: BLEU needs --translation and --reference only. Leave it "
             "out."
         )
-    cli.check_filled(args, _PATHS)
     if (args.translation is None) == (args.translations_dir is None):
         received = "neither" if args.translation is None else "both"
         raise UserError(

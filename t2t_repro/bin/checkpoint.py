@@ -75,7 +75,6 @@ def main(args: flags.FlagValues) -> None:
         request = cli.request(args, t2t_runs.ImportRequest)
         t2t_runs.import_checkpoint(request, command=["t2t-checkpoint", *sys.argv[1:]])
     else:
-        cli.check_filled(args, ["checkpoint_path"])
         run = trained_run(args.output_dir)
         run.check_checkpoint(args.checkpoint_path)
         from t2t_repro.interop import t2t_runs

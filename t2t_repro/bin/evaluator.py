@@ -40,7 +40,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
-    cli.check_filled(args, ["checkpoint_path"])
     run = trained_run(**cli.run_flags(args))
     result = evaluate(
         run,

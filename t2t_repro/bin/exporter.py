@@ -42,7 +42,6 @@ def main(args: flags.FlagValues) -> None:
             "--export_as_tfhub is not supported: a SavedModel is written. Received: True. Leave it "
             "out."
         )
-    cli.check_filled(args, ["export_dir", "checkpoint_path"])
     export(trained_run(**cli.run_flags(args)), cli.request(args, ExportRequest))
 
 

@@ -105,7 +105,6 @@ def main(args: flags.FlagValues) -> None:
             "Expected no --decoder_command: this process loads the model once and decodes with "
             f"every checkpoint. Received: {args.decoder_command!r}. Leave it out."
         )
-    cli.check_filled(args, ["reference", "translations_dir"])
     for name, path in {"--source": args.source, "--reference": args.reference}.items():
         if path is not None:
             check_file(name, path)

@@ -131,7 +131,6 @@ def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
     cli.check_needs(args, _NEEDS)
     cli.check_needs(args, _OF_A_RUN)
-    cli.check_filled(args, ["checkpoint_path"])
     request = cli.request(args, Request)
     written: list[Path] = []
     if request.source is not None:

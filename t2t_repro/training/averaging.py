@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunDirectory, owner
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 
 Member = tuple[pathlib.Path, BinaryIO]  # a checkpoint, and its weights as an open file
@@ -103,9 +103,7 @@ def check_free(run: RunDirectory, out: RunDirectory) -> None:
         UserError: naming it.
     """
     received = ""
-    if other := owner(out.checkpoints_dir):
-        received = f"{out.path}, in the checkpoints of {other}"
-    elif out.exists() and not run.is_continued_by(out):
+    if out.exists() and not run.is_continued_by(out):
         received = f"{out.path}, another run"
     for path in checkpoints.list_checkpoints(out.path):
         if not received and not checkpoints.read_state_file(path).state.averaged:
