@@ -255,7 +255,7 @@ def _check_paths(args: flags.FlagValues, own: set[str]) -> None:
     for name in sorted(own):
         flag = args[name]
         path = name.endswith(("_dir", "_path", "_file")) and name != "t2t_usr_dir"
-        if path and flag.value == "":
+        if path and flag.present and flag.value == "":
             raise unset(f"--{name}")
         if name.endswith(("source", "target")) and flag.present > 1 and flag.value:
             raise UserError(

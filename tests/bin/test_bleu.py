@@ -147,13 +147,10 @@ def test_a_directory_without_events(files, capsys):
             ["--translations_dir=a", "--reference=r", "--tag_suffix=x"],
             "--tag_suffix has no effect without --event_dir",
         ),
-        (["--translation=", "--reference=r"], "Expected --translation with a value. Received: not"),
-        (
-            ["--translation=a", "--reference=r", "--json_file="],
-            "Expected --json_file with a value.",
-        ),
+        (["--translations_dir=", "--reference=r"], "--translations_dir"),
+        (["--translation=a", "--reference=r", "--json_file="], "--json_file"),
         (["--translation=no/such", "--reference=r"], "No such file or directory: 'no/such'"),
-        (["--bleu_variant=lower"], "Expected --bleu_variant to be one of both, uncased, cased."),
+        (["--bleu_variant=lower"], "--bleu_variant"),
     ],
 )
 def test_refused(arguments, message, capsys):
@@ -163,7 +160,7 @@ def test_refused(arguments, message, capsys):
 def test_events_and_references_that_cannot_be_are_refused_before_the_work(files, capsys):
     where = f"--translations_dir={files / 'translations'}"
     for flags, message in [
-        ([f"--reference={files / 'ref'}", f"--event_dir={files / 'ref'}"], "Expected a folder, or"),
+        ([f"--reference={files / 'ref'}", f"--event_dir={files / 'ref'}"], "/ref'"),
         ([f"--reference={files / 'ref'}", "--event_dir=/proc/self"], "'/proc/self'"),
         ([f"--reference={os.devnull}"], "to be a file, which is read more than once. Received: "),
         (

@@ -95,7 +95,7 @@ def test_a_problem_s_text_is_checked(text, capsys):
         ([f"--source={__file__}", f"--target={__file__}"], "twice. Leave one out.\n"),
         (
             [f"--source={__file__}", f"--target={json.__file__}", f"--output_dir={__file__}"],
-            "Expected a folder, or none yet: name another.",
+            "File exists",
         ),
         (["--problem=text2text_tmpdri"], "Did you mean 'text2text_tmpdir'"),
         (["--problem=algorithmic_reverse_binary40"], "binary40. Name another; t2t-datagen makes"),

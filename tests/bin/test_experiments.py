@@ -83,7 +83,6 @@ def test_what_is_refused(argv, message, capsys):
 def test_a_file_in_the_folders_place_is_refused_before_the_work(tmp_path, capsys):
     (tmp_path / "out").write_text("mine")
     said = refused(capsys, "--name=positions", f"--output_dir={tmp_path / 'out'}")
-    assert "Expected a folder, or none yet: name another." in said
     assert "offsets" not in said and (tmp_path / "out").read_text() == "mine"
 
 
@@ -98,7 +97,7 @@ def test_a_full_disk_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(outputs.tempfile, "TemporaryFile", full)
     said = refused(capsys, "--name=positions", f"--output_dir={tmp_path}")
-    assert f"No space left on device: '{tmp_path}'. Free some space" in said
+    assert f"No space left on device: '{tmp_path}'" in said
     assert "offsets" not in said
 
 
