@@ -103,7 +103,7 @@ def _one_line(error: Exception, args: flags.FlagValues) -> str:
         near = suggest(error.flagname, set(args))
         text = f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
     elif isinstance(error, OSError) and error.strerror:
-        text = error.strerror + (f": {error.filename!r}" if error.filename else "")
+        text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")
     return " ".join(text.splitlines())
 
 
