@@ -27,7 +27,7 @@ from t2t_repro.corpora.raw_record import (
     Share,
     shown,
 )
-from t2t_repro.corpora.request import Corpus, RawText, tempered
+from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.files import behind_links, naming, writing
 
@@ -268,12 +268,6 @@ class _Work:
     ) -> list[Share]:
         """Writes the training files; returns what the corpora gave."""
         corpora, away = self._of("train"), drawn.dev.keys() | drawn.test.keys() | drawn.left_out
-        if self.request.train_temperature:
-            weights = tempered(sizes, self.request.train_temperature)
-            corpora = [
-                dataclasses.replace(corpus, weight=weight)
-                for corpus, weight in zip(corpora, weights, strict=True)
-            ]
         chance = random.Random(f"weights {self.seed}").random
         text = _Text(self.stack, self.folder, self.names["train"])
         pairs = enumerate(progress.track(spool, "Writing", sum(sizes), "pairs"))

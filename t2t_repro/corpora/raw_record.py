@@ -131,7 +131,7 @@ def read(folder: pathlib.Path) -> Record | None:
 def repeated(paths: Sequence[str]) -> float:
     """Returns how often the two files of training have each of their pairs, on the average.
 
-    That is by --train_weights or --train_temperature; 1 where the files were not made here.
+    That is by --train_weights; 1 where the files were not made here.
     """
     try:
         record = read(pathlib.Path(paths[0]).parent) if paths else None

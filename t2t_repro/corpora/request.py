@@ -3,7 +3,6 @@
 import dataclasses
 import glob
 import itertools
-import math
 import os
 import pathlib
 import re
@@ -85,13 +84,6 @@ class RawText:
     train_weights: str | None = flag(
         None, "How often each corpus of --train_source is taken, such as 1,2.5."
     )
-    train_temperature: float | None = flag(
-        None,
-        "Take small corpora more often instead: shares are those of size^(1/temperature); 1: as "
-        "they are.",
-        least=1,
-        most=100,
-    )
     short: tuple[str, ...] = ()
 
     @classmethod
@@ -127,10 +119,6 @@ class RawText:
                 raise UserError(
                     f"Expected --{split}_source or --{split}_size. Received: both. Leave one out."
                 )
-        if self.train_weights and self.train_temperature:
-            raise UserError(
-                "Expected --train_weights or --train_temperature. Received: both. Leave one out."
-            )
         if (self.source_language is None) != (self.target_language is None):
             raise UserError(
                 "Expected --source_language and --target_language. Received: one of them. Add the "
@@ -268,15 +256,6 @@ class RawText:
                 f"each of {self.flag_of('train_source')}. Received: {self.train_weights!r}."
             )
         return weights
-
-
-def tempered(sizes: list[int], temperature: float) -> list[float]:
-    """Returns the weights of corpora whose shares are those of size^(1/temperature).
-
-    The largest corpus has weight 1, so that nothing is left out.
-    """
-    largest = max(sizes)
-    return [math.pow(largest / size, 1 - 1 / temperature) if size else 1.0 for size in sizes]
 
 
 def _files(

@@ -166,7 +166,6 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys):
         (["--test_size=3"], "Expected the inputs.train.txt that the files in "),
         (["--columns=a,b"], "Expected a and b on line 1 of "),
         (["--test_size=0"], "--test_size"),
-        (["--train_weights=2", "--train_temperature=3"], "Received: both"),
         (["--problem=algorithmic_shift_decimal40"], "Received: --train_source"),
     ):
         with pytest.raises(SystemExit) as left:

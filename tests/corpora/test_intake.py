@@ -86,7 +86,6 @@ def test_what_is_drawn_does_not_nearly_repeat_in_a_split_that_is_given(folder):
     [
         ({"train_weights": "1,2.5"}, {"big": 80, "small": (42, 58)}),
         ({"train_weights": "0.5,3"}, {"big": (30, 50), "small": 60}),
-        ({"train_temperature": 2.0}, {"big": 80, "small": 40}),
     ],
 )
 def test_corpora_have_weights(folder, flags, written):

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from t2t_repro.corpora.request import Corpus, RawText, tempered
+from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
 
 
@@ -44,7 +44,6 @@ def test_takes_its_flags_out_of_all():
         ({"dev_size": 5}, "Expected --train_source with --dev_size. Received: none"),
         ({"train_source": "a", "dev_target": "b"}, "Expected --dev_source with --dev_target"),
         ({"train_source": "a", "dev_source": "b", "dev_size": 3}, "--dev_source or --dev_size"),
-        ({"train_source": "a", "train_weights": "1", "train_temperature": 2.0}, "Received: both"),
         ({"train_source": "a", "source_language": "en"}, "Received: one of them. Add the other"),
         ({"train_source": "a", "source_language": "en", "target_language": "EN"}, "two languages"),
         ({"train_source": "a", "columns": "1"}, "--columns to be .* Received: '1'"),
@@ -92,12 +91,6 @@ def test_flags_that_contradict_each_other_are_refused(flags, message):
 def test_files_that_do_not_fit_are_named(folder, flags, message):
     with pytest.raises(UserError, match=message):
         RawText(**flags).corpora()
-
-
-def test_temperature_draws_shares_together():
-    assert tempered([400, 100], 1) == [1, 1]
-    weights = tempered([400, 100, 0], 2)
-    assert weights == pytest.approx([1, 2, 1])  # shares of 20 to 10
 
 
 @pytest.mark.parametrize("name", ["dev_source", "test_target", "columns", "train_source"])

@@ -44,7 +44,7 @@ def test_files_of_the_user_less_what_is_drawn_of_them(problem, tmp_path, options
     "options, pairs, size",
     [
         ({"train_weights": "0.5,2"}, 10, 4 * 8 + 6 * 10),  # of 8 + 6, less the two of dev
-        ({"train_temperature": 100.0}, 14, 8 * 8 + 6 * 10),
+        ({"train_weights": "1,2"}, 14, 8 * 8 + 6 * 10),
     ],
 )
 def test_what_is_repeated_counts_once_and_what_is_left_out_does_not(
