@@ -82,7 +82,7 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.corpora.checks import output
     from t2t_repro.corpora.checks.examine import examine
 
-    name = request.problem or os.path.basename(corpora[0].files[0][0])
+    name = request.problem or os.path.basename(corpora[0].source)
     to = output.paths(request.output_dir or "", name)
     if request.output_dir:
         inputs = {path: path for corpus in corpora for path in corpus.paths()}

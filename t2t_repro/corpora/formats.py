@@ -79,17 +79,6 @@ def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
     return kind
 
 
-def check_readable(path: str | os.PathLike) -> None:
-    """Refuses a file that is empty or must not be read.
-
-    Raises:
-        UserError, OSError: naming it.
-    """
-    with raw.opened(path) as stream:
-        if not stream.read(1):
-            raise UserError(f"Expected text in {os.fspath(path)}. Received: an empty file.")
-
-
 def pairs(
     source: str | os.PathLike, target: str | os.PathLike | None, sides: Sides
 ) -> Iterator[Pair]:

@@ -206,13 +206,12 @@ class _Work:
         counts = []
         for corpus in self._of(split):
             count = 0
-            files = (read for _, read in self.request.pairs_of(corpus))
-            pairs = itertools.chain.from_iterable(files)
-            for pair in progress.track(pairs, f"Reading {corpus.name}", unit="pairs"):
+            pairs = self.request.pairs_of(corpus)
+            for pair in progress.track(pairs, f"Reading {corpus.source}", unit="pairs"):
                 add(pair)
                 count += 1
             if not count:
-                raise UserError(f"Expected pairs in {corpus.name}. Received: none.")
+                raise UserError(f"Expected pairs in {corpus.source}. Received: none.")
             counts.append(count)
         return counts
 
@@ -225,8 +224,7 @@ class _Work:
     def _given(self) -> list[Pair]:
         """Returns the pairs of dev or test that files have, as they are read again later."""
         held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
-        files = itertools.chain.from_iterable(map(self.request.pairs_of, held_out))
-        return [pair for _, read in files for pair in read]
+        return list(itertools.chain.from_iterable(map(self.request.pairs_of, held_out)))
 
     def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
         request = self.request
@@ -294,6 +292,6 @@ def _shares(corpora: Sequence[Corpus], kept: list[int], written: list[int]) -> l
     """Returns what the corpora of a split gave to it."""
     total = max(sum(written), 1)
     return [
-        Share(corpus.split, shown(corpus.name), pairs, corpus.weight, count, count / total)
+        Share(corpus.split, shown(corpus.source), pairs, corpus.weight, count, count / total)
         for corpus, pairs, count in zip(corpora, kept, written, strict=True)
     ]

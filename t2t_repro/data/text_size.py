@@ -88,10 +88,10 @@ def _given(given: RawText) -> TextSize:
     sizes = []
     for corpus in corpora:
         pairs = size = 0
-        for _, read in given.pairs_of(corpus):
-            for source, target in progress.track(read, f"Counting {corpus.name}", unit="pairs"):
-                pairs += 1
-                size += len((source + target).encode("utf-8", "surrogatepass"))
+        read = given.pairs_of(corpus)
+        for source, target in progress.track(read, f"Counting {corpus.source}", unit="pairs"):
+            pairs += 1
+            size += len((source + target).encode("utf-8", "surrogatepass"))
         sizes.append((pairs, size))
     weights = [min(1.0, corpus.weight) for corpus in corpora]
     total = sum(pairs for pairs, _ in sizes)

@@ -124,17 +124,6 @@ def test_nothing_is_done_twice_and_changes_are_named(folder):
     assert set(made(folder)) == {"raw-text.json", *NAMES["train"], *NAMES["dev"]}
 
 
-def test_files_of_a_pattern_are_counted(folder):
-    for name in ("x1.tsv", "x2.tsv"):
-        (folder / name).write_text((folder / "big.tsv").read_text().replace("big", name[:2]))
-    run(folder, train_source="x*.tsv", dev_size=4)
-    (folder / "x2.tsv").unlink()
-    said = run(folder, train_source="x*.tsv", dev_size=4)
-    assert said[0].endswith("again: there are fewer files.")
-    (folder / "x3.tsv").write_text("one\teins\n")
-    assert run(folder, train_source="x*.tsv", dev_size=4)[0].endswith("x3.tsv is new.")
-
-
 @pytest.mark.parametrize("name", ["inputs.train.txt", "targets.eval.txt", "inputs.train.txt.gz"])
 def test_a_file_of_the_users_is_never_replaced(folder, name):
     (folder / "raw").mkdir()

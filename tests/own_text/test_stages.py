@@ -212,21 +212,6 @@ def test_lists_with_an_empty_place_may_be_moved(programs, request_of, tmp_path, 
         run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
 
 
-def test_a_file_of_a_pattern_that_is_gone_is_named(programs, request_of, tmp_path):
-    for side in ("en", "de"):
-        for number in (1, 2, 3):
-            (tmp_path / f"c-{number}.{side}").write_text(f"{side}{number}\n" * 40)
-    sides = {"source": "en", "target": "de"}
-    patterns = {f"train_{name}": str(tmp_path / f"c-*.{side}") for name, side in sides.items()}
-    begun = request_of()
-    begun = dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **patterns))
-    run(begun)
-    for side in ("en", "de"):
-        (tmp_path / f"c-3.{side}").unlink()
-    with pytest.raises(UserError, match="3"):
-        run(begun)
-
-
 def test_flags_with_which_nothing_could_be_done_need_not_stay(programs, request_of):
     programs.fails = "t2t-datagen"
     with pytest.raises(UserError):
