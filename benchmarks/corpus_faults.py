@@ -68,7 +68,7 @@ Bu konuda henüz kesin bir karar verilmediğini söylediler.
 Lines = list[list[str]]  # [source, target] of each pair
 CHECKS_OF = {  # which checks find a kind
     "empty": ["empty"],
-    "copy": ["copy", "short_copy"],
+    "copy": ["copy"],
     "duplicate": ["duplicate"],
     "leakage": ["leakage"],
     "markup": ["markup"],
@@ -78,12 +78,10 @@ CHECKS_OF = {  # which checks find a kind
     "slip": ["slipped"],
     "language": ["wrong_language", "wrong_script"],
     "truncated": ["length_ratio"],
-    "numbers": ["numbers"],
 }
 # A check may also be right about what another kind does, when kinds are mixed.
-ALSO = {"wrong_language": {"copy"}, "numbers": {"slip", "truncated"}, "duplicate": {"leakage"}}
-MIX = [kind for kind in CHECKS_OF if kind not in ("truncated", "numbers")]
-_DIGIT = re.compile(r"[1-9]")
+ALSO = {"wrong_language": {"copy"}, "duplicate": {"leakage"}}
+MIX = [kind for kind in CHECKS_OF if kind != "truncated"]
 
 
 def put_empty(pairs: Lines, i: int, rng: random.Random) -> None:
@@ -153,15 +151,6 @@ def put_truncated(pairs: Lines, i: int, rng: random.Random) -> None:
     pairs[i][side] = " ".join(words[: max(1, round(len(words) * rng.uniform(0.1, 0.5)))])
 
 
-def put_numbers(pairs: Lines, i: int, rng: random.Random) -> None:
-    side = rng.randrange(2)
-    digits = [match.start() for match in _DIGIT.finditer(pairs[i][side])]
-    at = rng.choice(digits)
-    text = pairs[i][side]
-    digit = rng.choice([d for d in "123456789" if d != text[at]])
-    pairs[i][side] = text[:at] + digit + text[at + 1 :]
-
-
 PUT: dict[str, Callable] = {
     "empty": put_empty,
     "copy": put_copy,
@@ -171,7 +160,6 @@ PUT: dict[str, Callable] = {
     "swapped": put_swapped,
     "language": put_language,
     "truncated": put_truncated,
-    "numbers": put_numbers,
 }
 
 
@@ -219,8 +207,8 @@ def inject(clean: Lines, dev: Lines, rates: dict[str, float], seed: int) -> tupl
 def _can(kind: str, pair: list[str]) -> bool:
     if kind == "mojibake":
         return not all(map(str.isascii, pair))
-    if kind == "numbers":
-        return all(map(_DIGIT.search, pair))
+    if kind == "copy":
+        return len(pair[0].split()) > 3
     return kind != "truncated" or min(len(side.split()) for side in pair) > 4
 
 

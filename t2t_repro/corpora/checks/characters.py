@@ -1,4 +1,4 @@
-"""What single characters and marks tell: empty sides, control characters, markup, encodings."""
+"""What characters and marks tell: empty sides, copies, control characters, markup, encodings."""
 
 import re
 
@@ -7,6 +7,7 @@ import numpy as np
 
 from t2t_repro.corpora.checks.block import UNSPACED, Block, Side
 from t2t_repro.corpora.checks.models import Models
+from t2t_repro.corpora.near_duplicates import SINGLE
 
 # Joiners and direction marks (U+200C to U+200F) belong to other scripts than the first ones.
 _INVISIBLE = re.compile(
@@ -32,6 +33,8 @@ _MISREAD = re.compile(
     "[\xc2-\xf4\u0102-\u0111\u0413\u0420-\u0421\u0432-\u0433][\x80-\xbf\u0152-\u0178\u017d\u017e\u0192\u02c6\u02dc\u0400-\u045f"
     "\u0490\u0491\u2013-\u2044\u20ac\u2116\u2122]|[\x80-\x84\x86-\x9f\ufffd]"
 )
+_LETTERS = re.compile(r"[^\W\d_]")
+_SHORT = 3  # words: a name, a number with its unit; such pairs may well be equal
 _BROKEN = re.compile("[\x80-\x84\x86-\x9f\ufffd]")
 
 
@@ -43,6 +46,18 @@ def one_side_empty(block: Block, models: Models) -> np.ndarray:
 def both_sides_empty(block: Block, models: Models) -> np.ndarray:
     sources, targets = (_blank(side) for side in block.sides)
     return sources & targets
+
+
+def copied(block: Block, models: Models) -> np.ndarray:
+    """Both sides are the same, and longer than _SHORT words; in scripts without spaces as long."""
+    found = np.zeros(len(block), bool)
+    sources, targets = (side.lower.split("\n") for side in block.sides)
+    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        if source == target and _LETTERS.search(source):
+            text = block.sources.texts[i]
+            as_long = len(text) > 8 * _SHORT and SINGLE.search(text) is not None
+            found[i] = len(text.split()) > _SHORT or as_long
+    return found
 
 
 def invisible(block: Block, models: Models) -> np.ndarray:

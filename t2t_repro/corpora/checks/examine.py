@@ -11,17 +11,13 @@ import numpy as np
 
 from t2t_repro.corpora.checks import models
 from t2t_repro.corpora.checks.block import Block, Pair, blocks
-from t2t_repro.corpora.checks.fingerprints import TRAIN
 from t2t_repro.corpora.checks.models import Models
-from t2t_repro.corpora.checks.report import FIRST, Example, Histogram, Report, finding, visible
+from t2t_repro.corpora.checks.report import FIRST, Example, Report, finding, visible
 from t2t_repro.corpora.checks.table import CHECKS
 from t2t_repro.errors import UserError
 
 Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 Track = Callable[[Iterable, str, int | None, str], Iterable]
-
-_LENGTHS = [0, 1, 10, 20, 30, 40, 50, 60, 80, 100, 125, 150, 200, 250, 300, 400, 500, 1000]
-_RATIOS = [0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5]
 
 
 def examine(
@@ -47,12 +43,9 @@ def examine(
     total = sum(len(each.pair) for each in known.repeated.values())
     marks: dict[str, list[np.ndarray]] = {split: [] for split in corpus}
     first: list[list[Example]] = [[] for _ in CHECKS]
-    charts = _Charts()
     for block in _blocks(corpus, track, "checking the corpus", total):
         _check_number(known, block.split, block.first + len(block), whole=False)
         marks[block.split].append(_marks(block, known, first))
-        if block.split == TRAIN:
-            charts.add(block)
     if known.language.same:
         keep = {*keep, "copy"}  # such as sentences to correct, many of which are right
     none = [np.zeros(0, np.uint32)]
@@ -81,7 +74,6 @@ def examine(
         known.language.names,
         findings,
         notes,
-        charts.histograms(),
         every,
         alone,
     )
@@ -116,30 +108,3 @@ def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarra
             texts = (visible(side.texts[i]) for side in block.sides)
             first[number].append(Example(block.split, block.first + int(i) + 1, *texts))
     return marks
-
-
-class _Charts:
-    """Histograms of the lengths and of their ratio."""
-
-    def __init__(self) -> None:
-        self._lengths = np.zeros((2, len(_LENGTHS)), np.int64)
-        self._ratios = np.zeros(len(_RATIOS), np.int64)
-
-    def add(self, block: Block) -> None:
-        for counts, side in zip(self._lengths, block.sides, strict=True):
-            counts += _count(side.lengths, _LENGTHS)
-        sources, targets = (side.lengths for side in block.sides)
-        there = (sources > 0) & (targets > 0)
-        self._ratios += _count(targets[there] / sources[there], _RATIOS)
-
-    def histograms(self) -> list[Histogram]:
-        """Returns them; the last range of each has no end."""
-        return [
-            Histogram("characters of a source", _LENGTHS, self._lengths[0].tolist()),
-            Histogram("characters of a target", _LENGTHS, self._lengths[1].tolist()),
-            Histogram("characters of a target by its source's", _RATIOS, self._ratios.tolist()),
-        ]
-
-
-def _count(values: np.ndarray, edges: list) -> np.ndarray:
-    return np.bincount(np.searchsorted(edges, values, "right") - 1, minlength=len(edges))

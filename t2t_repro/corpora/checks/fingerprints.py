@@ -12,7 +12,6 @@ import numpy as np
 from t2t_repro.corpora.checks.block import Block
 
 TRAIN = "train"
-MANY = 4  # different targets of one source
 _PRIMES = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _NOTHING = np.uint64(hash(""))
 
@@ -24,16 +23,10 @@ class Repeated:
     Attributes:
         pair: an earlier pair of the split is the same.
         in_held_out: a pair of dev or test is the same; only in train.
-        source_in_held_out: a pair of dev or test has the same source; only in train.
-        source_in_other: a pair of a split before this one, of dev and test, has the same source.
-        many_targets: its source has MANY different targets.
     """
 
     pair: np.ndarray
     in_held_out: np.ndarray
-    source_in_held_out: np.ndarray
-    source_in_other: np.ndarray
-    many_targets: np.ndarray
 
 
 class Fingerprints:
@@ -58,21 +51,12 @@ class Fingerprints:
             split: tuple(np.frombuffer(each, np.uint64) for each in both)
             for split, both in self._hashes.items()
         }
-        held_out = [hashes[split] for split in hashes if split != TRAIN]
-        before: list[np.ndarray] = []  # sources of dev, where it is test's turn
+        held_out = [pairs for split, (_, pairs) in hashes.items() if split != TRAIN]
         found = {}
         for split, (sources, pairs) in hashes.items():
-            others = held_out if split == TRAIN else []
             full = sources != _NOTHING
-            again = _again(pairs)
-            found[split] = Repeated(
-                again & full,
-                _are_in(pairs, [pairs for _, pairs in others]) & full,
-                _are_in(sources, [sources for sources, _ in others]) & full,
-                _are_in(sources, [] if split == TRAIN else before) & full,
-                _with_many(sources, again) & full,
-            )
-            before += [] if split == TRAIN else [sources]
+            others = held_out if split == TRAIN else []
+            found[split] = Repeated(_again(pairs) & full, _are_in(pairs, others) & full)
         return found
 
 
@@ -94,10 +78,3 @@ def _are_in(hashes: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
     if not len(there):
         return np.zeros(len(hashes), bool)
     return there[np.minimum(np.searchsorted(there, hashes), len(there) - 1)] == hashes
-
-
-def _with_many(sources: np.ndarray, again: np.ndarray) -> np.ndarray:
-    different = np.sort(sources[~again])
-    begins = np.flatnonzero(np.r_[True, different[1:] != different[:-1]])
-    counts = np.diff(np.r_[begins, len(different)])
-    return _are_in(sources, [different[begins[counts >= MANY]]])

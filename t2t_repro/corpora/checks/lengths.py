@@ -6,8 +6,6 @@ import numpy as np
 
 from t2t_repro.corpora.checks.block import Block
 
-LONG = 1000  # characters
-WORDS = 200
 _FAR = 5.0  # deviations
 _TIMES = 2.0  # at least so many times what is usual
 
@@ -46,15 +44,6 @@ def unusual_ratio(block: Block, ratio: Ratio) -> np.ndarray:
     far = np.abs(_difference(sources, targets, ratio.usual)) > _FAR * ratio.deviation
     times = (targets + 1) / (ratio.usual * sources + 1)
     return far & ((times > _TIMES) | (times < 1 / _TIMES)) & (sources > 0) & (targets > 0)
-
-
-def too_long(block: Block) -> np.ndarray:
-    """Returns bool (N,): a side has more than LONG characters or WORDS words."""
-    found = np.zeros(len(block), bool)
-    for side in block.sides:
-        for i in np.flatnonzero(side.lengths > WORDS):
-            found[i] |= side.lengths[i] > LONG or len(side.texts[i].split()) > WORDS
-    return found
 
 
 def _difference(sources: np.ndarray, targets: np.ndarray, usual: float) -> np.ndarray:

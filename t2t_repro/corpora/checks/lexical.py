@@ -19,7 +19,6 @@ WORDS = 20_000  # of each side, the most frequent
 MOST = 6_000_000  # pairs of words in the sample
 _LEARNED = 1000  # characters of a line, whose words are put beside all of the other side's
 _LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier than anywhere
-_UNRELATED, _ENOUGH = -10.0, 2000  # a fit; pairs in the sample, before one can tell
 _UNKNOWN, _END = -1, -2  # instead of a word's number
 _ANYWHERE = 0.3  # the probability that a word has nothing to do with the source
 
@@ -33,14 +32,12 @@ class Lexicon:
         begins: int64 (source words + 1,): where the entries of a source word begin in the next two.
         targets: int32: the target words of the entries.
         times: float32: how much likelier they are beside this source word than anywhere.
-        pairs: of how many pairs it was made.
     """
 
     words: tuple[dict[str, int], dict[str, int]]
     begins: np.ndarray
     targets: np.ndarray
     times: np.ndarray
-    pairs: int
 
 
 def fit(block: Block) -> Lexicon:
@@ -66,7 +63,7 @@ def fit(block: Block) -> Lexicon:
     begins = np.searchsorted(keys, np.arange(len(vocabularies[0])) * number)
     entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
     both = vocabularies[0], vocabularies[1]
-    return Lexicon(both, begins, entries, times.astype(np.float32), len(block))
+    return Lexicon(both, begins, entries, times.astype(np.float32))
 
 
 def _thinned(block: Block) -> Block:
@@ -90,13 +87,6 @@ def _words_of_lines(side: Side) -> np.ndarray:
     """Returns int64 (N,): how many words each line has."""
     ends = [place for place, token in enumerate(side.tokens) if token == "\n"]
     return np.diff([-1, *ends, len(side.tokens)]) - 1
-
-
-def unrelated(block: Block, lexicon: Lexicon) -> np.ndarray:
-    """Returns bool (N,): hardly a word of the target belongs to one of the source."""
-    if lexicon.pairs < _ENOUGH:
-        return np.zeros(len(block), bool)
-    return fits(block, lexicon)(0) < _UNRELATED
 
 
 def words(side: Side, vocabulary: dict[str, int]) -> Words:

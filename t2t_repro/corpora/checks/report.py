@@ -52,7 +52,7 @@ class Finding:
     def leaves_out(self, split: str) -> bool:
         """Whether its pairs of a split are bad; of dev and test, only errors are."""
         held_out = split != TRAIN and self.severity != ERROR
-        return self.check.drop and not self.usual and not held_out
+        return not self.usual and not held_out
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -67,14 +67,6 @@ class Finding:
         }
 
 
-class Histogram(NamedTuple):
-    """How many pairs of train lie in each range: `counts[i]` from `edges[i]` to `edges[i + 1]`."""
-
-    title: str
-    edges: Sequence[float]
-    counts: list[int]
-
-
 @dataclasses.dataclass(frozen=True)
 class Report:
     """What is to be said of a corpus.
@@ -84,7 +76,6 @@ class Report:
         languages: what the two sides seem to be in.
         findings: of every check, in the order of the table.
         notes: sentences on the corpus as a whole.
-        histograms: of train.
         marks: {split: uint32 (N,)}: bit i is set where check i of the table found the pair.
         alone: the splits that are text to score, of which no pair is left out.
     """
@@ -93,7 +84,6 @@ class Report:
     languages: tuple[str, str]
     findings: Sequence[Finding]
     notes: Sequence[str]
-    histograms: Sequence[Histogram]
     marks: Mapping[str, np.ndarray]
     alone: Collection[str]
 
@@ -121,7 +111,6 @@ class Report:
             "bad_pairs": self.num_bad_pairs(),
             "checks": [each.as_dict() for each in self.findings],
             "notes": list(self.notes),
-            "histograms": [each._asdict() for each in self.histograms],
         }
 
     def lines(self) -> Iterator[str]:

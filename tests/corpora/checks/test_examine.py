@@ -1,6 +1,5 @@
 """Each kind of fault is found where it was put, and nowhere else."""
 
-import functools
 import json
 import random
 
@@ -9,7 +8,6 @@ import pytest
 
 from t2t_repro.corpora.checks import examine, lexical, output
 from t2t_repro.corpora.checks.block import Block, Side
-from t2t_repro.corpora.checks.page import page
 from t2t_repro.corpora.checks.table import CHECKS, ERROR
 from t2t_repro.errors import UserError
 
@@ -62,9 +60,6 @@ FAULTS = {
     "swapped": lambda s, t: (t, s),
     "wrong_script": lambda s, t: (s, "Мужчина в чёрной куртке ждёт автобус"),
     "length_ratio": lambda s, t: (s, t[:7]),
-    "too_long": lambda s, t: (s * 40, t * 40),
-    "numbers": lambda s, t: (f"{s} 1,250.5 31", f"{t} 1.250,5 32"),
-    "question": lambda s, t: (s[:-1] + "?", t),
 }
 
 
@@ -74,27 +69,10 @@ FAULTS = {
         ("copy", ("Österreichische Volkspartei Wien",) * 2, False),  # three words: a name
         ("copy", ("Österreichische Volkspartei in Wien",) * 2, True),
         ("copy", ("我们今天早上在学校的图书馆里一起学习中文和英文语法",) * 2, True),
-        ("question", ("你好吗？", "How are you."), True),
-        ("question", ("كيف حالك؟", "How are you."), True),
-        ("question", ("كيف حالك؟", "How are you?"), False),
-        ("question", ("How are you?", "Τι κάνεις;"), False),
     ],
 )
-def test_copies_and_questions_of_other_scripts(name, pair, is_found):
+def test_copies_of_few_words_may_be_right(name, pair, is_found):
     assert found(check([*PAIRS, pair]), name) == [len(PAIRS)] * is_found
-
-
-def test_dev_and_test_are_to_be_independent():
-    test = clean(40, seed=5)
-    test[7] = (DEV[3][0], test[7][1])  # with another target
-    test[8] = DEV[9]
-    short = [("Yes.", "Ja.")]
-    splits = {"train": PAIRS, "dev": [*DEV, *short], "test": [*test, *short]}
-    report = examine.examine({name: functools.partial(iter, part) for name, part in splits.items()})
-    (twice,) = (each for each in report.findings if each.check.name == "held_out_twice")
-    assert twice.counts == {"train": 0, "dev": 0, "test": 2}
-    assert [each.line for each in twice.first] == [8, 9]
-    assert not report.errors and not list(report.bad_pairs("test"))
 
 
 def test_a_mark_at_the_beginning_of_a_line_is_found_whatever_is_around_it():
@@ -143,22 +121,7 @@ def test_a_fault_is_found_where_it_is(name):
     (of,) = (each for each in report.findings if each.check.name == name)
     assert (of.count, of.counts, of.first[0].line) == (3, {"train": 3, "dev": 0}, AT[0] + 1)
     left_out = [line - 1 for line, reasons in report.bad_pairs("train") if name in reasons]
-    assert left_out == (list(AT) if of.check.drop else [])
-
-
-@pytest.mark.parametrize(
-    "source, target",
-    [
-        ("from 9 a.m. to 5.30 p.m.", "von 9.00 bis 17:30 Uhr"),
-        ("12 noon and 12 pm, on 1 May 1993", "um 12: 00 und 12 h 00 am 1.5.1993"),
-        ("50.00 euros, 1,000 of them", "50 Euro, 1.000 davon, und 2"),
-    ],
-)
-def test_times_dates_and_round_numbers_are_written_in_many_ways(source, target):
-    pairs = [(f"{PAIRS[0][0]} {source}", f"{PAIRS[0][1]} {target}")]
-    assert found(check(pairs), "numbers") == []
-    changed = [(pairs[0][0], pairs[0][1].translate(str.maketrans("15", "36")))]
-    assert found(check(changed), "numbers") == [0]
+    assert left_out == list(AT)
 
 
 def test_what_is_there_again():
@@ -166,15 +129,10 @@ def test_what_is_there_again():
     train[20], train[1200] = train[900], (train[1200][0], train[30][1])
     for i, pair in LEAK.items():
         train[i] = pair[0].upper(), pair[1]
-    train[70] = DEV[9][0], train[70][1]
     train[80] = short = "Yes.", "Ja."
-    for i in (100, 200, 300):
-        train[i] = train[50][0], train[i][1]
     report = check(train, [*DEV, short])
     assert found(report, "duplicate") == [900]
     assert found(report, "leakage") == sorted(LEAK)
-    assert found(report, "source_leakage") == [70]
-    assert found(report, "many_targets") == [50, 100, 200, 300]
     assert [each.check.name for each in report.errors] == ["leakage"]
 
 
@@ -207,13 +165,6 @@ def test_nothing_slips_where_all_lines_are_alike():
     assert found(check(train), "slipped") == []
 
 
-def test_targets_that_belong_to_no_source_near_are_unrelated():
-    train = [*clean(2600, seed=8)]
-    for i in AT:
-        train[i] = " ".join(WORDS[:12]), f"{i} " + " ".join(GERMAN[20:32])
-    assert found(check(train), "unrelated") == list(AT)
-
-
 def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
     rng = random.Random(1)
     nouns = "garden river window teacher mother bread water evening street house".split()
@@ -243,9 +194,7 @@ def test_one_very_long_line_says_nothing_of_the_others(text):
 
 def test_one_long_document_is_not_put_beside_itself_word_by_word():
     train = [*PAIRS, tuple(" ".join(side * 20_000) for side in (["small dog"], ["kleine Hund"]))]
-    counts = lexical.fit(Block("train", 0, *(Side(list(s)) for s in zip(*train, strict=True))))
-    assert counts.pairs == len(train)
-    assert found(check(train), "unrelated") == []
+    assert found(check(train), "slipped") == []
 
 
 @pytest.mark.parametrize("then", [N - 7, N + 9])
@@ -325,10 +274,9 @@ def test_the_files(tmp_path):
     said = json.loads(to.json.read_text())
     assert said["more"] == 7 and said["pairs"] == {"train": N, "dev": 40} and said["bad_pairs"] == 2
     assert {each["check"]: each["count"] for each in said["checks"] if each["count"]}["empty"] == 1
-    assert [sum(each["counts"]) for each in said["histograms"]] == [N, N, N - 1]
     html = to.html.read_text()
-    assert html == page(report, "Text <of> mine") and "Text &lt;of&gt; mine" in html
-    assert "<script" not in html and "@TITLE@ &lt;script&gt;" in html and "<svg" in html
+    assert html == output.page(report, "Text <of> mine") and "Text &lt;of&gt; mine" in html
+    assert "<script" not in html and "@TITLE@ &lt;script&gt;" in html
     assert "style-src &#x27;sha256-" in html and "http://" not in html
     rows = [row.split("\t") for row in to.bad_pairs.read_text().splitlines()]
     assert rows[0] == ["split", "line", "reasons", "source", "target"]
@@ -340,7 +288,6 @@ def test_the_table_is_sound():
     names = [check.name for check in CHECKS]
     assert len(set(names)) == len(names) <= 32  # a bit for each
     assert [check.name for check in CHECKS if check.severity == ERROR] == ["empty", "leakage"]
-    assert all(check.drop for check in CHECKS if check.severity == ERROR)
 
 
 def test_long_lines_on_both_sides_do_not_take_all_memory(monkeypatch):
