@@ -31,7 +31,6 @@ PROGRAMS = {
     "t2t-experiments": "experiments",
     "t2t-show": "show",
     "t2t-server": "server",
-    "t2t-check-data": "check_data",
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2

@@ -5,7 +5,7 @@
         --sizes=1000:1500,2500:3000,5000:6000,10000:6000 --seeds=3 --output_dir=sizes
 
 A size is a number of pairs and of steps. Of the training text, whose lines a fixed seed puts into
-another order, the first pairs are taken, without those that t2t-check-data finds bad. Each seed
+another order, the first pairs are taken, without those that --check_only finds bad. Each seed
 trains both: the set and the vocabulary that the project proposes for so much text, with a third of
 the steps in both directions and the last quarter at a falling rate where the set has such, and
 transformer_multi30k with --vocab_size=8192, as Multi30k's own problem has. What

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from t2t_repro.corpora import intake, raw_record
+from t2t_repro.corpora import intake
 from t2t_repro.corpora.request import RawText
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
@@ -50,14 +50,10 @@ class Text2textTmpdir(Text2TextProblem):
         super().prepare_raw_files(tmp_dir, rest)
         if request:
             files = {split: self._names(split) for split in Split.ALL}
-            intake.prepare(tmp_dir, request, files, self.random_seed, kept=self._kept_text)
+            intake.prepare(tmp_dir, request, files, self.random_seed)
 
-    _kept_text = raw_record.NOTHING_KEPT  # by `keep_text`
     _asked_files: Mapping[str, str] = MappingProxyType({})  # by `ask_vocabularies`
     _asked_names: Mapping[str, str] = MappingProxyType({})
-
-    def keep_text(self, kept: raw_record.Kept) -> None:
-        self._kept_text = kept
 
     def ask_vocabularies(self, files: Mapping[str, str]) -> None:
         if self.vocab_type != VocabType.SUBWORD:

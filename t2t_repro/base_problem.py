@@ -11,7 +11,6 @@ from t2t_repro.space_ids import SpaceID
 from t2t_repro.text.vocabulary import count_tokens
 
 if TYPE_CHECKING:
-    from t2t_repro.corpora.raw_record import Kept
     from t2t_repro.corpora.sources import RawFile
 
 Sample = dict[str, Any]
@@ -128,13 +127,6 @@ class Problem:
 
         Raises:
             UserError: as `prepare_raw_files`, as far as that is known without reading much.
-        """
-
-    def keep_text(self, kept: "Kept") -> None:
-        """Says of which text there are files: `prepare_raw_files` shall not replace it by another.
-
-        Args:
-            kept: the text, by the names of its files without .gz, and the folder of these files.
         """
 
     def prepare_vocabulary(

@@ -88,9 +88,8 @@ def vocabulary_options(args: flags.FlagValues) -> dict[str, Any]:
 def define_check_flags(f: flags.FlagValues) -> None:
     """Defines `CHECK_FLAGS`."""
     check = (
-        "Check the text, and write a report, also where the files are there; where they are not "
+        "Check the text before files are made of it, and write a report: the default for your own."
     )
-    check += "that is the default for your own text."
     flags.DEFINE_bool("check_data", None, check, flag_values=f)
     drop = "Leave out the pairs with errors, and with what is surely a fault; a file names them."
     flags.DEFINE_bool("drop_bad_pairs", False, drop, flag_values=f)
@@ -168,6 +167,5 @@ def job_of(args: flags.FlagValues, values: Mapping[str, Any], problem: Problem) 
         values["tmp_dir"],
         options=options,
         check=check_of(args, problem),
-        checks_again=bool(args.check_data),
         **vocabulary,
     )

@@ -5,7 +5,8 @@
 reads the raw files in --tmp_dir (and downloads them where a problem knows how), and writes
 problem-train-00000-of-00100 and so on to --data_dir. Files that are there already are kept. All
 cores are used; the bytes do not depend on how many there are. After a kill or Ctrl-C the same
-command goes on where it was. --runner takes the work to a cluster by Apache Beam.
+command makes what is missing. --check_only checks the text and makes nothing. --runner takes the
+work to a cluster by Apache Beam.
 """
 
 import fnmatch
@@ -31,7 +32,7 @@ from t2t_repro.runs import trained_run
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
-    from t2t_repro.data.machine import Machine
+    from t2t_repro.data.local import Machine
 
 
 _HINTS = {
@@ -75,6 +76,9 @@ def define_flags(f: flags.FlagValues) -> None:
     exact += "and write as many files."
     flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
     define_check_flags(f)
+    only = "Check the files that --train_source and the like name, or the problem's own, write the "
+    only += "report to --data_dir, and stop; the exit code is 1 where there are errors."
+    flags.DEFINE_bool("check_only", False, only, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -91,6 +95,7 @@ def main(args: flags.FlagValues) -> None:
             "Expected --t2t_exact or a vocabulary (--vocab_size, --vocab). Received: both. "
             "tensor2tensor's sizes are those of the problems: leave one out."
         )
+    from t2t_repro.data.corpus_check import check_only
     from t2t_repro.data.job import Job
     from t2t_repro.data.vocabularies import summary_path
 
@@ -106,11 +111,13 @@ def main(args: flags.FlagValues) -> None:
             max_cases=args.max_cases,
             options=raw_file_options(args),
             check=check_of(args, problem),
-            checks_again=bool(args.check_data),
             **({"vocab_size": t2t_vocab_size(problem)} if args.t2t_exact else vocabulary),
         )
         for problem in problems
     ]
+    if args.check_only:
+        reports = [check_only(job, progress.track, print) for job in jobs]
+        sys.exit(any(report.errors for report in reports))
     for job in jobs:
         print_proposal(job, run(job, machine, args.vocab_from), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)

@@ -17,16 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from t2t_repro import __version__, progress
 from t2t_repro.corpora import raw_record, splits
 from t2t_repro.corpora.cleaner_en_xx import Pair
-from t2t_repro.corpora.raw_record import (
-    NOTHING_KEPT,
-    Kept,
-    Made,
-    Names,
-    RawFile,
-    Record,
-    Share,
-    shown,
-)
+from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.files import behind_links, naming, writing
@@ -40,8 +31,6 @@ def prepare(
     names: Names,
     seed: int,
     say: Say = progress.on_stderr,
-    *,
-    kept: Kept = NOTHING_KEPT,
 ) -> None:
     """Makes the files of a problem in `tmp_dir`, unless they are there as they would be made.
 
@@ -51,11 +40,9 @@ def prepare(
         names: {split: (source, target)}: the files to make, of "train", "dev" and "test".
         seed: decides which pairs are drawn, and which are repeated.
         say: receives a line for all that is decided.
-        kept: what must not be replaced by another text.
 
     Raises:
-        UserError: on text that cannot be read, too little of it, or files that are not ours, or
-            that are kept.
+        UserError: on text that cannot be read, too little of it, or files that are not ours.
     """
     corpora = request.corpora()
     folder = pathlib.Path(tmp_dir)
@@ -79,8 +66,6 @@ def prepare(
     with naming(folder), contextlib.ExitStack() as stack:
         work = _Work(stack, folder, request, corpora, names, seed, say)
         shares, left_out, files = work.make()
-        for name, made in files.items():
-            kept.check(name, made.sha256, folder)
         record = Record(__version__, asked, raw_files, shares, left_out, files)
         for name in own:
             behind_links(folder / name).unlink()

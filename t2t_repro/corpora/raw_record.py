@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
@@ -94,27 +94,6 @@ class Record:
 def shown(path: str) -> str:
     """Returns a path as JSON can hold it: a byte that is no UTF-8 as \\xNN."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-class Kept(NamedTuple):
-    """The text of which there are files: {name: SHA-256 of the text}, and their folder."""
-
-    digests: Mapping[str, str]
-    data_dir: str
-
-    def check(self, name: str, digest: str, folder: str | os.PathLike) -> None:
-        """Refuses another text in the folder of raw files; of what is not known, any will do."""
-        if self.digests.get(name, digest) != digest:
-            raise UserError(
-                f"Expected the {name} that the files in {self.data_dir!r} were made of. Received: "
-                f"another text for {os.fspath(folder)!r}. Put the old one back, make the files "
-                "again by t2t-datagen with --overwrite, or name other folders. A run that was "
-                "trained on them goes on with no others: --vocab_from=RUN makes data for a new one "
-                "that begins with its weights, by --warm_start_from=RUN."
-            )
-
-
-NOTHING_KEPT = Kept({}, "")
 
 
 def read(folder: pathlib.Path) -> Record | None:

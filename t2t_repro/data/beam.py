@@ -18,8 +18,7 @@ from typing import Any
 from t2t_repro import registry
 from t2t_repro.data import blocks
 from t2t_repro.data.job import Files, Job
-from t2t_repro.data.journal import Journal
-from t2t_repro.data.machine import Machine, Track
+from t2t_repro.data.local import Track
 from t2t_repro.data.workers import batched
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, writing
@@ -30,13 +29,13 @@ RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 _WHOLE = ".whole" + INCOMPLETE  # behind the name of a file that only waits for the others
 
 
-class Beam(Machine):
+class Beam:
     """A cluster, whose workers read the raw files themselves.
 
     Args:
         runner: one of RUNNERS.
         options: Beam's own flags, such as "--flink_master=host:8081".
-        load: as `Machine`'s.
+        load: as `Local`'s.
     """
 
     def __init__(
@@ -50,8 +49,11 @@ class Beam(Machine):
                 f"Expected --runner to be one of {', '.join(RUNNERS)}. Received: {runner!r}."
             )
         _import()
-        super().__init__(load)
+        self._load = load
         self._runner, self._options = runner, options
+
+    def __enter__(self) -> "Beam":
+        return self
 
     def __exit__(self, kind, error, traceback) -> None:
         """Does nothing: each pipeline ends by itself."""
@@ -61,7 +63,7 @@ class Beam(Machine):
         beam = _import()
         name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"
         path = os.path.join(job.data_dir, name)
-        load = functools.partial(self.load, job.problem.name)
+        load = functools.partial(self._load, job.problem.name)
 
         def build(pipeline: Any) -> None:
             _ = (
@@ -80,10 +82,10 @@ class Beam(Machine):
         finally:
             os.unlink(path)
 
-    def make(self, job: Job, files: Files, entry: Journal, track: Track) -> dict[str, Any]:
-        entry.begin("", [])  # what an earlier run left is not used
+    def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
+        del track
         beam, paths = _import(), files.paths
-        load = functools.partial(self.load, job.problem.name)
+        load = functools.partial(self._load, job.problem.name)
         read = _Samples(
             load, job.data_dir, job.tmp_dir, files.source, job.seed, job.max_cases or None
         )
@@ -117,8 +119,6 @@ class Beam(Machine):
         finally:
             os.unlink(statistics_path)
         if statistics["examples"]:
-            for path in paths:  # no old file stays beside a new one
-                pathlib.Path(path).unlink(missing_ok=True)
             for path in paths:
                 os.replace(path + _WHOLE, path)
         return statistics

@@ -4,27 +4,22 @@ Nothing here loads TensorFlow.
 """
 
 import array
-import contextlib
 import dataclasses
 import os
 import pathlib
 import random
-import resource
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeGuard
 
 from t2t_repro.data import example, packing, tfrecord
 from t2t_repro.data.workers import batched
-from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, naming, writing
+from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
 from t2t_repro.text.encoders import EOS_ID
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
 SIDES = ("inputs", "targets")
-_OPEN, _LEAST_OPEN = 64, 16  # files, pipes and libraries beside those of a split
 
 LoadProblem = Callable[[], Problem]
 
@@ -39,25 +34,6 @@ class Statistics:
     longest: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     empty: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
     bytes: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(SIDES, 0))
-
-    @classmethod
-    def of(cls, counts: Mapping[str, Any]) -> "Statistics":
-        """Returns what a file holds of them; what else it holds is left out.
-
-        Raises:
-            ValueError: if it does not hold them all.
-        """
-        names = [field.name for field in dataclasses.fields(cls)]
-        try:
-            made = cls(**{name: counts[name] for name in names})
-            numbers = [made.examples]
-            for by_side in (made.tokens, made.longest, made.empty):
-                numbers += [by_side[side] for side in SIDES]
-        except (LookupError, TypeError) as error:
-            raise ValueError(f"Expected counts by side. Received: {error!r}.") from None
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"Expected counts of at least 0. Received: {numbers}.")
-        return made
 
     def add(self, sample: Sample) -> None:
         self.examples += 1
@@ -181,8 +157,9 @@ def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
     return getattr(type(problem), "generate_encoded_samples", None) is inherited
 
 
-def numbered(samples: Iterable[Sample], start: int = 0) -> Iterator[tuple[int, list[Sample]]]:
+def numbered(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
     """Yields (number of the first, samples): blocks of SAMPLES."""
+    start = 0
     for block in batched(samples, SAMPLES):
         yield start, block
         start += len(block)
@@ -192,69 +169,3 @@ def add_counts(counts: dict[str, int], more: dict[str, int]) -> None:
     """Adds `more` to `counts`."""
     for token, count in more.items():
         counts[token] = counts.get(token, 0) + count
-
-
-def allow_open(count: int) -> None:
-    """Lets this process have the files of a `Spill` open: raises its own limit if need be.
-
-    Raises:
-        UserError: if the limit may not be raised so far.
-    """
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    soft, hard = (sys.maxsize if x == resource.RLIM_INFINITY else x for x in limits)
-    wanted = min(count + _OPEN, hard)
-    if soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, limits[1]))
-            soft = wanted
-    if soft < count + _LEAST_OPEN:
-        raise UserError(
-            f"Expected to have the {count:,} files of a split open at once, and {_LEAST_OPEN} "
-            f"others. Received: a limit of {soft:,} open files. Lower --num_shards, or raise the "
-            "limit (ulimit -n)."
-        )
-
-
-class Spill:
-    """The unfinished files of a split, one behind another's frames. Use it by `with`.
-
-    Args:
-        paths: the files' final names.
-        sizes: cut them to so many bytes and go on there; None: begin.
-    """
-
-    def __init__(self, paths: Sequence[str], sizes: Sequence[int] | None = None):
-        self._names = [path + UNSHUFFLED for path in paths]
-        self._files: list = []
-        try:
-            for name, size in zip(self._names, sizes or [0] * len(paths), strict=True):
-                self._files.append(open(name, "r+b" if sizes else "wb"))
-                self._files[-1].truncate(size)
-                self._files[-1].seek(size)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> "Spill":
-        return self
-
-    def __exit__(self, kind, error, traceback) -> None:
-        self.close()
-
-    def write(self, frames: dict[int, bytes]) -> None:
-        for number, content in frames.items():
-            with naming(self._names[number]):
-                self._files[number].write(content)
-
-    def flush(self) -> list[int]:
-        """Writes out what is held back, and returns how many bytes each file has."""
-        for name, file in zip(self._names, self._files, strict=True):
-            with naming(name):
-                file.flush()
-        return [file.tell() for file in self._files]
-
-    def close(self) -> None:
-        files, self._files = self._files, []
-        for name, file in zip(self._names, files, strict=False):
-            with naming(name):
-                file.close()

@@ -6,35 +6,36 @@ all read who take samples of the problem: the vocabulary, this machine's process
 
 import functools
 import itertools
-import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from t2t_repro import schema
 from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.corpora.checks import output
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
 from t2t_repro.corpora.checks.report import Report
-from t2t_repro.data import blocks, journal
-from t2t_repro.data.job import DROP, KEEP, STOP, Job
-from t2t_repro.data.machine import Track
+from t2t_repro.corpora.request import RawText
+from t2t_repro.data import blocks, raw_text
+from t2t_repro.data.job import DROP, KEEP, STOP, Files, Job
+from t2t_repro.data.local import Track
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 
 def check_corpus(
-    job: Job, summary: Mapping[str, Any], track: Track, report: Callable[[str], None]
+    job: Job,
+    kept: Sequence[Files],
+    summary: Mapping[str, Any],
+    track: Track,
+    report: Callable[[str], None],
 ) -> None:
     """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
 
-    An interrupted run that is gone on with had it checked before. What files that are there were
-    made of is checked if the job says so, and stops at nothing.
-
     Args:
         job: what is to be made.
-        summary: what `generate_data` left beside the files.
+        kept: the files that are there and stay.
+        summary: what `generate_data` left beside them.
         track: as `generate_data` takes it.
         report: receives a line for everything that is found.
 
@@ -43,63 +44,75 @@ def check_corpus(
             no pairs of text; or files are kept that were made of another choice of pairs.
     """
     to = output.paths(job.data_dir, job.problem.dataset_filename())
-    if not job.overwrite and all(os.path.exists(p) for files in job.files() for p in files.paths):
+    if len(kept) == len(job.files()):
         left_out = to.bad_pairs.exists()
         if (job.check, left_out) in ((DROP, False), (KEEP, True)):
             pairs = f"without those of {to.bad_pairs}" if left_out else "of all pairs"
             report(f"The files that are there were made {pairs}; --overwrite makes them again.")
-        if job.checks_again:
-            _examine(job, to, track, report)
         return
     if job.check != DROP:
-        _check_kept(job, summary, None)
-    if not job.check:
-        to.bad_pairs.unlink(missing_ok=True)
-        return
-    raw_files = journal.raw_files(job)
-    made_for = {"bad_pairs_are": job.check, "raw_files": raw_files, "max_cases": job.max_cases}
-    if journal.journal_path(job).exists() and _is_made_for(to, made_for):
-        return
-    made, corpus = _examine(job, to, track, report)
-    count = made.num_bad_pairs()
-    if job.check == STOP and made.errors:
-        raise errors_in(made, count, str(to.html))
-    if job.check == DROP:  # also where there are none: the file says that they were looked for
-        check = functools.partial(_check_kept, job, summary)
-        output.write_bad_pairs(to, made, corpus, check)
-        report(f"Left out {count:,} pairs, which are in {to.bad_pairs}")
-    else:
-        to.bad_pairs.unlink(missing_ok=True)
-    output.write_report(to, made, _title(job), **made_for)
+        _check_kept(job, kept, summary, None)
+    if job.check:
+        made, corpus = _examine(job, track, report)
+        if job.check == STOP and made.errors:
+            raise errors_in(made, made.num_bad_pairs(), str(to.html))
+        if job.check == DROP:  # also where there are none: the file says that they were looked for
+            check = functools.partial(_check_kept, job, kept, summary)
+            output.write_bad_pairs(to, made, corpus, check)
+            report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
+            return
+    to.bad_pairs.unlink(missing_ok=True)
 
 
-def _examine(
-    job: Job, to: output.Paths, track: Track, report: Callable[[str], None]
-) -> tuple[Report, Corpus]:
-    """Checks the text, says what was found and writes it, not yet what it was made for."""
+def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
+    """Checks the files that the job's options name, else the problem's own, and writes the report.
+
+    Raises:
+        UserError: if they cannot be read, or are no pairs of text.
+    """
+    given, _ = RawText.of(job.options)
+    if not given:
+        job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
+        return _examine(job, track, report)[0]
+    splits = [corpus.split for corpus in given.corpora()]
+    corpus = {split: functools.partial(given.pairs, split) for split in dict.fromkeys(splits)}
+    made = examine(corpus, track, alone=[Split.TEST])
+    where = "those of the files, one behind the other" if len(splits) > len(corpus) else ""
+    _say(job, made, where or "those of the files", report)
+    return made
+
+
+def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Report, Corpus]:
+    """Checks the text of a problem, says what was found and writes it."""
     corpus = corpus_of(job)
     alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
     made = examine(corpus, track, keep=repeated_on_purpose(job), alone=alone)
-    for line in made.lines():
-        report(line)
-    if any(each.count for each in made.findings):
-        splits = (entry["split"] for entry in job.problem.dataset_splits)
-        known = any(job.problem.raw_text_files(job.tmp_dir, split) for split in splits)
-        said = f"of lines are those of the files in {job.tmp_dir}"
-        report(f"The numbers {said if known else 'count samples as the problem yields them'}.")
-    output.write_report(to, made, _title(job))
-    report(f"The report, with the first pairs of each kind: {to.html}")
+    splits = (entry["split"] for entry in job.problem.dataset_splits)
+    known = any(job.problem.raw_text_files(job.tmp_dir, split) for split in splits)
+    files = f"those of the files in {job.tmp_dir}"
+    _say(job, made, files if known else "of samples as the problem yields them", report)
     return made, corpus
 
 
-def _check_kept(job: Job, summary: Mapping[str, Any], choice: str | None) -> None:
-    """Refuses to keep files that were made of another choice of pairs, as `journal.CHOICE`."""
-    for files in job.files() if not journal.makes_all(job) else ():
+def _say(job: Job, made: Report, where: str, report: Callable[[str], None]) -> None:
+    for line in made.lines():
+        report(line)
+    if any(each.count for each in made.findings):
+        report(f"The numbers of lines are {where}.")
+    to = output.paths(job.data_dir, job.problem.dataset_filename())
+    output.write_report(to, made, f"The text of {job.problem.name}")
+    report(f"The report, with the first pairs of each kind: {to.html}")
+
+
+def _check_kept(
+    job: Job, kept: Sequence[Files], summary: Mapping[str, Any], choice: str | None
+) -> None:
+    """Refuses to keep files that were made of another choice of pairs, as `raw_text.CHOICE`."""
+    for files in kept:
         # tensor2tensor and earlier versions say nothing of it.
-        before = summary["splits"].get(files.name, {}).get(journal.CHOICE, choice)
+        before = summary["splits"].get(files.name, {}).get(raw_text.CHOICE, choice)
         of_all, all_now = map(bad_pairs.names_none, (before, choice))
-        differ = before != choice and not (of_all and all_now)
-        if differ and all(map(os.path.exists, files.paths)):
+        if before != choice and not (of_all and all_now):
             made = "of all pairs" if of_all else "without some pairs"
             now = "of all" if all_now else f"without {'some' if of_all else 'others'}"
             raise UserError(
@@ -114,10 +127,6 @@ def repeated_on_purpose(job: Job) -> frozenset[str]:
     record = raw_record.read(pathlib.Path(job.tmp_dir))
     repeats = record and any(share.written > share.pairs for share in record.shares)
     return frozenset(["duplicate"] if repeats else [])
-
-
-def _title(job: Job) -> str:
-    return f"The text of {job.problem.name}"
 
 
 def check_unasked(problem: Problem) -> str:
@@ -163,8 +172,7 @@ def corpus_of(job: Job) -> Corpus:
     if not blocks.is_encoded_by_sample(problem):
         raise UserError(
             "Expected a problem whose samples are pairs of text, to check them. Received: "
-            f"{problem.name}. Name another; t2t-datagen makes this one without --check_data, "
-            "--drop_bad_pairs and --keep_bad_pairs."
+            f"{problem.name}. Name another, or leave out what asks for a check."
         )
     made = (files.source for files in job.files())
     sources = dict.fromkeys([Split.TRAIN, *made, *problem.text_alone(job.tmp_dir)])
@@ -176,11 +184,3 @@ def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:
     # Those that take the place of what is left out are to be in order as well.
     for sample in itertools.islice(samples, 2 * job.max_cases or None):
         yield sample["inputs"], sample["targets"]
-
-
-def _is_made_for(to: output.Paths, made_for: dict) -> bool:
-    try:
-        made = schema.read(to.json, dict[str, Any])
-        return all(made.get(name) == value for name, value in made_for.items())
-    except (OSError, ValueError, AttributeError):
-        return False

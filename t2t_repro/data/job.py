@@ -55,7 +55,6 @@ class Job:
             nothing, as many as the text supports.
         vocabularies: {"inputs": path, "targets": path} of vocabularies of the user's; {}: none.
         check: STOP, DROP or KEEP: check the text first; "": do not.
-        checks_again: check it, and write the report, also where the files are there.
 
     Raises:
         UserError: on a `vocab_size` for a problem that builds no subwords, or on `vocabularies`
@@ -73,7 +72,6 @@ class Job:
     vocab_size: int = 0
     vocabularies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     check: str = ""
-    checks_again: bool = False
 
     def __post_init__(self) -> None:
         problem = copy.copy(self.problem.forward())

@@ -7,18 +7,19 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from t2t_repro.corpora import raw_record
+from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.data import records
 from t2t_repro.data.job import Files, Job
-from t2t_repro.data.journal import Journal
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.text import raw
 
-_KEY = "raw_text"  # of a split's entry in the summary
+# Of a split's entry in the summary: {name: SHA-256 of the text}, and that of the list of pairs that
+# were left out; None: none was.
+_KEY, CHOICE = "raw_text", "choice of pairs"
 
 
 def sized(job: Job) -> Job:
@@ -41,8 +42,9 @@ def sized(job: Job) -> Job:
 
 
 def entry(job: Job, files: Files) -> dict[str, Any]:
-    """Returns what the summary says of the text that some files are made of; {} where unknown."""
-    said: dict[str, Any] = {}
+    """Returns what the summary says of the text that some files are made of."""
+    bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
+    said: dict[str, Any] = {CHOICE: sha256(bad) if bad.exists() else None}
     if digests := _digests(job, files):
         said[_KEY] = digests
     if files.source == Split.TRAIN:
@@ -51,37 +53,28 @@ def entry(job: Job, files: Files) -> dict[str, Any]:
     return said
 
 
-def check(job: Job, journal: Journal, summary: Mapping[str, Any]) -> None:
+def check(job: Job, kept: Iterable[Files], summary: Mapping[str, Any]) -> None:
     """Refuses to keep files that were made of another text than lies in tmp_dir.
 
     Args:
         job: what to make.
-        journal: what an earlier run began; it has looked at the text itself.
-        summary: what `generate_data` left beside the files.
+        kept: the files.
+        summary: what `generate_data` left beside them.
 
     Raises:
         UserError: naming the text.
     """
-    for files in job.files():
-        begun = files.name in journal.finished or files.name == journal.group
-        made_of = summary["splits"].get(files.name, {}).get(_KEY)
-        if job.overwrite or begun or not isinstance(made_of, dict):
-            continue
-        if not all(map(os.path.exists, files.paths)):
-            continue
+    for files in kept:
+        made_of = summary["splits"].get(files.name, {}).get(_KEY, {})
         for name, digest in _digests(job, files).items():
-            raw_record.Kept(made_of, os.fspath(job.data_dir)).check(name, digest, job.tmp_dir)
-
-
-def kept(job: Job, summary: Mapping[str, Any]) -> raw_record.Kept:
-    """Returns the text of which a job keeps the files that are there."""
-    found: dict[str, str] = {}
-    for files in job.files() if not job.overwrite else ():
-        made_of = summary["splits"].get(files.name, {}).get(_KEY)
-        there = (records.shard_sets(job.problem, split, job.data_dir) for split in files.splits)
-        if isinstance(made_of, dict) and all(there):
-            found |= made_of
-    return raw_record.Kept(found, os.fspath(job.data_dir))
+            if made_of.get(name, digest) != digest:
+                raise UserError(
+                    f"Expected the {name} that the files in {job.data_dir!r} were made of. "
+                    f"Received: another text in {job.tmp_dir!r}. Put the old one back, make the "
+                    "files again by t2t-datagen with --overwrite, or name other folders. A run "
+                    "that was trained on them goes on with no others: --vocab_from=RUN makes data "
+                    "for a new one that begins with its weights, by --warm_start_from=RUN."
+                )
 
 
 def sha256(path: str | os.PathLike) -> str:
@@ -97,10 +90,7 @@ def origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
     the text is still that.
     """
     folder = os.path.abspath(job.tmp_dir)
-    try:
-        record = raw_record.read(pathlib.Path(folder))
-    except UserError:  # it only informs
-        record = None
+    record = raw_record.read(pathlib.Path(folder))
     made = {name: made.sha256 for name, made in record.files.items()} if record else {}
     texts = {k: v for split in summary["splits"].values() for k, v in split.get(_KEY, {}).items()}
     if record is None or any(made.get(name, digest) != digest for name, digest in texts.items()):

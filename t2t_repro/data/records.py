@@ -60,18 +60,10 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
 
 
 def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
-    """Whether all splits of a problem have their files in `data_dir`, and none is being made."""
-    if journal_path(problem, data_dir).exists():
-        return False
+    """Whether all splits of a problem have their files in `data_dir`."""
     splits = [entry["split"] for entry in problem.dataset_splits]
     sets = [shard_sets(problem, split, data_dir).items() for split in splits]
     return all(any(len(paths) == total for total, paths in each) for each in sets)
-
-
-def journal_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
-    """Returns the file that is there from the begin of a problem's t2t-datagen to its end."""
-    name = f"datagen.{problem.dataset_filename()}.unfinished.json"
-    return pathlib.Path(data_dir, name).expanduser()
 
 
 def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:
@@ -79,16 +71,11 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
 
     Raises:
         UserError: if there is none, or one of a set is missing, or sets of different sizes lie
-            beside each other, or the splits are not all made yet: one may be of other text.
+            beside each other.
     """
     sets = shard_sets(problem, split, data_dir)
     where = f"{problem.dataset_filename()}-{split}-* in {os.fspath(data_dir)!r}"
     command = problem.datagen_command(data_dir)
-    if sets and (journal := journal_path(problem, data_dir)).exists():
-        raise UserError(
-            f"Expected files {where} of a t2t-datagen that has ended. Received: {journal.name}, "
-            "of one at work or interrupted. Wait for it, or give its command again."
-        )
     if not sets:
         raise UserError(f"Expected files {where}. Received: none. Make them: {command}")
     if len(sets) > 1:

@@ -35,33 +35,30 @@ def known(job: Job) -> tuple[str, VocabularySize] | None:
     return None
 
 
-def check(job: Job, everything: bool, begins: bool, report: Report, *, left: bool = False) -> bool:
+def check(job: Job, everything: bool, stale: bool, report: Report) -> bool:
     """Checks the vocabulary that is there; returns whether it is to be made anew.
 
     Args:
         job: what is to be made.
         everything: whether all files are to be made.
-        begins: whether no file is made yet.
+        stale: whether it was built of other text, and no file that has it is kept.
         report: receives a line for what is used.
-        left: whether it was left by a run that was not ended and is not gone on with: it is of
-            that one's text.
 
     Raises:
         UserError: if it is of another size than asked for, or missing beside files that it was
-            used for; or if one that is given would be replaced.
+            used for.
     """
     if not job.problem.has_asked_vocabularies(job.data_dir):
-        _check_asked_stay(job)
         if not everything:
             raise UserError(
                 f"Expected the files in {job.data_dir!r} to be made with the vocabulary that is "
                 "given. Received: files made with another. Give another --data_dir, or --overwrite "
                 "to make them anew."
             )
-        return begins
+        return True
     alone = known(job) is not None and not _others(job)
     given = bool(job.vocabularies) and not job.vocab_size  # else they are extended
-    anew = (job.overwrite or left) and begins and alone and not given
+    anew = (job.overwrite or stale) and alone and not given
     for name in job.problem.vocab_files(job.data_dir):
         there = pathlib.Path(job.data_dir, name).exists()
         if not there and not everything:
@@ -96,9 +93,7 @@ def summary_of(job: Job, summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove(job: Job) -> None:
-    """Removes the vocabulary, and before it the files that were made with it."""
-    for path in (path for files in job.files() for path in files.paths):
-        pathlib.Path(path).unlink(missing_ok=True)
+    """Removes the vocabulary."""
     for name in job.problem.vocab_files(job.data_dir):
         pathlib.Path(job.data_dir, name).unlink(missing_ok=True)
 
@@ -167,19 +162,6 @@ def _others(job: Job) -> list[str]:
         except (OSError, ValueError, LookupError, TypeError):
             continue  # a summary only informs
     return others
-
-
-def _check_asked_stay(job: Job) -> None:
-    """Refuses a vocabulary of the user's that is the folder's own: what is made replaces it."""
-    own = job.problem.vocab_files(job.data_dir)
-    for path in map(pathlib.Path, job.vocabularies.values()):
-        named = path.name in own or path.name.startswith(f"vocab.{job.problem.name}.")
-        if named and path.resolve().parent == pathlib.Path(job.data_dir).resolve():
-            raise UserError(
-                f"Expected a vocabulary that the data does not replace. Received: {path}, which is "
-                f"that of the data in {job.data_dir!r} itself. Give another --data_dir, or name a "
-                "copy of the file in another folder."
-            )
 
 
 def _check_size(job: Job, alone: bool) -> None:

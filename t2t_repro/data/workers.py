@@ -16,10 +16,6 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class WorkerLost(UserError):
-    """A process ended in the middle of its work."""
-
-
 def batched(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
     """Yields the items in lists of `size`; the last may be shorter."""
     items = iter(items)
@@ -57,7 +53,7 @@ class Workers:
             blocks: are pickled.
 
         Raises:
-            WorkerLost: if a process was killed, as the system does when memory runs out.
+            UserError: if a process was killed, as the system does when memory runs out.
         """
         blocks = iter(blocks)
         first = list(itertools.islice(blocks, 2))
@@ -76,10 +72,10 @@ class Workers:
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            raise WorkerLost(
+            raise UserError(
                 f"Expected {self._processes} processes to work to the end. Received: one of them "
-                "was killed, as the system does when memory runs out. Give the same command again, "
-                "which goes on from there, with a smaller --num_concurrent_processes."
+                "was killed, as the system does when memory runs out. Give the same command again "
+                "with a smaller --num_concurrent_processes."
             ) from error
         finally:
             for future in waiting:

@@ -1,4 +1,3 @@
-import dataclasses
 import gzip
 import json
 import shutil
@@ -6,8 +5,7 @@ import shutil
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import generate, journal
-from t2t_repro.data.blocks import Statistics
+from t2t_repro.data import generate
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from tests.data.record_files import read_examples
@@ -98,20 +96,3 @@ def test_what_is_made_again_may_have_another_text(raw):
     assert run(raw)[0].startswith("Keeping the 5 train files")
     (example, *_) = read_examples(raw.parent / "data" / f"{NAME}-dev-00000-of-00001")
     assert example["inputs"] == [3, 6, 1]
-    # an interrupted --overwrite goes on, though the summary tells of the old text
-    (raw / "inputs.train.txt").write_text("inputs a\n" * 41)
-    job = Job(registry.get_problem(NAME), raw.parent / "data", raw, num_shards=5, overwrite=True)
-    counted = dataclasses.asdict(Statistics(examples=41))
-    begun = journal.Journal(settings=journal.settings(job), finished={"train": counted})
-    begun.save(job)
-    assert run(raw)[0].startswith("Going on where")
-
-
-@pytest.mark.parametrize(
-    "text", ['{"splits": {"train": []}}', '{"splits": {"train": {"raw_text": 3}}}']
-)
-def test_a_summary_of_another_form_says_nothing(raw, text):
-    run(raw)
-    (raw.parent / "data" / f"datagen.{NAME}.json").write_text(text)
-    (raw / "inputs.train.txt").write_text("inputs a\n" * 41)
-    run(raw)

@@ -6,8 +6,8 @@ import pytest
 
 from t2t_repro import signals
 from t2t_repro.data import workers
-from t2t_repro.data.workers import WorkerLost, Workers
-from t2t_repro.errors import Interrupted
+from t2t_repro.data.workers import Workers
+from t2t_repro.errors import Interrupted, UserError
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -35,7 +35,7 @@ def test_an_error_in_a_process_arrives():
 
 def test_a_killed_process_is_named():
     with Workers(2) as pool:
-        with pytest.raises(WorkerLost, match="2"):
+        with pytest.raises(UserError, match="2"):
             list(pool.map(os._exit, [9, 9, 9]))
 
 
