@@ -13,9 +13,8 @@ from typing import Any, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, quiet, signals
+from t2t_repro import cores, quiet, signals, t2t_compat
 from t2t_repro.errors import Interrupted, UserError, suggest, unset
-from t2t_repro.inert_flags import INERT_FLAGS
 from t2t_repro.requests import flags_of
 
 Request = TypeVar("Request")
@@ -271,10 +270,10 @@ def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
     for arg in rest:
         flag, _, value = arg.lstrip("-").partition("=")
         bare = flag.removeprefix("no")
-        if not arg.startswith("-") or flag in own or bare not in INERT_FLAGS:
+        if not arg.startswith("-") or flag in own or bare not in t2t_compat.FLAGS:
             kept.append(arg)
             continue
-        at_rest, reason = INERT_FLAGS[bare]
+        at_rest, reason = t2t_compat.FLAGS[bare]
         if "=" not in arg:
             boolean = at_rest in ("false", "true")
             value = ("false" if flag != bare else "true") if boolean else next(rest, "")

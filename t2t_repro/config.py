@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from t2t_repro import fields, foreign_hparams, hparam_rules, schema
+from t2t_repro import fields, hparam_rules, schema, t2t_compat
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import (
     Count,
@@ -396,5 +396,5 @@ def parse_overrides(text: str) -> dict[str, Any]:
         if name in FIELDS:
             values[name] = fields.parse_value(FIELDS[name], value)
         else:
-            foreign_hparams.check_override(name, value, FIELDS)
+            t2t_compat.check_override(name, value, FIELDS)
     return values

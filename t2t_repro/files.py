@@ -8,16 +8,14 @@ import hashlib
 import os
 import pathlib
 import shutil
-import stat
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_repro.errors import UserError
 
 INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
-_TRIES, _PAUSE_S = 50, 0.1  # how long another process that writes the same file is waited for
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextlib.contextmanager
@@ -39,24 +37,21 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
-    with _alone_at(unfinished, path, os.O_RDWR | os.O_CREAT) as handle:
-        try:
-            with naming(path), open(os.dup(handle), mode, **text) as file:
-                file.truncate(0)
-                yield file
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-        os.replace(unfinished, path)
+    try:
+        with naming(path), open(unfinished, mode, **text) as file:
+            yield file
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    os.replace(unfinished, path)
 
 
 def is_stream(path: str | os.PathLike) -> bool:
-    """Returns whether what is written to `path` passes through it: a device, a pipe, /dev/fd/N."""
-    try:
-        kind = os.stat(path).st_mode
-    except OSError:
-        return _descriptor(path) is not None
-    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)) or _descriptor(path) is not None
+    """Returns whether what is written to `path` passes through it: a device, a pipe, stdout."""
+    path = os.fspath(path)
+    return path in _STREAMS or (
+        os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    )
 
 
 def check_file(flag: str, path: str | os.PathLike) -> None:
@@ -86,39 +81,16 @@ def check_file(flag: str, path: str | os.PathLike) -> None:
 
 
 def behind_links(path: str | os.PathLike) -> pathlib.Path:
-    """Returns what a link names in the end, which need not exist; any other path as it is.
-
-    Raises:
-        OSError: if links name each other.
-    """
-    if not os.path.islink(path):
-        return pathlib.Path(path)
-    try:
-        return pathlib.Path(os.path.realpath(path, strict=True))
-    except FileNotFoundError:
-        return pathlib.Path(os.path.realpath(path))
-
-
-def _descriptor(path: str | os.PathLike) -> int | None:
-    """The number of the open file that a name such as /dev/stdout stands for, also by links."""
-    name = os.path.abspath(path)
-    for _ in range(40):  # the kernel follows no more
-        folder, last = os.path.split(name)
-        if last.isdecimal() and os.path.realpath(folder) == f"/proc/{os.getpid()}/fd":
-            return int(last)
-        if not os.path.islink(name):
-            break
-        name = os.path.join(folder, os.readlink(name))
-    return None
+    """Returns what a link names in the end, which need not exist; any other path as it is."""
+    return pathlib.Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 def _open_stream(path: str | os.PathLike, mode: str, **text: Any) -> Any:
-    number = _descriptor(path)
+    number = _STREAMS.get(os.fspath(path))
     if number is None:
         return open(path, mode, **text)
     # Opened by its name, a file behind it would be cut, and written from its start.
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
     return open(os.dup(number), mode, **text)
 
 
@@ -137,59 +109,27 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which gets the name `path` when the block ends.
 
-    Raises:
-        UserError: as `check_new_folder`, or if another process fills it.
-
     If the block fails, nothing is left.
+
+    Raises:
+        UserError: as `check_new_folder`.
     """
     path = behind_links(path)
     check_new_folder(path)
     unfinished = path.with_name(path.name + INCOMPLETE)
-    with _alone_at(unfinished, path, os.O_RDONLY):
-        try:
-            check_new_folder(path)  # another process may have filled it meanwhile
-            for remains in unfinished.iterdir():
-                shutil.rmtree(remains) if remains.is_dir() else remains.unlink()
-            yield unfinished
-            if path.is_dir():
-                path.rmdir()
-            os.rename(unfinished, path)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _alone_at(unfinished: pathlib.Path, path: pathlib.Path, flags: int) -> Iterator[int]:
-    """Opens a file, or a folder where `flags` do not create one, that no other process fills.
-
-    Raises:
-        UserError: if another process still does after some seconds.
-    """
-    for _ in range(_TRIES):
-        if not flags & os.O_CREAT:
-            unfinished.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            handle = os.open(unfinished, flags | os.O_CLOEXEC, 0o666)
-            stack.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(_PAUSE_S)
-                continue
-            except OSError:  # a file system without locks
-                pass
-            # Otherwise it was another's, who has renamed it meanwhile.
-            if unfinished.exists() and os.path.samestat(os.fstat(handle), os.stat(unfinished)):
-                yield handle
-                return
-    raise UserError(
-        f"Expected no other process that writes {path}. Received: one at work. Wait for it or stop "
-        "it, or name another."
-    )
+    shutil.rmtree(unfinished, ignore_errors=True)  # what a kill left
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        if path.is_dir():
+            path.rmdir()
+        os.rename(unfinished, path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def check_new_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that holds something, one that cannot be replaced, and what is no folder.
+    """Refuses a folder that holds something, and what is no folder.
 
     Raises:
         UserError: naming it.
@@ -198,12 +138,6 @@ def check_new_folder(path: pathlib.Path) -> None:
         raise UserError(
             f"Expected a new or empty folder. Received: {path}, which holds files. Remove it, or "
             "name another."
-        )
-    if path.is_dir() and (os.path.ismount(path) or path.samefile(pathlib.Path.cwd())):
-        where = "a file system of its own" if os.path.ismount(path) else "the folder you are in"
-        raise UserError(
-            "Expected a new folder, or an empty one that a full one can take the place of. "
-            f"Received: {path}, {where}. Name a folder in it."
         )
     if path.exists() and not path.is_dir():
         raise UserError(f"Expected a folder. Received: the file {path}. Name another.")

@@ -1,7 +1,5 @@
 import errno
 import os
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -92,19 +90,6 @@ def test_a_folder_that_is_taken(tmp_path):
         files.check_new_folder(tmp_path / "file")
 
 
-def test_an_empty_folder_that_cannot_be_replaced(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for path in (pathlib.Path("."), tmp_path):
-        with pytest.raises(UserError, match=f"Received: {path}, the folder you are in. Name a fo"):
-            with files.writing_folder(path):
-                pass
-    (tmp_path / "volume").mkdir()
-    monkeypatch.setattr(os.path, "ismount", lambda path: path.name == "volume")
-    with pytest.raises(UserError):
-        files.check_new_folder(pathlib.Path("volume"))
-    assert names(tmp_path) == ["volume"]
-
-
 HOLDER = """
 import sys, time
 from t2t_repro import files
@@ -130,16 +115,6 @@ def test_a_second_process_waits_until_the_first_is_gone(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_where_there_are_no_locks_nobody_waits(tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with files.locked([tmp_path], pytest.fail):
-        (tmp_path / "file").touch()
-    assert names(tmp_path) == ["file"]
-
-
 @pytest.mark.parametrize(("name", "end"), [("link", "folder/file"), ("dangling", "folder/new")])
 def test_a_link_stays_one(tmp_path, name, end):
     (tmp_path / "folder").mkdir()
@@ -159,14 +134,6 @@ def test_a_folder_behind_a_link(tmp_path):
     with files.writing_folder(tmp_path / "link") as folder:
         (folder / "a").touch()
     assert (tmp_path / "link").is_symlink() and names(tmp_path / "folder") == ["a"]
-
-
-def test_links_that_name_each_other(tmp_path):
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(OSError):
-        files.write_text_atomic(tmp_path / "a", "x")
-    assert (tmp_path / "a").is_symlink()
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
@@ -206,24 +173,9 @@ print("after")
 
 def test_what_is_open_is_written_on(tmp_path):
     """A file behind /dev/stdout is not cut, and what is printed keeps its order."""
-    (tmp_path / "link").symlink_to("/dev/stdout")
-    command = [sys.executable, "-c", WRITER, "/dev/stdout", "/dev/fd/1", str(tmp_path / "link")]
-    command += ["/proc/self/fd/1", "/dev/stderr"]
+    command = [sys.executable, "-c", WRITER, "/dev/stdout", "/dev/stderr"]
     with open(tmp_path / "out", "wb") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=True)
-    assert (tmp_path / "out").read_text() == "before\nx\nx\nx\nx\nafter\n"
-    assert done.stderr == b"x\n" and names(tmp_path) == ["link", "out"]
-    assert subprocess.run(command, capture_output=True).stdout == b"before\nx\nx\nx\nx\nafter\n"
-
-
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_two_writers_of_one_name(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(files, "_PAUSE_S", 0.001)
-    path, opened = tmp_path / "name", files.writing if kind == "file" else files.writing_folder
-    message = f"Expected no other process that writes {path}. Received: one at work. Wait for it"
-    with opened(path) as first:
-        with pytest.raises(UserError, match=re.escape(message)), opened(path):
-            pass
-        first.write("first") if kind == "file" else (first / "file").write_text("first")
-    assert (path if kind == "file" else path / "file").read_text() == "first"
-    assert names(tmp_path) == ["name"]
+    assert (tmp_path / "out").read_text() == "before\nx\nafter\n"
+    assert done.stderr == b"x\n" and names(tmp_path) == ["out"]
+    assert subprocess.run(command, capture_output=True).stdout == b"before\nx\nafter\n"

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro import foreign_hparams
+from t2t_repro import t2t_compat
 from t2t_repro.config import FIELDS, HParams
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.fields import parse_like, parse_overrides, parse_value
@@ -42,8 +42,8 @@ class MutableHParams:
         for values in (self._own, self._added, self._foreign):
             if name in values:
                 return values[name]
-        if name in foreign_hparams.FOREIGN and foreign_hparams.FOREIGN[name][0]:
-            value = foreign_hparams.default(name)
+        if name in t2t_compat.FOREIGN and t2t_compat.FOREIGN[name][0]:
+            value = t2t_compat.default(name)
             return self._foreign.setdefault(name, {}) if value == {} else value
         raise _NoHparam(f"Unknown hparam. Received: {name!r}.{suggest(name, self._own)}")
 
@@ -52,7 +52,7 @@ class MutableHParams:
 
     def add_hparam(self, name: str, value: Any) -> None:
         """Assigns, or adds an hparam of the user's own."""
-        if name not in self._own and name not in foreign_hparams.FOREIGN:
+        if name not in self._own and name not in t2t_compat.FOREIGN:
             self._added[name] = value
         setattr(self, name, value)
 
@@ -110,17 +110,17 @@ class MutableHParams:
         wrong = []
         for name, value in self._foreign.items():
             try:
-                foreign_hparams.check(name, value, self._own)
+                t2t_compat.check(name, value, self._own)
             except UserError as error:
                 wrong.append(str(error))
         try:
             own = self._own.items()
-            result = HParams(**{n: foreign_hparams.in_our_words(FIELDS[n], v) for n, v in own})
+            result = HParams(**{n: t2t_compat.in_our_words(FIELDS[n], v) for n, v in own})
         except UserError as error:
             wrong.append(str(error))
         if wrong:
             raise UserError(f"hparams set {where}: " + " ".join(wrong))
         for name, value in self._added.items():
-            foreign_hparams.ADDED[name] = where
+            t2t_compat.ADDED[name] = where
             warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
         return result

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro import foreign_hparams, schema
+from t2t_repro import schema, t2t_compat
 from t2t_repro.config import FIELDS, HParams
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.fields import parse_overrides, parse_value
@@ -53,7 +53,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
             f"{', '.join(absent)}.{suggest(absent[0], values)} Leave out what it lacks."
         )
     own = {
-        name: foreign_hparams.in_our_words(FIELDS[name], v)
+        name: t2t_compat.in_our_words(FIELDS[name], v)
         for name, v in values.items()
         if name in FIELDS
     }
@@ -116,7 +116,7 @@ def _complaint(name: str, value: Any) -> str:
     if name.startswith(_ONLY_MULTIPROBLEMS):
         return ""
     try:
-        foreign_hparams.check(name, value, FIELDS)
+        t2t_compat.check(name, value, FIELDS)
     except UserError as error:
         return str(error)
     return ""
@@ -132,7 +132,7 @@ def read_overrides(text: str) -> dict[str, Any]:
     for name, value in parse_overrides(text).items():
         if name in FIELDS:
             own[name] = parse_value(FIELDS[name], value)
-        elif complaint := _complaint(name, foreign_hparams.parse(name, value)):
+        elif complaint := _complaint(name, t2t_compat.parse(name, value)):
             raise UserError(f"--hparams: {complaint}")
     return own
 
@@ -156,9 +156,9 @@ def write_hparams(hparams: HParams) -> str:
             f"Transformer has. Received: {length}. Checkpoints of t2t_repro hold it."
         )
     values = {
-        name: foreign_hparams.default(name)
-        for name, (accepted, _) in foreign_hparams.FOREIGN.items()
-        if accepted and name not in foreign_hparams.BEFORE_1_15
+        name: t2t_compat.default(name)
+        for name, (accepted, _) in t2t_compat.FOREIGN.items()
+        if accepted and name not in t2t_compat.BEFORE_1_15
     }
     ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}
     values |= ours | {"warm_start_from_second": ""}

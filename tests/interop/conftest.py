@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from t2t_repro import foreign_hparams, registry
+from t2t_repro import registry, t2t_compat
 from t2t_repro.interop import usr_dir
 
 SUBTOKENS = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". "]
@@ -14,7 +14,7 @@ SUBTOKENS = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_
 def restored():
     """The registry and the modules are as they were after each test."""
     registry.list_hparams(), registry.list_problems()
-    changed = registry._HPARAMS, registry._PROBLEMS, foreign_hparams.ADDED
+    changed = registry._HPARAMS, registry._PROBLEMS, t2t_compat.ADDED
     tables = [(table, dict(table)) for table in changed]
     modules = set(sys.modules)
     yield

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from t2t_repro import foreign_hparams, registry
+from t2t_repro import registry, t2t_compat
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_files
@@ -158,7 +158,7 @@ def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
     written = json.loads(t2t_files.write_hparams(registry.get_hparams("transformer_base_v1")))
     theirs = sets["transformer_base_v1"]
     assert {name: written[name] for name in theirs} == theirs
-    assert not foreign_hparams.BEFORE_1_15 & written.keys()
+    assert not t2t_compat.BEFORE_1_15 & written.keys()
     hparams = registry.get_hparams("transformer_big")
     assert HParams(**t2t_files.read_hparams(file(t2t_files.write_hparams(hparams)))) == hparams
 

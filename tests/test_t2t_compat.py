@@ -1,0 +1,70 @@
+"""tensor2tensor's hparams that ours lack."""
+
+import json
+import pathlib
+
+import pytest
+
+from t2t_repro import registry, t2t_compat
+from t2t_repro.config import FIELDS
+from t2t_repro.errors import UserError
+
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden" / "hparams.json").read_text())
+
+
+def test_no_name_is_both_ours_and_foreign():
+    assert not FIELDS.keys() & set(t2t_compat.FOREIGN)
+
+
+@pytest.mark.parametrize("name", sorted(set(GOLDEN) & set(registry.list_hparams())))
+def test_every_set_of_tensor2tensors_that_we_have_passes(name):
+    for field, value in GOLDEN[name].items():
+        if field not in FIELDS:
+            t2t_compat.check(field, value, FIELDS)
+
+
+@pytest.mark.parametrize("name", sorted(set(GOLDEN) - set(registry.list_hparams())))
+def test_every_set_of_tensor2tensors_that_we_lack_names_only_known_hparams(name):
+    for field in GOLDEN[name]:
+        assert field in FIELDS.keys() | set(t2t_compat.FOREIGN) | t2t_compat.RUN
+
+
+def test_defaults():
+    assert t2t_compat.default("moe_num_experts") == 16
+    assert t2t_compat.default("z_size") is None
+    t2t_compat.check("grad_noise_scale", 0, FIELDS)
+    t2t_compat.check("model_dir", "anything", FIELDS)
+
+
+def test_what_older_versions_had_is_known_at_rest():
+    assert not t2t_compat.BEFORE_1_15 & GOLDEN["transformer_base_v1"].keys()
+    for name in t2t_compat.BEFORE_1_15:
+        t2t_compat.check(name, t2t_compat.default(name), FIELDS)
+
+
+def test_overrides_are_read_as_what_they_take_the_place_of():
+    assert t2t_compat.parse("moe_hidden_sizes", "2048") == "2048"
+    assert t2t_compat.parse("moe_loss_coef", "1e-2") == 0.01
+    assert t2t_compat.parse("z_size", "[1,2]") == [1, 2]
+    assert t2t_compat.parse("z_size", "small") == "small"
+
+
+def test_an_override_of_what_a_set_adds_says_that_nothing_reads_it(monkeypatch):
+    monkeypatch.setitem(t2t_compat.ADDED, "knob", "mine")
+    with pytest.raises(UserError, match="4"):
+        t2t_compat.check_override("knob", "4", FIELDS)
+    with pytest.raises(UserError, match="num_head"):
+        t2t_compat.check_override("num_head", "4", FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("ffn_layer", "local_moe"), ("moe_num_experts", 8), ("z_size", 4)),
+        *(("use_pad_remover", 0), ("target_modality", "symbol:ctc"), ("use_tpu", True)),
+        ("hiden_size", 4),
+    ],
+)
+def test_other_values_are_refused(name, value):
+    with pytest.raises(UserError, match=name):
+        t2t_compat.check(name, value, FIELDS)
