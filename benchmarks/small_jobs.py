@@ -67,7 +67,7 @@ _OTHER_FILES = (
     "report.md",  # of compare, with tokens a second, as its results.csv; the cells have the rest
     "results.csv",
     "plan.json",
-    "certificate.json",
+    "provenance.json",
 )
 _CLOCKS = {"time", "seconds", "tokens_per_second", "created", "started", "date", "commands"}
 

@@ -3,7 +3,7 @@
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
 data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the run needs,
 `metrics.jsonl`, `checkpoints/`; and, where there is a reason for them, `best/`, `nonfinite/`,
-`certificate.json` and `trainer.lock`.
+`provenance.json` and `trainer.lock`.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, append_line, naming, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
-CERTIFICATE = "certificate.json"  # what it was made of, and how it translates
+PROVENANCE = "provenance.json"  # what it was made of, and how it translates
 PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginning
 TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took

@@ -26,7 +26,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_room
 from t2t_repro.progress import took
 from t2t_repro.requests import flag
-from t2t_repro.run_directory import CERTIFICATE, TUNED, RunDirectory
+from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.state import WEIGHTS, read_ranking
 from t2t_repro.translation import check_text
@@ -193,7 +193,7 @@ def _tune(
     run.directory.copy_description(out)
     earlier = checkpoints.list_checkpoints(out.path)
     written = checkpoints.copy_weights(taken, out.checkpoints_dir)
-    (out.path / CERTIFICATE).unlink(missing_ok=True)  # it is of the weights before
+    (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
     for path in earlier:
         if path != written:
             checkpoints.delete(path)

@@ -18,7 +18,6 @@ BUDGETS = {
     "t2t_repro": 4163,
     "t2t_repro/bin": 2751,
     "t2t_repro/callbacks": 456,
-    "t2t_repro/certificate": 629,
     "t2t_repro/corpora": 2978,
     "t2t_repro/data": 2884,
     "t2t_repro/decoding": 2671,

@@ -83,14 +83,14 @@ def tune(args: flags.FlagValues) -> None:
     named = args.output_dir if args["output_dir"].present else None
     out = RunDirectory(named or os.path.join(args.model_dir, "finished"))
     tuning.check(run, out)
-    from t2t_repro.certificate.certify import certify_run
+    from t2t_repro import provenance
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
     from t2t_repro.training import devices
 
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
     tuning.tune(run.on(devices.here()), out, request, searches=searches)
-    certify_run(out.path, "t2t-avg-all", run.path, data_dir=args.data_dir)
+    provenance.write_of_run(out.path, "t2t-avg-all", run.path, data_dir=args.data_dir)
     known = shlex.quote(str(out.path)) + usr_dir_flag(run.config.t2t_usr_dir)
     print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
 

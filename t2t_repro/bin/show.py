@@ -2,7 +2,7 @@
 
   t2t-show RUN
   t2t-show RUN --json            the same for programs
-  t2t-show RUN --verify          whether all is as certificate.json says; of an export too
+  t2t-show RUN --verify          whether all is as provenance.json says; of an export too
 
 Shows the configuration that differs from its set, the parameters by component, the checkpoints with
 their dev scores, the curves, the best and the last, and what to do next.
@@ -11,6 +11,7 @@ their dev scores, the curves, the best and the last, and what to do next.
 a line for each. The exit code is 1 if anything is not as it was.
 """
 
+import functools
 import json
 import pathlib
 import sys
@@ -35,7 +36,7 @@ def define_flags(f: flags.FlagValues) -> None:
     text = "The run directory; it may also stand alone."
     flags.DEFINE_string("output_dir", None, text, flag_values=f)
     flags.DEFINE_bool("json", False, "Print JSON, for programs.", flag_values=f)
-    text = "Repeat what certificate.json says: hashes and translations."
+    text = "Repeat what provenance.json says: hashes and translations."
     flags.DEFINE_bool("verify", False, text, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of hparam sets.", flag_values=f)
 
@@ -48,8 +49,7 @@ def main(args: flags.FlagValues) -> None:
             "t2t-trainer."
         )
     if args.verify:
-        folder = pathlib.Path(args.output_dir).expanduser()
-        verify(folder, as_json=args.json, with_package=bool(args.t2t_usr_dir))
+        verify(pathlib.Path(args.output_dir).expanduser(), as_json=args.json)
         return
     found = view(RunDirectory(args.output_dir))
     if args.json:
@@ -58,30 +58,30 @@ def main(args: flags.FlagValues) -> None:
         show(found)
 
 
-def verify(folder: pathlib.Path, *, as_json: bool, with_package: bool) -> None:
+def verify(folder: pathlib.Path, *, as_json: bool) -> None:
     """Prints what is found of a run or an export; leaves with 1 if something is not as it was."""
-    from t2t_repro.certificate import record, verify, verify_export
+    from t2t_repro import provenance
 
-    kind = verify.kind_of(folder)
-    if kind == record.RUN:
-        checks = verify.verify_run(folder, with_package=with_package)
-    elif kind == "ctranslate2":
-        from t2t_repro.interop import ctranslate2_engine
+    record, translate = provenance.read(folder), None
+    if record and record.kind == "ctranslate2":
+        from t2t_repro.interop.ctranslate2_engine import repeat
 
-        checks = ctranslate2_engine.verify(folder)
-    else:
-        checks = verify_export.verify(folder)
+        translate = functools.partial(repeat, folder)
+    elif record and record.kind != provenance.RUN:
+        from t2t_repro.interop import saved_model
+
+        translate = functools.partial(saved_model.repeat, folder)
     found = []
-    for check in checks:
-        found.append(check)
+    for state, what in provenance.verify(folder, translate):
+        found.append((state, what))
         if not as_json:
-            print(check, flush=True)
-    bad = any(check.is_bad for check in found)
+            print(f"{state:<8}  {what}", flush=True)
+    bad = sum(state in (provenance.CHANGED, provenance.MISSING) for state, _ in found)
     if as_json:
-        rows = [check._asdict() for check in found]
+        rows = [{"state": state, "what": what} for state, what in found]
         print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
     else:
-        print(verify.summary(found))
+        print(f"{bad} are not as they were." if bad else "All is as it was.")
     if bad:
         sys.exit(1)
 

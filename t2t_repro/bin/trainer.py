@@ -131,7 +131,7 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("freeze", None, text, flag_values=f)
     text = "At the end choose weights, beams and alpha on dev (t2t-avg-all --tune): RUN/finished."
     boolean("finish", text)
-    text = "At the end write certificate.json, for which it translates 20 sentences of dev."
+    text = "At the end write provenance.json, for which it translates 20 sentences of dev."
     flags.DEFINE_bool("certify", True, text, flag_values=f)
     boolean("find_batch_size", "Halve batch_size until steps of it fit into memory, and stop.")
     text = "With --find_batch_size: how much memory there is, in MB; 0: what is free."
@@ -158,7 +158,7 @@ def main(args: flags.FlagValues) -> None:
         if not args.plan:
             check_room(request.run.path)
         check_memory(request)
-        from t2t_repro.certificate.certify import certify_run
+        from t2t_repro.provenance import write_of_run
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
@@ -168,7 +168,7 @@ def main(args: flags.FlagValues) -> None:
             train()
         trains = request.schedule in SCHEDULES[:3] and not args.plan
         if trains and request.certify and not os.environ.get(cluster.VARIABLE):
-            certify_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
+            write_of_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
         if request.finish and not args.plan:
             finish(request)
 
@@ -300,14 +300,14 @@ def check_finish(request: TrainRequest) -> None:
 def finish(request: TrainRequest) -> None:
     """Finishes a run that was trained, with what t2t-avg-all --tune tries by default."""
     from t2t_repro import tuning
-    from t2t_repro.certificate.certify import certify_run
+    from t2t_repro.provenance import write_of_run
     from t2t_repro.training import devices
 
     out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
     run = trained_run(request.run.path, data_dir).on(devices.here(request.worker_gpu))
     tuning.tune(run, out, tuning.TuneRequest())
     if request.certify:
-        certify_run(out.path, "t2t-avg-all", request.run.path, data_dir=data_dir)
+        write_of_run(out.path, "t2t-avg-all", request.run.path, data_dir=data_dir)
 
 
 def generate(job: "Job", usr_dir: str | None, vocab_from: str | None) -> None:

@@ -10,14 +10,12 @@ import hashlib
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from t2t_repro import registry, schema
-from t2t_repro.certificate import golden, record, verify_export
-from t2t_repro.certificate.verify_export import NOTE, Check, check_golden
+from t2t_repro import provenance, registry, schema
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -201,7 +199,7 @@ class _CTranslate2:
     def translate(
         self, run: TrainedRun, folder: pathlib.Path, settings: DecodeHParams, texts: list[str]
     ) -> list[tuple[str, float]]:
-        return golden.translations(CTranslate2Engine(folder), run.encoders, settings, texts)
+        return provenance.translations(CTranslate2Engine(folder), run.encoders, settings, texts)
 
     def engine(self, folder: pathlib.Path, model: Any) -> Engine:
         return CTranslate2Engine(folder)
@@ -210,22 +208,12 @@ class _CTranslate2:
 FORM = _CTranslate2()
 
 
-def verify(folder: pathlib.Path) -> Iterator[Check]:
-    """Yields what is found of an export; its vocabulary encodes the sentences."""
-    bad = False
-    for check in verify_export.verify(folder):
-        bad |= check.is_bad
-        if check.state != NOTE:
-            yield check
-    certificate = record.read_or_none(folder)
-    if bad or certificate is None:
-        yield Check(NOTE, "translations", "are not repeated: it is not what was written")
-        return
-    encoders = registry.get_problem(certificate.problem).feature_encoders(os.fspath(folder))
-    settings = DecodeHParams(**certificate.decoding)  # type: ignore[arg-type]
-    texts = [each.source for each in certificate.golden]
-    written = golden.translations(CTranslate2Engine(folder), encoders, settings, texts)
-    yield from check_golden([vars(each) for each in certificate.golden], written)
+def repeat(folder: pathlib.Path, found: provenance.Provenance) -> provenance.Translations:
+    """Returns the golden sentences of an export's record, translated by it again."""
+    encoders = registry.get_problem(found.problem).feature_encoders(os.fspath(folder))
+    settings = DecodeHParams(**found.decoding)  # type: ignore[arg-type]
+    texts = [each.source for each in found.golden]
+    return provenance.translations(CTranslate2Engine(folder), encoders, settings, texts)
 
 
 def _vocabulary(path: pathlib.Path, side: str) -> list[str]:

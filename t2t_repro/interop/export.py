@@ -44,7 +44,7 @@ def export(
     run.check_checkpoint(request.checkpoint_path)
     if request.export_dir:
         check_folder(pathlib.Path(request.export_dir).expanduser())
-    from t2t_repro.certificate.certify import certify_export
+    from t2t_repro import provenance
     from t2t_repro.interop import quality
 
     form: Any
@@ -68,7 +68,7 @@ def export(
             say(str(lost))
             quality.check(lost, request.max_bleu_drop)
         translate = functools.partial(form.translate, run, folder, settings)
-        certify_export(run, source, folder, request.format, settings, translate)
+        provenance.write(run, source, folder, request.format, settings, translate)
 
     form.write(run, model, path, request, accept)
     say(f"Wrote {path} from {source}. {form.use.format(path=shlex.quote(str(path)))}")

@@ -7,8 +7,8 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.requests import flag
 
-# The decode hparams that an export keeps, in its graph or in its certificate, and so all by which
-# it can be measured and verified.
+# The decode hparams that an export keeps, in its graph or provenance.json, and so all by which it
+# can be measured and verified.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
 
 

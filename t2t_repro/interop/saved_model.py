@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_repro.certificate import record, verify_export
+from t2t_repro import provenance
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -122,12 +122,8 @@ class _SavedModel:
         request: ExportRequest,
         accept: Callable[[pathlib.Path], None],
     ) -> None:
-        def add_verify(folder: pathlib.Path) -> None:
-            shutil.copy(verify_export.__file__, folder / "verify.py")
-            accept(folder)
-
-        certificate = record.read_or_none(run.path)
-        golden = certificate and certificate.example
+        of_run = provenance.read(run.path)
+        golden = of_run and of_run.example
         export(
             model,
             run.encoders,
@@ -137,19 +133,32 @@ class _SavedModel:
             storage=request.quantize,
             t2t_serving=request.t2t_serving,
             example=(golden.source, golden.translation) if golden else EXAMPLE,
-            accept=add_verify,
+            accept=accept,
         )
 
     def translate(
         self, run: TrainedRun, folder: pathlib.Path, settings: DecodeHParams, texts: list[str]
     ) -> list[tuple[str, float]]:
-        return verify_export.translations(folder, texts)
+        return translations(folder, texts)
 
     def engine(self, folder: pathlib.Path, model: keras.Model) -> Engine:
         return SavedModelEngine(folder, model.learned_positions)
 
 
 FORM = _SavedModel()
+
+
+def translations(folder: str | os.PathLike, texts: list[str]) -> list[tuple[str, float]]:
+    """Returns the best translation of each text by an export, and its score."""
+    loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+    result = loaded.signatures["text"](inputs=tf.constant([text.encode() for text in texts]))
+    written = (text.decode(errors="replace") for text in result["outputs"].numpy())
+    return list(zip(written, result["scores"].numpy().tolist(), strict=True))
+
+
+def repeat(folder: pathlib.Path, found: provenance.Provenance) -> provenance.Translations:
+    """Returns the golden sentences of an export's record, translated by it again."""
+    return translations(folder, [each.source for each in found.golden])
 
 
 class SavedModelEngine(Engine):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Self
 
 from t2t_repro import __version__, schema
-from t2t_repro.certificate import environment
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import INCOMPLETE, write_text_atomic
 
@@ -57,7 +56,6 @@ class Begun:
         PROGRAM: whose it is.
         RESULTS: {stage: (field, value of none)}: what a stage found, beside what it made.
         version: the project's.
-        packages: {package: version}, Python's too.
         begun_with: the flags that must stay, {name: value}.
         inputs: {file that was read: SHA-256}.
         stages: those that were finished, in order.
@@ -69,7 +67,6 @@ class Begun:
     RESULTS: ClassVar[Mapping[str, tuple[str, Any]]]
 
     version: str
-    packages: dict[str, str]
     begun_with: dict[str, str]
     inputs: dict[str, str]
     stages: dict[str, Stage] = dataclasses.field(default_factory=dict)
@@ -125,7 +122,6 @@ class Begun:
         cls.check_folder(folder)
         return cls(
             version=__version__,
-            packages=environment.packages(),
             begun_with=begun_with,
             inputs=inputs,
             **more,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t2t_repro import schema
-from t2t_repro.certificate.record import read_or_none
 from t2t_repro.corpora.checks import output
 from t2t_repro.decoding import tuned
 from t2t_repro.files import write_text_atomic
@@ -19,6 +18,7 @@ from t2t_repro.own_text.plan import NO_TRANSLATOR, said, to_the_end
 from t2t_repro.own_text.record import Record
 from t2t_repro.page_policy import page_policy
 from t2t_repro.progress import took
+from t2t_repro.provenance import read
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text import raw
@@ -115,10 +115,10 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     place, export = shlex.quote(str(folder / "model")), folder / "export" / "saved_model"
     languages = _check(folder).get("languages", ())
     pair = "-".join(languages) + "=" if all(languages) and len(set(languages)) == 2 else ""
-    certificate = read_or_none(export)
+    of_export = read(export)
     steps = [f"t2t-server --model={pair}{shlex.quote(str(export))}"]
-    if certificate and certificate.example:
-        body = json.dumps({"inputs": certificate.example.source}, ensure_ascii=False)
+    if of_export and of_export.example:
+        body = json.dumps({"inputs": of_export.example.source}, ensure_ascii=False)
         steps.append(f"curl http://127.0.0.1:8000/translate -d {shlex.quote(body)}")
     steps += [
         f"t2t-decoder --output_dir={place} --decode_interactive",

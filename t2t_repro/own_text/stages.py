@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 
 from t2t_repro import files, registry
-from t2t_repro.certificate.record import Score, add_scores
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.data import preset
 from t2t_repro.errors import UserError
@@ -18,6 +17,7 @@ from t2t_repro.own_text.record import Plan, Record
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.processes import run_program
+from t2t_repro.provenance import Score, add_scores
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.scoring.files import score_files
 

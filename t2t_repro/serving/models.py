@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from t2t_repro import quiet, registry
-from t2t_repro.certificate import record
-from t2t_repro.certificate.record import Certificate
+from t2t_repro import provenance, quiet, registry
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
@@ -42,14 +40,14 @@ class ServedModel:
         name: its languages, such as "de-en"; the folder's where they are not known.
         source, target: their codes in ISO 639, or "".
         model: what translates.
-        certificate: that of t2t-exporter, where there is one that is as it was written.
+        record: that of t2t-exporter, where there is one that is as it was written.
     """
 
     name: str
     source: str
     target: str
     model: Model
-    certificate: Certificate | None = None
+    record: provenance.Provenance | None = None
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Returns how many tokens each text has; what takes long is done by another thread."""
@@ -78,32 +76,32 @@ class Folder:
         Raises:
             UserError: if it cannot be loaded.
         """
-        certificate = record.read_or_none(self.path)
+        record = provenance.read(self.path)
         model: Model
         if self.is_ctranslate2:
-            model = self._engine_model(certificate, open_engine)
+            model = self._engine_model(record, open_engine)
         else:
             model = exported.ExportedModel(self.path)
         languages = self.source, self.target
-        if not self.source and certificate:
-            languages = languages_of(certificate.problem)
+        if not self.source and record:
+            languages = languages_of(record.problem)
         name = "-".join(languages) if languages[0] else self.path.resolve().name
-        return ServedModel(name, *languages, model, certificate)
+        return ServedModel(name, *languages, model, record)
 
     def _engine_model(
-        self, certificate: Certificate | None, open_engine: OpenEngine
+        self, record: provenance.Provenance | None, open_engine: OpenEngine
     ) -> "EngineModel":
-        if certificate is None:
+        if record is None:
             raise UserError(
-                f"Expected --model, an export with its {record.NAME}. Received: {self.path}, a "
+                f"Expected --model, an export with its {provenance.NAME}. Received: {self.path}, a "
                 "CTranslate2 model without one that is as it was written, which would say how its "
                 "text is read. Export the run again."
             )
         from t2t_repro.serving.engine_model import EngineModel
 
-        problem = registry.get_problem(certificate.problem)
+        problem = registry.get_problem(record.problem)
         encoders = problem.feature_encoders(os.fspath(self.path))
-        settings = DecodeHParams(**certificate.decoding)  # type: ignore[arg-type]
+        settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
         engine = open_engine(self.path, problem)
         return EngineModel(engine, encoders, settings, sha256(self.path / _CTRANSLATE2))
 

@@ -88,7 +88,7 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
         "/languages": _get("What is translated into what, as LibreTranslate says it.", languages),
         "/healthz": _get(
             "Whether it works: 200, or 503 when it stops; the limits, and of each model the "
-            "languages, hash, beams and certificate.",
+            "languages, hash, beams, problem and step.",
             None,
         ),
         "/metrics": _get("Metrics for Prometheus.", None, "text/plain"),
@@ -107,8 +107,8 @@ def describe(models: Sequence[ServedModel], limits: Limits) -> _Object:
 
 
 def _example(served: ServedModel) -> tuple[str, str]:
-    """Returns a sentence and its translation: one of the model's certificate, or any."""
-    found = served.certificate and served.certificate.example
+    """Returns a sentence and its translation: one of the model's record, or any."""
+    found = served.record and served.record.example
     return (found.source, found.translation) if found else ("A dog runs.", "Ein Hund rennt.")
 
 

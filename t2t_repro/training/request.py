@@ -138,7 +138,7 @@ class TrainRequest:
         job: what `generate` makes; None: nothing.
         foresight: what to do with a forecast; None: there is none.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
-        certify: whether to write certificate.json at the end.
+        certify: whether to write provenance.json at the end.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
         make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score

@@ -14,7 +14,7 @@ def asked(monkeypatch, tmp_path):
     requests = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: None)
+    monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, data_dir: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
 
@@ -34,7 +34,7 @@ def on(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["t2t-trainer"])  # of which what is proposed is made
     monkeypatch.setattr(experiment, "Experiment", NoExperiment)
-    monkeypatch.setattr("t2t_repro.certificate.certify.certify_run", lambda *of, **how: None)
+    monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, **how: None)
     monkeypatch.setattr(trainer, "generate", lambda job, *of: begun.append(job))
 
     def simulate(found: Machine, tried: Trial | None = None, free=500 * 10**9):

@@ -182,7 +182,7 @@ def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
 def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
     made = []
     monkeypatch.setattr(
-        "t2t_repro.certificate.certify.certify_run", lambda *of, data_dir: made.append(of[1])
+        "t2t_repro.provenance.write_of_run", lambda *of, data_dir: made.append(of[1])
     )
     finished, there = [], types.SimpleNamespace(on=lambda where: where)
     monkeypatch.setattr("t2t_repro.tuning.tune", lambda run, *of: finished.append(run))

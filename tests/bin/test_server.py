@@ -18,7 +18,7 @@ from t2t_repro.bin import server
 from t2t_repro.errors import UserError
 from t2t_repro.serving import exported, models
 from t2t_repro.serving.server import _listen, warn_of_reach
-from tests.certificates import certified
+from tests.provenances import recorded
 from tests.servers import servers
 
 
@@ -110,7 +110,7 @@ def test_an_export_that_cannot_be_loaded(folder, capfd):
 def test_a_ctranslate2_model_of_which_nothing_is_known(tmp_path, capsys):
     (tmp_path / "model.bin").touch()
     error = fails(capsys, f"--model={tmp_path}", "--port=0")
-    assert "Expected --model, an export with its certificate.json. Received: " in error
+    assert "Expected --model, an export with its provenance.json. Received: " in error
     assert "a CTranslate2 model without one that is as it was written" in error
 
 
@@ -119,7 +119,7 @@ def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, monkeypa
     monkeypatch.setattr(registry, "_PROBLEMS", dict(registry._PROBLEMS))
     (tmp_path / "model.bin").touch()
     decoding = {"beam_size": 4, "alpha": 0.6, "extra_length": 9, "max_input_size": -1}
-    certified("ctranslate2", problem="of_the_server", decoding=decoding).write(tmp_path)
+    recorded("ctranslate2", problem="of_the_server", decoding=decoding).write(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(
         "from t2t_repro import problem, registry\n\n\n@registry.register_problem\n"

@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import cli, provenance, registry
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.certificate import record
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -59,8 +58,8 @@ def test_it_makes_data_trains_evaluates_and_continues(flags, tmp_path, capsys):
     (tmp_path / "data").rename(tmp_path / "moved")
     moved = [flag.replace("/data", "/moved").replace("steps=3", "steps=5") for flag in flags]
     run(*moved, "--schedule=train")
-    (dev,) = record.read(directory.path).data.splits["dev"]  # certified by the data it is given
-    assert dev.path.startswith(str(tmp_path / "moved"))
+    (dev,) = provenance.read(directory.path).data["dev"]  # of the data it is given
+    assert dev.startswith(str(tmp_path / "moved"))
 
 
 @pytest.mark.parametrize("missing", ["problem", "hparams_set", "data_dir", "output_dir"])

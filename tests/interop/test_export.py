@@ -64,7 +64,7 @@ def test_where_an_export_goes_and_what_it_refuses(paper, run):
     folder = run.path / "export" / "paper-7"
     assert export.export(run, request, said.append) == folder
     assert said == [f"Wrote {folder} from {path}. Read {folder}."]
-    assert json.loads((folder / "certificate.json").read_text())["kind"] == "saved_model"
+    assert json.loads((folder / "provenance.json").read_text())["kind"] == "saved_model"
     half = dataclasses.replace(request, quantize="float16")
     assert export.export(run, half, said.append).name == "paper-7-float16"
     assert [quantize for _, _, quantize in paper.written] == ["float32", "float16"]
@@ -86,7 +86,7 @@ def test_what_a_problem_says_of_its_own_output_is_left_out(paper, run, monkeypat
             export_dir=str(run.path / name),
         )
         path = export.export(run, request, str)
-        return json.loads((path / "certificate.json").read_text())["decoding"]
+        return json.loads((path / "provenance.json").read_text())["decoding"]
 
     own = "beam_size=2,batch_size=16,return_beams=True"
     monkeypatch.setattr(type(run.problem), "decode_hparams", own)

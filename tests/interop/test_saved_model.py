@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.certificate.record import Golden
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
@@ -18,8 +17,9 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import saved_model, signatures
 from t2t_repro.interop.form import ExportRequest
 from t2t_repro.interop.saved_model_readme import EXAMPLE
+from t2t_repro.provenance import Golden
 from t2t_repro.text.encoders import ByteTextEncoder
-from tests.certificates import certified
+from tests.provenances import recorded
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -171,7 +171,7 @@ def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path, monkeypatch):
         path=tmp_path, encoders={}, vocabulary_files=[], decode_settings=lambda text: None
     )
     golden = (Golden("da", "", -1.0), Golden("ein Hund", "a dog", -2.0), Golden("ein Mann", "a", 0))
-    for write in (lambda folder: None, certified("run", golden=golden).write):
+    for write in (lambda folder: None, recorded("run", golden=golden).write):
         write(tmp_path)
         saved_model.FORM.write(run, None, tmp_path / "new", ExportRequest(), lambda folder: None)
     assert examples == [EXAMPLE, ("ein Hund", "a dog")]

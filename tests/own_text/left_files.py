@@ -7,13 +7,13 @@ import pathlib
 import numpy as np
 
 from t2t_repro import registry
-from t2t_repro.certificate.record import Golden
 from t2t_repro.decoding.tuned import Beams
 from t2t_repro.own_text import stages
+from t2t_repro.provenance import Golden
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
-from tests.certificates import certified
 from tests.programs import Programs
+from tests.provenances import recorded
 from tests.tuned import choice
 
 SECONDS = 0.5  # a step
@@ -69,7 +69,7 @@ class Stages(Programs):
         out = pathlib.Path(flags["output_dir"])
         out.mkdir(exist_ok=True)
         choice(12, 2.0, Beams(5, 0.8, 2.5)).write(out)
-        certified("run").write(out)
+        recorded("run").write(out)
 
     def decoder(self, flags):
         target = pathlib.Path(flags["decode_to_file"])
@@ -81,7 +81,7 @@ class Stages(Programs):
         folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_text("model")
         golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
-        certified("saved_model", golden=golden).write(folder)
+        recorded("saved_model", golden=golden).write(folder)
 
 
 def run(request):

@@ -8,9 +8,8 @@ import types
 
 import pytest
 
-from t2t_repro import cli, files, processes
+from t2t_repro import cli, files, processes, provenance
 from t2t_repro.bin import own_text
-from t2t_repro.certificate import record as certificate
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.record import Record
@@ -45,7 +44,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert Record.read(out) == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
     assert found.scores["sentences"] == 2 and "signature" in found.scores["sacrebleu"]
-    certified = {score.name: score for score in certificate.read(out / "model").scores}
+    certified = {score.name: score for score in provenance.read(out / "model").scores}
     assert certified["sacrebleu"].of == "test (2 sentences)" and "sentences" not in certified
     assert certified["chrf2"].signature == found.scores["chrf2"]["signature"]
     page = (out / "index.html").read_text()

@@ -334,7 +334,6 @@ def test_health_says_what_is_served_and_that_it_stops(model):
                     "source": "en",
                     "target": "de",
                     "sha256": "5ab1",
-                    "certificate": None,
                     "problem": None,
                     "step": None,
                     "beam_size": 3,

@@ -13,7 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.serving import exported, models
 from t2t_repro.serving.exported import Question
 from t2t_repro.text import SubwordTextEncoder
-from tests.certificates import certified
+from tests.provenances import recorded
 from tests.serving.conftest import FakeModel, served
 
 
@@ -84,11 +84,11 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
     (tmp_path / "model.bin").write_bytes(b"weights")
     decoding = {"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9}
-    certified("ctranslate2", problem="translate_ende_own", decoding=decoding).write(tmp_path)
+    recorded("ctranslate2", problem="translate_ende_own", decoding=decoding).write(tmp_path)
     (folder,) = models.find([str(tmp_path)])
     found = folder.load(lambda path, given: Reversing())
     model = found.model
-    assert (found.name, found.certificate.step, model.longest) == ("en-de", 7, 9)
+    assert (found.name, found.record.step, model.longest) == ("en-de", 7, 9)
     assert model.sha256 == hashlib.sha256(b"weights").hexdigest()
     assert model.count_tokens(["ab cd", "ef"]) == model.count_target_tokens(["ab cd", "ef"])
     for beams in (False, True):

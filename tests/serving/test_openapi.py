@@ -9,10 +9,10 @@ import shlex
 import pytest
 from starlette.testclient import TestClient
 
-from t2t_repro.certificate.record import Golden
+from t2t_repro.provenance import Golden
 from t2t_repro.serving import app
 from t2t_repro.serving.requests import Limits
-from tests.certificates import certified
+from tests.provenances import recorded
 from tests.serving.conftest import FakeModel, served
 
 PAGES = {"/", "/docs", "/openapi.json"}
@@ -42,11 +42,9 @@ def fields(schema, value, where="the answer"):
 def test_examples_are_sentences_of_the_model(model):
     """A sentence in the language that it reads: of any other the answer is nonsense."""
     golden = (Golden("ein ganz langer satz", "A LONG ONE", -1.0), Golden("l'eau", "L'EAU", -2.0))
-    record = certified("saved_model", golden=golden)
+    record = recorded("saved_model", golden=golden)
     (de_en,) = served(model)
-    with TestClient(
-        app.create([dataclasses.replace(de_en, certificate=record)], Limits())
-    ) as client:
+    with TestClient(app.create([dataclasses.replace(de_en, record=record)], Limits())) as client:
         paths = client.get("/openapi.json").json()["paths"]
         shown = client.get("/docs").text
     for path, expected in (

@@ -94,7 +94,7 @@ def _make(
 
     # The description of a run follows the first of its checkpoints.
     if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
-        # Where it is trained, too: the last evaluation and the certificate follow the checkpoint.
+        # Where it is trained, too: the last evaluation and provenance.json follow the checkpoint.
         do(training(recipe, place), "training")
         n = min(recipe.averaged, there := len(list(run.checkpoints_dir.glob("ckpt-*"))))
         if there < recipe.averaged:  # as where they were saved by the clock

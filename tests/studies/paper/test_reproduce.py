@@ -234,7 +234,7 @@ def test_a_problem_without_text_of_dev_is_refused_before_anything(
 
 
 def test_until_there_is_an_average_training_may_have_to_end(place):
-    """The last evaluation and the certificate are made after the last checkpoint."""
+    """The last evaluation and provenance.json are made after the last checkpoint."""
     recipe, programs = recipes.table3("base", "translate_ende_multi30k", SCALE, 0), Programs(place)
     run = reproduce.carry_out(recipe, place, lambda line: None, programs)
     (run.path / "averaged" / "run.json").unlink()

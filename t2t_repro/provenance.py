@@ -1,0 +1,346 @@
+"""provenance.json: what a run or an export was made of, by what, and how it translates.
+
+`verify` repeats it: the hashes of data, vocabulary and weights, and the golden sentences.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from t2t_repro import __version__, schema
+from t2t_repro.data import records, vocabularies
+from t2t_repro.decoding import tuned
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.files import sha256, write_text_atomic
+from t2t_repro.problem import Split
+from t2t_repro.run_directory import PROVENANCE as NAME
+from t2t_repro.run_directory import TRAINING_DATA, TUNED, usr_dir_flag
+from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.training import checkpoints, state
+
+RUN = "run"  # what a record is of, if not of an export, whose --format it names
+OK, CHANGED, MISSING, NOT_HERE, NOTE = "ok", "CHANGED", "MISSING", "not here", "note"
+TOLERANCE = 0.01  # of a score, which other hardware computes a little otherwise
+COUNT = 20  # golden sentences
+_LONGEST = 100  # tokens; longer ones take long
+_FIELDS = ("beam_size", "alpha", "extra_length", "max_input_size")  # that decide a translation
+_PACKAGES = {"tensorflow", "tensorflow-text", "keras", "numpy", "jax", "sacrebleu", "ctranslate2"}
+Translations = list[tuple[str, float]]  # the best of each sentence, and its score
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A score, of which sentences, and how it was computed."""
+
+    name: str
+    value: float
+    of: str
+    signature: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Golden:
+    """A sentence, its best translation, and the score by which it is ranked."""
+
+    source: str
+    translation: str
+    score: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What was made of what.
+
+    Attributes:
+        kind: RUN, or the form of an export.
+        problem, hparams_set, random_seed: those of the run.
+        step: of the weights.
+        programs: that worked on it, the first one first, each with versions and device.
+        data: {"raw file", "summary" of t2t-datagen, which has the seeds and the hashes of the text,
+            "vocabulary", and splits: {path: SHA-256}}; in an export names without folders.
+        files: {path in the folder: SHA-256} of those that do not change.
+        decoding: the decode hparams of `golden`.
+        scores: what is known.
+        golden: sentences of dev.
+    """
+
+    kind: str
+    problem: str
+    hparams_set: str
+    random_seed: int
+    step: int
+    programs: tuple[dict[str, str], ...]
+    data: dict[str, dict[str, str]]
+    files: dict[str, str]
+    decoding: dict[str, int | float]
+    scores: tuple[Score, ...]
+    golden: tuple[Golden, ...]
+
+    @property
+    def example(self) -> Golden | None:
+        """The shortest sentence that has a translation; None: there is none."""
+        with_text = (each for each in self.golden if each.translation)
+        return min(with_text, key=lambda each: len(each.source), default=None)
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes it into a folder."""
+        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
+        write_text_atomic(folder / NAME, text + "\n")
+
+
+def read(folder: str | os.PathLike) -> Provenance | None:
+    """Returns the record in a folder; None: there is none that can be read."""
+    with contextlib.suppress(OSError, UserError):
+        return schema.read(pathlib.Path(folder, NAME), Provenance)
+    return None
+
+
+def add_scores(folder: pathlib.Path, scores: Sequence[Score]) -> None:
+    """Puts scores into the record in a folder, for those of the same name and sentences."""
+    if found := read(folder):
+        new = {(score.name, score.of) for score in scores}
+        kept = (score for score in found.scores if (score.name, score.of) not in new)
+        dataclasses.replace(found, scores=(*kept, *scores)).write(folder)
+
+
+def write_of_run(
+    path: str | os.PathLike,
+    program: str,
+    parent: str | os.PathLike | None = None,
+    say: Callable[[str], None] = print,
+    *,
+    data_dir: str | None = None,
+) -> None:
+    """Writes the record of a run's newest checkpoint, unless that is there.
+
+    A run of which it cannot be written is as good as before.
+
+    Args:
+        path: the run.
+        program: what has made it.
+        parent: the run that it was made of.
+        say: gets a line.
+        data_dir: the folder of its data; None: where it was trained.
+    """
+    try:
+        run = trained_run(path, data_dir)
+        checkpoint, there = run.checkpoint(), read(run.path)
+        if there and there.files == _files_of(run, checkpoint):
+            return
+        settings, earlier = run.decode_settings(), read(parent) if parent else None
+        translate = functools.partial(_decoded, run, checkpoint, settings)
+        write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
+    except (UserError, OSError) as error:
+        say(f"No {NAME} is written: {error}")
+        return
+    flags = shlex.quote(str(run.path)) + usr_dir_flag(run.config.t2t_usr_dir)
+    say(f"Recorded: {run.path / NAME}. t2t-show {flags} --verify checks it.")
+
+
+def write(
+    run: TrainedRun,
+    checkpoint: pathlib.Path,
+    folder: pathlib.Path,
+    kind: str,
+    settings: DecodeHParams,
+    translate: Callable[[list[str]], Translations],
+    program: str = "t2t-exporter",
+    earlier: Provenance | None = None,
+) -> None:
+    """Writes the record of a run, or of an export in whose folder everything else is.
+
+    Args:
+        run: the run that was made or exported.
+        checkpoint: the one that was taken.
+        folder: where it is written.
+        kind: RUN, or the form of the export, as --format names it.
+        settings: how it decodes.
+        translate: returns the translations of texts, and their scores.
+        program: what has made it.
+        earlier: the record of what it was made of.
+    """
+    config, files = run.config, _files_of(run, checkpoint)
+    data, scores = _data(run), _scores(run, checkpoint)
+    if kind != RUN:  # it goes to others: names without folders
+        earlier = read(run.path)
+        if earlier and earlier.files == files:
+            data, scores = earlier.data, earlier.scores
+        else:
+            earlier = None
+        data = {part: {os.path.basename(p): d for p, d in of.items()} for part, of in data.items()}
+        files = _hashes(folder.rglob("*"), folder)
+    texts = [each.source for each in earlier.golden] if earlier else _sources(run)
+    pairs = zip(texts, translate(texts) if texts else [], strict=True)
+    Provenance(
+        **{name: getattr(config, name) for name in ("problem", "hparams_set", "random_seed")},
+        **{"kind": kind, "step": checkpoints.step_of(checkpoint)},
+        **{"data": data, "files": files, "scores": scores},
+        programs=(*(earlier.programs if earlier else ()), _program(program)),
+        decoding={name: getattr(settings, name) for name in _FIELDS},
+        golden=tuple(Golden(text, best, round(float(s), 6)) for text, (best, s) in pairs),
+    ).write(folder)
+
+
+def verify(
+    folder: pathlib.Path, translate: Callable[[Provenance], Translations] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yields (state, what) of everything that is found of a run or an export.
+
+    Args:
+        folder: the run, or the export.
+        translate: repeats the golden sentences of an export.
+
+    Raises:
+        UserError: if the record is broken, or a run cannot be loaded.
+        OSError: if there is none.
+    """
+    found = schema.read(folder / NAME, Provenance)
+    for made in found.programs:
+        yield NOTE, f"made by: {', '.join(f'{name} {value}' for name, value in made.items())}"
+    parts = {found.kind: found.files} | (found.data if found.kind == RUN else {})
+    another = False
+    for part, files in parts.items():
+        for name, digest in files.items():
+            result = _state(folder / name, digest)
+            another |= result in (CHANGED, MISSING) and part in (found.kind, "vocabulary")
+            yield result, f"{part}: {name}"
+    for score in found.scores:
+        yield NOTE, f"score: {score.name} {score.value:.4f} of {score.of}; {score.signature}"
+    if another:
+        yield NOTE, "the translations are not repeated, for the model is another"
+        return
+    written = translate(found) if translate else _repeated(folder, found)
+    for number, (each, (text, rank)) in enumerate(zip(found.golden, written, strict=True), 1):
+        if text == each.translation and abs(rank - each.score) <= TOLERANCE:
+            yield OK, f"sentence {number}"
+        else:
+            was = f"was {each.translation!r} ({each.score:.4f})"
+            yield CHANGED, f"sentence {number}: {each.source!r}: {text!r} ({rank:.4f}), {was}"
+
+
+def translations(
+    engine: Any, encoders: Mapping[str, Any], settings: DecodeHParams, texts: Sequence[str]
+) -> Translations:
+    """Returns the best translation of each text by an engine, and its score."""
+    from t2t_repro.decoding.translate import Translator
+
+    translator = Translator(engine, dict(encoders), settings, warn=lambda text: None)
+    return [(best.text, best.score) for best, *_ in translator.translate_lines(texts)]
+
+
+def _decoded(
+    run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams, texts: Sequence[str]
+) -> Translations:
+    from t2t_repro.decoding.decode import ModelEngine
+
+    return translations(ModelEngine(run.model(checkpoint)), run.encoders, settings, texts)
+
+
+def _repeated(folder: pathlib.Path, found: Provenance) -> Translations:
+    run, texts = trained_run(folder), [each.source for each in found.golden]
+    settings = run.decode_settings(",".join(f"{k}={v}" for k, v in found.decoding.items()))
+    return _decoded(run, run.directory.checkpoints_dir / f"ckpt-{found.step}", settings, texts)
+
+
+def _sources(run: TrainedRun) -> list[str]:
+    """Returns sentences of a run's dev split, spread over it; [] where there is no such text."""
+    from t2t_repro.data.pipeline import read_split
+    from t2t_repro.decoding.translate import one_line
+    from t2t_repro.translation import check_text
+
+    try:
+        check_text(run.problem, "")
+        examples = list(read_split(run.problem, Split.EVAL, run.data_dir))
+    except UserError:
+        return []
+    encoder = run.encoders["inputs"]
+    short = [each["inputs"] for each in examples if 1 < len(each["inputs"]) <= _LONGEST]
+    count = min(COUNT, len(short))
+    taken = (short[i * len(short) // count] for i in range(count))
+    texts = (one_line(encoder.decode([i for i in ids if i != EOS_ID])).strip() for ids in taken)
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
+    """Returns the hashes of what a run was made of, as far as it is known."""
+    folder = pathlib.Path(os.path.expanduser(run.asked_data_dir or run.config.data_dir))
+    problem, raw = run.problem, []
+    summary = vocabularies.summary_path(problem, folder)
+    with contextlib.suppress(OSError, ValueError):  # data of tensor2tensor's have none
+        raw = json.loads(summary.read_text("utf-8")).get("raw_files", [])
+    # Its own copy of the vocabulary, where it has one: that is what it is used with.
+    copies = [(run.path / each.name, each) for each in run.vocabulary_files]
+    parts = {"summary": [summary], "vocabulary": [a if a.is_file() else b for a, b in copies]}
+    for split in dict.fromkeys(entry["split"] for entry in problem.dataset_splits):
+        sets = records.shard_sets(problem, split, folder)
+        parts[split] = [pathlib.Path(path) for paths in sets.values() for path in paths]
+    found = {part: _hashes(paths, run.path) for part, paths in parts.items()}
+    return {"raw file": {each["path"]: each["sha256"] for each in raw}} | found
+
+
+def _files_of(run: TrainedRun, checkpoint: pathlib.Path) -> dict[str, str]:
+    """Returns the files of a run that do not change while it is not trained; run.json grows."""
+    names = ("hparams.json", TRAINING_DATA, TUNED)
+    return _hashes([*(run.path / name for name in names), *checkpoint.glob("*")], run.path)
+
+
+def _hashes(paths: Iterable[pathlib.Path], folder: pathlib.Path) -> dict[str, str]:
+    """Returns {path in the folder, or absolute: SHA-256} of the files among paths."""
+    base = os.path.abspath(folder) + os.sep
+    found = sorted(os.path.abspath(path) for path in paths if path.is_file())
+    return {path.removeprefix(base): sha256(path) for path in found}
+
+
+def _state(path: pathlib.Path, digest: str) -> str:
+    if path.is_file():
+        return OK if sha256(path) == digest else CHANGED
+    return MISSING if path.parent.is_dir() else NOT_HERE  # whole folders need not be here
+
+
+def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
+    """Returns the scores of a checkpoint: of its evaluation, or of how it was tuned.
+
+    What lies elsewhere, such as an average, has other weights at the same step, and no scores here.
+    """
+    choice, step = tuned.read(run.path), checkpoints.step_of(checkpoint)
+    own = [run.path] if choice else [run.path, run.path / "best"]  # the best are copies
+    if checkpoint.parent.resolve() not in [(each / "checkpoints").resolve() for each in own]:
+        return ()
+    if choice:
+        of = f"{choice.sentences}, decoded with {choice.search}"
+        return (Score(state.DECODED_BLEU, choice.search.bleu, of, choice.signature),)
+    rows = [row for row in run.directory.read_metrics() if row.get("kind") == "eval"]
+    last = {row.get("split"): row for row in rows if row.get("step") == step}
+    return tuple(
+        Score(
+            name,
+            value,
+            f"{split} ({row.get('sample', 'all')})",
+            row.get(state.BLEU_SIGNATURE, "") if name == state.DECODED_BLEU else "teacher-forced",
+        )
+        for split, row in last.items()
+        for name, value in row.items()
+        if isinstance(value, float) and name != "time"
+    )
+
+
+def _program(name: str) -> dict[str, str]:
+    """Returns what a program works with here; it loads Keras to know the device."""
+    from t2t_repro.training import devices
+
+    # "-dirty" behind the commit where files differ; "" where it is no checkout.
+    git = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"]
+    commit = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
+    of = {"program": name, "t2t_repro": __version__, "commit": commit.stdout.strip()}
+    versions = ((each.name, each.version) for each in importlib.metadata.distributions())
+    return of | {n: v for n, v in versions if n in _PACKAGES} | {"device": devices.described()}
