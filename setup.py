@@ -34,7 +34,7 @@ PROGRAMS = {
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
-SENTENCEPIECE_REQUIREMENTS = ["sentencepiece>=0.2,<0.3"]  # models, BPE codes, byte pairs
+SENTENCEPIECE_REQUIREMENTS = ["sentencepiece>=0.2,<0.3"]  # models, byte pairs
 CUDA_REQUIREMENTS = ["tensorflow[and-cuda]>=2.21,<2.22"]  # NVIDIA's libraries, for a GPU
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 

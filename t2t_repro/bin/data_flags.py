@@ -55,8 +55,8 @@ def define_vocabulary_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("vocab_from", None, text, flag_values=f)
     for name in ("vocab", *_VOCABULARIES):
         side = name.partition("_")[0] if name in _VOCABULARIES else "both sides"
-        text = f"A vocabulary of your own for {side}: T2T's subwords, a SentencePiece model or "
-        text += "subword-nmt's BPE codes. For text2text_tmpdir."
+        text = f"A vocabulary of your own for {side}: T2T's subwords or a SentencePiece "
+        text += "model. For text2text_tmpdir."
         flags.DEFINE_string(name, None, text, flag_values=f)
 
 

@@ -1,20 +1,23 @@
 """Byte-pair encoding learnt of text (Sennrich et al. 2016), as the paper's vocabularies.
 
 SentencePiece learns the merges: of words between blanks, whose end is a symbol of its own, none
-across letters, figures and punctuation. They are written as `bpe_codes` writes those of
-subword-nmt; the rarest characters, together one in 2,000 of the text, are
+across letters, figures and punctuation. The model merges the pair whose union has the best score:
+the merge that was learnt first. The rarest characters, together one in 2,000 of the text, are
 spelled by their bytes.
 """
 
 import io
 import os
+import struct
 from collections.abc import Iterable
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
-from t2t_repro.text import bpe_codes
 from t2t_repro.text.sentence_piece import package
 
+_BLANK = "\u2581"  # ends a word in SentencePiece
+_NORMAL, _UNKNOWN, _BYTE = 1, 2, 6  # kinds of pieces
+_BPE = 2  # a kind of model
 _COVERAGE = 0.9995  # of the characters
 _BYTES, _CHARACTERS = 257, 4000  # pieces besides the merges: exactly, and at most
 
@@ -59,9 +62,58 @@ def learn(path: str | os.PathLike, texts: Iterable[str], merges: int) -> int:
     characters = [piece for piece in pieces if len(piece) == 1]
     joined = [piece for piece in pieces if len(piece) > 1]
     # The end of a word joins a character by a merge here; in subword-nmt it is part of it.
-    made = [piece for piece in joined if len(piece.removesuffix(bpe_codes.BLANK)) > 1]
+    made = [piece for piece in joined if len(piece.removesuffix(_BLANK)) > 1]
     left_out = set(made[merges:])
     with writing(path, "wb") as file:
         kept = [piece for piece in joined if piece not in left_out]
-        file.write(bpe_codes.serialized(characters, kept))
+        file.write(_serialized(characters, kept))
     return len(made) - len(left_out)
+
+
+def _serialized(characters: list[str], joined: list[str]) -> bytes:
+    """Returns a SentencePiece model: bytes, characters, and what merges make, the best first."""
+    pieces = [("<unk>", 0, _UNKNOWN), *((f"<0x{byte:02X}>", 0, _BYTE) for byte in range(256))]
+    special = {piece for piece, _, _ in pieces}  # text that is written so stays in parts
+    joined = [piece for piece in joined if piece not in special]
+    pieces += [(piece, -place, _NORMAL) for place, piece in enumerate(joined)]
+    known = {piece for piece, _, _ in pieces}
+    pieces += [(piece, -len(joined), _NORMAL) for piece in characters if piece not in known]
+    model = b"".join(
+        _field(1, _field(1, piece.encode()) + _field(2, float(score)) + _field(3, kind))
+        for piece, score, kind in pieces
+    )
+    trainer: dict[int, bytes | float] = {
+        3: _BPE,  # model_type
+        4: len(pieces),  # vocab_size
+        24: True,  # treat_whitespace_as_suffix
+        35: True,  # byte_fallback
+        40: 0,  # unk_id
+        41: -1,  # bos_id
+        42: -1,  # eos_id
+        43: -1,  # pad_id
+    }
+    normalizer: dict[int, bytes | float] = {
+        1: b"identity",  # name
+        3: True,  # add_dummy_prefix
+        4: True,  # remove_extra_whitespaces
+        5: True,  # escape_whitespaces
+    }
+    for number, specification in ((2, trainer), (3, normalizer)):
+        model += _field(number, b"".join(_field(*field) for field in specification.items()))
+    return model
+
+
+def _field(number: int, value: bytes | float) -> bytes:
+    """Returns a field of a protocol buffer, of sentencepiece_model.proto. The module that comes
+    with sentencepiece for this needs another protobuf than TensorFlow has."""
+    if isinstance(value, bytes):
+        return _varint(number << 3 | 2) + _varint(len(value)) + value
+    if isinstance(value, float):
+        return _varint(number << 3 | 5) + struct.pack("<f", value)
+    return _varint(number << 3) + _varint(value % 2**64)
+
+
+def _varint(number: int) -> bytes:
+    """Returns an unsigned number, seven bits a byte, the last byte below 128."""
+    least, more = number & 127, number >> 7
+    return bytes([least | 128]) + _varint(more) if more else bytes([least])

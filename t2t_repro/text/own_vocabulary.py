@@ -1,7 +1,7 @@
-"""Vocabularies that the user gives: tensor2tensor's subwords, SentencePiece models or BPE codes.
+"""Vocabularies that the user gives: tensor2tensor's subwords or SentencePiece models.
 
-There is one for both sides or one a side. A copy lies in the data directory and in the run, of
-codes a model that is made of them; its name tells which it is.
+There is one for both sides or one a side. A copy lies in the data directory and in the run; its
+name tells which it is.
 """
 
 import os
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
-from t2t_repro.text import bpe_codes
 from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -34,14 +33,10 @@ def names(files: Mapping[str, str], problem: str, subwords: str) -> dict[str, st
     for path in files.values():
         if not os.path.isfile(path):
             raise UserError(
-                "Expected a vocabulary: tensor2tensor's subwords, a SentencePiece model or "
-                f"subword-nmt's BPE codes. Received: {path!r}, which is no file. Correct the path."
+                "Expected a vocabulary: tensor2tensor's subwords, or a SentencePiece model. "
+                f"Received: {path!r}, which is no file. Correct the path."
             )
-        kind = _kind(path)
-        if kind == "model":
-            SentencePieceEncoder(path, _content(path))
-        else:
-            SubwordTextEncoder(path)
+        _KINDS[_kind(path)](path)
     if files["inputs"] != files["targets"]:
         return {side: f"vocab.{problem}.{side}.{_kind(path)}" for side, path in files.items()}
     kind = _kind(files["inputs"])
@@ -64,13 +59,8 @@ def find(folder: str | os.PathLike, problem: str) -> dict[str, str]:
 
 def are_of_one_size(files: Mapping[str, str]) -> bool:
     """Whether the user's files {side: path} are two vocabularies with as many symbols."""
-    contents = {_content(path): path for path in files.values()}
-    sizes = {
-        SentencePieceEncoder(path, content).vocab_size
-        if _kind(path) == "model"
-        else SubwordTextEncoder(path).vocab_size
-        for content, path in contents.items()
-    }
+    contents = {pathlib.Path(path).read_bytes(): path for path in files.values()}
+    sizes = {_KINDS[_kind(path)](path).vocab_size for path in contents.values()}
     return len(contents) > len(sizes)
 
 
@@ -83,7 +73,7 @@ def install(
         pathlib.Path(folder, name).unlink(missing_ok=True)
     for side, name in to.items():
         with writing(pathlib.Path(folder, name), "wb") as copy:
-            copy.write(_content(files[side]))
+            copy.write(pathlib.Path(files[side]).read_bytes())
 
 
 def are_installed(
@@ -95,7 +85,7 @@ def are_installed(
         return False
     for side, name in to.items():
         path = pathlib.Path(folder, name)
-        if not path.is_file() or path.read_bytes() != _content(files[side]):
+        if not path.is_file() or path.read_bytes() != pathlib.Path(files[side]).read_bytes():
             return False
     return True
 
@@ -109,12 +99,4 @@ def read(folder: str | os.PathLike, of: Mapping[str, str]) -> dict[str, TextEnco
 def _kind(path: str) -> str:
     """Returns "model" or "subwords": a model begins with a line feed, the tag of a piece."""
     with open(path, "rb") as file:
-        is_model = file.read(1) == b"\n"
-    return "model" if is_model or bpe_codes.are_codes(path) else "subwords"
-
-
-def _content(path: str) -> bytes:
-    """Returns what the copy of a file holds."""
-    content = pathlib.Path(path).read_bytes()
-    is_codes = content[:1] != b"\n" and bpe_codes.are_codes(path)
-    return bpe_codes.model_of(path) if is_codes else content
+        return "model" if file.read(1) == b"\n" else "subwords"

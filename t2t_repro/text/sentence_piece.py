@@ -17,18 +17,17 @@ from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, RESERVED_TOKENS, TextEn
 class SentencePieceEncoder(TextEncoder):
     """Text to the ids of pieces and back. SentencePiece normalises the text, as its model says."""
 
-    def __init__(self, filename: str | os.PathLike[str], model: bytes | None = None):
+    def __init__(self, filename: str | os.PathLike[str]):
         """Reads a model.
 
         Args:
             filename: the file.
-            model: what takes the place of its content; None: nothing.
 
         Raises:
             UserError: if the file is none, or the package sentencepiece is not installed.
         """
         super().__init__()
-        self.model = pathlib.Path(filename).read_bytes() if model is None else model
+        self.model = pathlib.Path(filename).read_bytes()
         self._processor = _processor(self.model, filename)
         kept = self._processor.GetPieceSize()
         #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.

@@ -35,8 +35,6 @@ def raw(tmp_path):
             (folder / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
     train(folder / "one.model", 40)
     train(folder / "two.model", 45, seed=6, model_type="bpe")
-    (folder / "bpe.codes").write_text("#version: 0.2\ne g\neg g</w>\nb a\nba d</w>\nc a\n")
-    (folder / "bad.codes").write_text("#version: 0.2\ng g\ngg e</w>\n")
     subwords = [*"<pad>_ <EOS>_ egg_ bad_".split(), *"abcdefgh\\_u;0123456789"]
     SubwordTextEncoder.from_subtokens(subwords).store_to_file(folder / "mine.subwords")
     return folder
@@ -77,8 +75,6 @@ def decoded(folder):
             {f"vocab.{NAME}.inputs.subwords", f"vocab.{NAME}.targets.model"},
         ),
         ("mine.subwords", None, {OWN}),
-        ("bpe.codes", None, {SHARED}),
-        ("bpe.codes", "bad.codes", {f"vocab.{NAME}.{s}.model" for s in ("inputs", "targets")}),
     ],
 )
 def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, target, names):
@@ -115,14 +111,12 @@ def test_another_vocabulary_needs_new_files(raw, tmp_path):
 
 def test_wrong_flags_and_files_are_refused_before_anything_is_made(raw, tmp_path, capsys):
     (raw / "odd.model").write_bytes(b"\n\x07garbage")
-    (raw / "odd.codes").write_text("#version: 0.2\ne g\na b c\n")
     (raw / "odd.subwords").write_text("'a'\n'b'\n")
     one, two = f"{raw}/one.model", f"{raw}/two.model"
     for flags, message in (
         ([f"--vocab={raw}/none"], "which is no file. Correct the path."),
         ([f"--vocab={raw}"], "which is no file. Correct the path."),
         ([f"--vocab={raw}/odd.model"], "Expected a SentencePiece model, or tensor2tensor's"),
-        ([f"--vocab={raw}/odd.codes"], "on line 3 of {}/odd.codes. Write them by subword-nmt"),
         ([f"--vocab={raw}/odd.subwords"], "Expected a subword vocabulary"),
         ([f"--source_vocab={one}"], "or --source_vocab and --target_vocab. Received: --source_v"),
         ([f"--vocab={one}", f"--target_vocab={two}"], "Received: --vocab and --target_vocab."),
@@ -233,36 +227,3 @@ def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):
     for files in (("one.model",), ("mine.subwords", "two.model")):
         with pytest.raises(UserError):
             make(raw, data, *files, vocab_size=90)
-
-
-@pytest.mark.parametrize(
-    "made, given, how",
-    [
-        (["mine.subwords"], [OWN], {"vocab_size": 28}),  # the vocabulary that would be extended
-        (["one.model"], [f"vocab.{NAME}.model", "mine.subwords"], {}),  # one for both sides
-        (
-            ["one.model", "two.model"],
-            [f"vocab.{NAME}.targets.model", f"vocab.{NAME}.inputs.model"],  # swapped
-            {},
-        ),
-    ],
-)
-def test_the_vocabulary_of_the_data_itself_is_not_replaced(raw, tmp_path, made, given, how):
-    for side in ("inputs", "targets"):  # more text than the vocabulary has
-        path = raw / f"{side}.train.txt"
-        path.write_text(path.read_text() * 20)
-    data = tmp_path / "data"
-    make(raw, data, *made)
-    before = {path.name: path.read_bytes() for path in data.iterdir()}
-    (tmp_path / "other").mkdir()
-    for folder in (data, tmp_path / "other"):
-        paths = [str(data / n if (data / n).exists() else raw / n) for n in given]
-        files = dict(zip(("inputs", "targets"), paths if given[1:] else paths * 2, strict=True))
-        problem = registry.get_problem(NAME)
-        job = Job(problem, folder, raw, num_shards=1, vocabularies=files, overwrite=True, **how)
-        if folder == data:
-            with pytest.raises(UserError):
-                generate_data(job)
-        else:
-            generate_data(job)
-        assert {path.name: path.read_bytes() for path in data.iterdir()} == before

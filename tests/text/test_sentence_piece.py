@@ -75,7 +75,7 @@ def test_a_file_that_is_no_model_is_named(tmp_path, content):
 def test_a_missing_package_is_one_message(tmp_path, monkeypatch):
     path = train(tmp_path / "own.model", 40)
     monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
-    with pytest.raises(UserError, match="t2t_repro[sentencepiece]"):
+    with pytest.raises(UserError, match=r"t2t_repro\[sentencepiece\]"):
         SentencePieceEncoder(path)
 
 
