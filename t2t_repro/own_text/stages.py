@@ -166,6 +166,8 @@ def _plan(
         if fits.hparams_set != made.hparams_set:
             made = made_of(fits)
         made = dataclasses.replace(made, reason=fits.reason)
+        if begun is None:
+            made = dataclasses.replace(made, hparams=fits.hparams)
         plan.check_not_shorter(RunDirectory(folder.run), made.train_steps)
         runner.keep(dataclasses.replace(runner.record, plan=made))
         text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"

@@ -8,6 +8,20 @@ from t2t_repro.data.text_size import TextSize
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.training import learning_rate
 
+
+@pytest.mark.parametrize(
+    "millions, dropout",
+    [(5, "0.1"), (25, "0.2"), (60, ""), (0, "0.1")],  # 3, 14 and 34 passes
+)
+def test_few_passes_over_the_text_want_less_dropout(millions, dropout):
+    found = preset.preset(
+        TextSize(90_000, 13_300_000), False, True, True, lambda row: millions * 1e6
+    )
+    assert found.hparams == f"layer_prepostprocess_dropout={dropout}" * bool(dropout)
+    assert found.beside("layer_prepostprocess_dropout=0.4").hparams == ""
+    assert found.beside("num_heads=2") == found
+
+
 SHORT = "learning_rate_warmup_steps=18,learning_rate=0.024002"
 
 
