@@ -151,11 +151,11 @@ def test_two_files_and_a_folder_are_enough(asked, text, capsys):
     capsys.readouterr()
     # What is there is counted as it was made.
     run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
-    assert capsys.readouterr().out == f"No --hparams_set: {reason}\n"
+    assert f"{CHOSEN}, for 35 pairs" in capsys.readouterr().out
     assert asked[1].config.hparams_set == CHOSEN and asked[1].generate is None
     assert asked[1].config.data_dir == asked[0].config.data_dir
     run("--problem=text2text_tmpdir_rev", "--data_dir=o/data", "--output_dir=q")
-    assert asked[2].config.hparams_set == CHOSEN and reason in capsys.readouterr().out
+    assert asked[2].config.hparams_set == CHOSEN and CHOSEN in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("made", [False, True])
