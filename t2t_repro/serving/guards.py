@@ -4,7 +4,7 @@ import enum
 import re
 
 from t2t_repro.corpora.checks.block import Block, Side
-from t2t_repro.corpora.checks.content import copied_sentence
+from t2t_repro.corpora.checks.characters import copied
 
 TIMES = 3  # in a row, and it is a repetition
 PHRASE = 8  # words of a phrase that is repeated, at most
@@ -30,7 +30,7 @@ def guards(source: str, translation: str) -> list[Guard]:
     found = {
         Guard.REPETITION: _repeats(other.tokens) and not _repeats(one.tokens),
         Guard.LENGTH_RATIO: _is_long(source, translation) or _is_long(translation, source),
-        Guard.COPY: copied_sentence(Block("", 0, one, other))[0],
+        Guard.COPY: copied(Block("", 0, one, other), None)[0],
     }
     return [guard for guard, is_so in found.items() if is_so]
 

@@ -48,7 +48,7 @@ def both_sides_empty(block: Block, models: Models) -> np.ndarray:
     return sources & targets
 
 
-def copied(block: Block, models: Models) -> np.ndarray:
+def copied(block: Block, models: Models | None) -> np.ndarray:
     """Both sides are the same, and longer than _SHORT words; in scripts without spaces as long."""
     found = np.zeros(len(block), bool)
     sources, targets = (side.lower.split("\n") for side in block.sides)
