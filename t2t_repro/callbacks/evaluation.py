@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_repro.decoding.dev_bleu import DevBleu, Sample, checked_sample
 from t2t_repro.errors import UserError
-from t2t_repro.models.keras_data import FitCallback, callbacks_in
+from t2t_repro.models.guarded import FitCallback, callbacks_in
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import named_variables
 from t2t_repro.training.best import KeepBest

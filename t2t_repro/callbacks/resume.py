@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_repro.data.pipeline import NumpyBatches
 from t2t_repro.errors import UserError
-from t2t_repro.models.keras_data import FitCallback, callbacks_in
+from t2t_repro.models.guarded import FitCallback, callbacks_in
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, model_state, moving_average, named_variables
 from t2t_repro.training.saving import Saver

@@ -21,7 +21,6 @@ from t2t_repro.files import naming, writing_folder
 from t2t_repro.hparam_rules import DOT_PRODUCTS
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
-from t2t_repro.models.changes import assigned
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.text.encoders import EOS, PAD
 from t2t_repro.text.token_names import tokens_of
@@ -104,12 +103,10 @@ def check(model: keras.Model) -> None:
     Raises:
         UserError: naming the hparams, or what they do not tell.
     """
-    others = assigned(model)
-    if others or type(model) is not Transformer:  # what another computes is not known
-        own = "" if type(model).__module__.startswith("t2t_repro.") else ", a model of your own"
+    if type(model) is not Transformer:  # what another computes is not known
         raise UserError(
-            "Expected a Transformer that CTranslate2 can compute, as it is. Received: "
-            f"{others or f'a {type(model).__name__}{own}'}. Use --format=saved_model."
+            "Expected a Transformer that CTranslate2 can compute, as it is. Received: a "
+            f"{type(model).__name__}. Use --format=saved_model."
         )
     hp = model.hparams
     kind, width = hp.self_attention_type, hp.hidden_size

@@ -73,7 +73,7 @@ class ByteNet(SequenceModel):
         """Returns the logits of every target position: see `Transformer.call`.
 
         Raises:
-            UserError: if inputs or targets are missing, are not ids, or are packed.
+            UserError: if they are packed.
         """
         batch = self._unpacked(batch)
         inputs = self._symbol_dropout(batch["inputs"], training)

@@ -14,21 +14,26 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
-from t2t_repro.models import keras_compile, keras_data
-from t2t_repro.models.kept_state import kept
-from t2t_repro.models.keras_data import as_batch, check_arrays, prepared, token_weights
 from t2t_repro.models.observer import Observer
 
 
+class FitCallback(keras.callbacks.Callback):
+    """A callback that changes what `fit` of a GuardedModel is given, before Keras sees it."""
+
+    def prepare(self, **arguments: Any) -> dict[str, Any]:
+        """Returns what `fit` is to be given instead of these arguments."""
+        raise NotImplementedError
+
+
 class GuardedModel(keras.Model):
-    """A model of logits, whose step leaves out an update whose loss or gradients are not finite.
+    """A model of logits, whose step skips an update whose loss or gradients are not finite.
 
     Of the whole state only the seeds go on then, so that the next step is the same whenever the run
-    is repeated. Under float16 Keras's loss scaling leaves out steps whose scaled gradients
-    overflow, and halves the scale; they are no fault until it is 0.
+    is repeated. Under float16 Keras's loss scaling skips steps whose scaled gradients overflow, and
+    halves the scale; they are no fault until it is 0.
 
-    Data are {"inputs", "targets"} or (inputs, targets), as `keras_data.as_batch` takes them, and
-    sample_weight is that of sentences or of targets. Padding counts nothing. The loss and the
+    Data are {"inputs", "targets"} or (inputs, targets), as `as_batch` takes them, and sample_weight
+    is that of sentences or of targets. Padding counts nothing. The loss and the
     metrics of an epoch are means over its real targets, however they lay in batches.
     """
 
@@ -59,50 +64,14 @@ class GuardedModel(keras.Model):
             del results[self._observer.metric.name]
         return results
 
-    def compile(
-        self,
-        optimizer: Any = "rmsprop",
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
-        jit_compile: Any = "auto",
-        auto_scale_loss: bool = True,
-    ):
-        """Configures training; arguments as Keras's.
-
-        Args:
-            loss: of labels (B, T) and logits (B, T, V); None: the model's own.
-            jit_compile: "auto" means XLA under JAX alone: TensorFlow would compile each shape of a
-                batch anew.
-
-        Raises:
-            UserError: if a loss or metric takes the logits for probabilities, or the weights are
-                not float32, in which they are trained.
-        """
-        if self.dtype_policy.variable_dtype != "float32":
-            raise UserError(
-                "Expected weights of float32 to train, as with the policies float32, "
-                "mixed_bfloat16 and mixed_float16. Received: the policy "
-                f"{self.dtype_policy.name}, which serves to decode. Give another dtype."
-            )
-        keras_compile.check_loss(loss, loss_weights)
-        keras_compile.check_metrics(metrics=metrics, weighted_metrics=weighted_metrics)
-        self.supports_jit = keras.backend.backend() != "tensorflow" or jit_compile is True
+    @functools.wraps(keras.Model.compile)
+    def compile(self, *arguments, **keywords):
+        bound = inspect.signature(keras.Model.compile).bind(self, *arguments, **keywords)
+        # "auto" means XLA under JAX alone: TensorFlow would compile each shape of a batch anew.
+        xla = bound.arguments.get("jit_compile") is True
+        self.supports_jit = keras.backend.backend() != "tensorflow" or xla
         self._compile_loss = self._compile_metrics = None  # Keras would keep those of before
-        super().compile(
-            optimizer,
-            loss,
-            loss_weights,
-            metrics,
-            weighted_metrics,
-            run_eagerly,
-            steps_per_execution,
-            jit_compile,
-            auto_scale_loss,
-        )
+        super().compile(*arguments, **keywords)
         # Keras builds these of the first batch, in whose form x and y need not be the model's.
         labels, logits = keras.KerasTensor((None,) * 2, "int32"), keras.KerasTensor((None,) * 3)
         for part in (self._compile_loss, self._compile_metrics):
@@ -119,59 +88,34 @@ class GuardedModel(keras.Model):
         given = inspect.signature(keras.Model.fit).bind(self, *arguments, **keywords).arguments
         del given["self"]
         _refuse_class_weight(given.get("class_weight"))
-        self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
-        self._build_first(training=True)
-        given = prepared(keras_data.with_targets_apart(given))
-        for name in ("x", "validation_data"):
-            if name in given:
-                given[name] = keras_data.checked(given[name], self.vocab_sizes)
-        with kept(self):
-            return super().fit(**given)
+        weights = given.get("sample_weight")
+        given["x"], given["y"] = _targets_apart(given.get("x"), given.get("y"), weights)
+        validation = given.get("validation_data")
+        if isinstance(validation, tuple | list) and len(validation) == 3:
+            given["validation_data"] = (*_targets_apart(*validation), validation[2])
+        for callback in callbacks_in(given.get("callbacks")):
+            if isinstance(callback, FitCallback):
+                given = callback.prepare(**given)
+        return super().fit(**given)
 
     @functools.wraps(keras.Model.evaluate)
-    def evaluate(self, *arguments, **keywords):
-        bound = inspect.signature(keras.Model.evaluate).bind(self, *arguments, **keywords)
-        given = bound.arguments
-        self._check_arrays(given.get("x"), given.get("y"), given.get("sample_weight"))
-        self._build_first(training=False)
-        if "x" in given:
-            given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
-        given.update(keras_data.with_targets_apart(given))
-        with kept(self):
-            return super().evaluate(*bound.args[1:], **bound.kwargs)
-
-    @functools.wraps(keras.Model.predict)
-    def predict(self, *arguments, **keywords):
-        given = inspect.signature(keras.Model.predict).bind(self, *arguments, **keywords).arguments
-        del given["self"]
-        self._check_arrays(given["x"])
-        self._build_first(training=False)
-        given["x"] = keras_data.checked(given["x"], self.vocab_sizes)
-        callbacks = keras_data.callbacks_in(given.get("callbacks"))
-        given["callbacks"] = [*callbacks, keras_data.OneLength()]
-        with kept(self):
-            return super().predict(**given)
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        *others,
+        **named,
+    ):
+        x, y = _targets_apart(x, y, sample_weight)
+        return super().evaluate(x, y, batch_size, verbose, sample_weight, *others, **named)
 
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         _refuse_class_weight(class_weight)
-        self._check_arrays(x, y, sample_weight)
-        self._build_first(training=True)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
-
-    @functools.wraps(keras.Model.test_on_batch)
-    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
-        self._check_arrays(x, y, sample_weight)
-        self._build_first(training=False)
-        return super().test_on_batch(x, y, sample_weight, return_dict)
-
-    def _check_arrays(self, x, y=None, sample_weight=None):
-        check_arrays(x, y, sample_weight, self.vocab_sizes)
-
-    @property
-    def vocab_sizes(self) -> dict[str, int]:
-        """{"inputs", "targets"}: the ids of each are below; {}: not known."""
-        return {}
 
     def train_loss(self, batch, sample_weight=None):
         """Returns the loss of a training step.
@@ -242,22 +186,17 @@ class GuardedModel(keras.Model):
             self._compile_metrics.update_state(y, of_tokens, sample_weight)
         return self.get_metrics_result()
 
-    def _build_first(self, training: bool) -> None:
-        # Callbacks of `fit` want the variables before its first batch: ExactResume restores them,
-        # Summaries counts them. Under JAX Keras would call the model for its shapes, on x alone.
-        if self.built or not training and keras.backend.backend() == "tensorflow":
-            return
+    def _symbolic_build(self, iterator=None, data_batch=None):
+        # Keras would call the model on the first batch: on x alone under JAX, on the mean of the
+        # devices' parts under a strategy. Callbacks want the variables before it.
         strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
         with strategy.scope() if strategy else contextlib.nullcontext():
-            self.build()
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Keras adds up the devices' parts of the first batch, which need not have as many rows.
-        if not self.built:
-            super()._maybe_symbolic_build(iterator, data_batch)
-        elif self._distribute_strategy is not None and not self.optimizer.built:
-            with self._distribute_strategy.scope():
+            if not self.built:
+                self.build()
+            if not self.optimizer.built:
                 self.optimizer.build(self.trainable_variables)
+
+    _maybe_symbolic_build = _symbolic_build
 
     def _evaluated(self, batch, weights) -> dict:
         logits = self(batch, training=False)
@@ -293,11 +232,42 @@ class _Weighted(keras.layers.Layer):
         return inputs[1]
 
 
+def as_batch(x: Any, y: Any = None) -> dict:
+    """Returns {"inputs", "targets"}, and what else `x` has if it is a dict.
+
+    Args:
+        x: the inputs; or both, as a dict or a pair.
+        y: the targets, if `x` is without. The model itself shifts them for its decoder.
+    """
+    if y is not None:
+        return {**(x if isinstance(x, dict) else {"inputs": x}), "targets": y}
+    if isinstance(x, tuple | list):
+        return dict(zip(("inputs", "targets"), x, strict=True))
+    return x
+
+
+def callbacks_in(given: Any) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks of `fit` and the like: of a list, a CallbackList, one or None."""
+    return keras.tree.flatten(getattr(given, "callbacks", given) or ())
+
+
+def _targets_apart(x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Returns x and y, the targets of weighted arrays as y: Keras ignores weights without it."""
+    if sample_weight is None or y is not None:
+        return x, y
+    batch = dict(as_batch(x))
+    return batch, batch.pop("targets")
+
+
 def _unpacked(data) -> tuple[dict, Any]:
     """Returns the batch and float32 (B, T) or None, the weights of its targets."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     batch = as_batch(x, y)
-    return batch, token_weights(sample_weight, batch["targets"])
+    if sample_weight is None:
+        return batch, None
+    shape, weights = ops.shape(batch["targets"]), ops.cast(sample_weight, "float32")
+    # TensorFlow may know the rank of neither when it traces: (B,) or (B, 1) weigh sentences.
+    return batch, ops.broadcast_to(ops.reshape(weights, (shape[0], -1)), shape)
 
 
 def _refuse_class_weight(class_weight: Any) -> None:

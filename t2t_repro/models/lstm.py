@@ -96,7 +96,7 @@ class LSTMModel(SequenceModel):
         """Returns the logits of every target position: see `Transformer.call`.
 
         Raises:
-            UserError: if inputs or targets are missing, are not ids, or are packed.
+            UserError: if they are packed.
         """
         batch = self._unpacked(batch)
         memory, states = self._encode(batch["inputs"], training)

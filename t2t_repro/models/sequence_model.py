@@ -13,39 +13,24 @@ as models/transformer.py says them. The trainer needs no more than the first; de
 
 import dataclasses
 import functools
+import math
+from collections.abc import Iterator
 from typing import Any
 
+import h5py
 import keras
-import numpy as np
 from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
-from t2t_repro.layers.layer import Replacing
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
-from t2t_repro.models import changes, weight_files
-from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.models.keras_data import as_batch
+from t2t_repro.models.guarded import GuardedModel, as_batch
 
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
-def _check(hparams: Any, *vocab_sizes: Any) -> None:
-    if not isinstance(hparams, HParams):
-        raise UserError(
-            f"Expected hparams of t2t_repro.get_hparams. Received: {hparams!r}. A set's name makes "
-            "them: t2t_repro.get_hparams(NAME)."
-        )
-    for size in vocab_sizes:
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
-            raise UserError(
-                "Expected inputs_vocab_size and targets_vocab_size, whole numbers of at least 2: 0 "
-                f"is padding, 1 the end. Received: {size!r}. An encoder has its vocab_size."
-            )
-
-
-class SequenceModel(Replacing, GuardedModel):
+class SequenceModel(GuardedModel):
     """A model of sequences; `from_hparams` makes one that is ready to use.
 
     Args:
@@ -70,7 +55,6 @@ class SequenceModel(Replacing, GuardedModel):
         name: str | None = None,
         **kwargs,
     ):
-        _check(hparams, inputs_vocab_size, targets_vocab_size)
         if kwargs.get("dtype") is None:
             kwargs["dtype"] = _POLICIES.get(hparams.activation_dtype)
         super().__init__(name=name, **kwargs)
@@ -140,7 +124,7 @@ class SequenceModel(Replacing, GuardedModel):
         """Returns the batch as a dict, for a model that would mix the sentences of a row.
 
         Raises:
-            UserError: if inputs or targets are missing, are not ids, or are packed.
+            UserError: if they are packed.
         """
         batch = as_batch(batch)
         if "targets_segmentation" in batch:
@@ -162,13 +146,9 @@ class SequenceModel(Replacing, GuardedModel):
         draw = keras.random.uniform(ops.shape(ids), seed=self.symbol_dropout_seed)
         return ops.where(draw < rate, 0, ids)
 
-    @property
-    def vocab_sizes(self) -> dict[str, int]:
-        return {"inputs": self.inputs_vocab_size, "targets": self.targets_vocab_size}
-
     def get_config(self):
-        """Returns the constructor's arguments, and what was set since, as what is frozen."""
-        trained = changes.trained(self)
+        """Returns the constructor's arguments, and what is frozen."""
+        trained = _trained(self)
         config = {
             "hparams": dataclasses.asdict(self.hparams),
             "inputs_vocab_size": self.inputs_vocab_size,
@@ -185,24 +165,17 @@ class SequenceModel(Replacing, GuardedModel):
         trained = config.pop("trained", {})
         config.pop("batch_parts", None)  # of files saved before
         model = cls(HParams(**config.pop("hparams")), **config)
-        changes.set_trained(model, trained)
+        if trained:
+            model.build()  # some layers are made there
+        for name, layer, _ in list(_named(model)):
+            if name in trained:
+                layer.trainable = trained[name]
         return model
-
-    @functools.wraps(keras.Model.save)
-    def save(self, filepath, *arguments, **keywords):
-        if str(filepath).endswith((".h5", ".hdf5")):
-            raise UserError(
-                "Expected a file that ends in .keras. Received: "
-                f"{str(filepath)!r}, of a format from which Keras could not load the model. "
-                "save_weights writes weights alone, as .weights.h5."
-            )
-        self.get_config()  # Keras opens the file before it asks
-        return super().save(filepath, *arguments, **keywords)
 
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
-        if self.built and not skip_mismatch:
-            weight_files.check_no_others(filepath, self)
+        if str(filepath).endswith(".weights.h5") and not skip_mismatch:
+            _check_no_others(filepath, self)
         return super().load_weights(filepath, skip_mismatch, **kwargs)
 
     def export(
@@ -217,18 +190,6 @@ class SequenceModel(Replacing, GuardedModel):
             input_signature = [ids]
         return super().export(filepath, format, verbose, input_signature, **kwargs)
 
-    def quantize(self, mode=None, config=None, filters=None, **kwargs):
-        """Refuses: Keras quantizes layers of its own, of which there are none here.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(
-            "Expected no quantize: Keras would leave every product of the model in float32. "
-            "Received: it. Save the model and quantize where it is exported: t2t-exporter "
-            "--quantize=float16, or --format=ctranslate2 --quantize=int8."
-        )
-
 
 def _share_of_this_replica(batch):
     """Returns what a compiled loss of a replica counts, 1 where each has as many real targets.
@@ -239,3 +200,49 @@ def _share_of_this_replica(batch):
         return 1.0
     own = ops.sum(ops.cast(batch["targets"] != 0, "float32"))
     return replicas() * own / ops.maximum(sum_over_replicas(own), 1.0)
+
+
+def _trained(model: keras.Model) -> dict[str, bool]:
+    """Returns {name: whether it is trained} of what is otherwise than the layer that holds it."""
+    return {
+        name: layer.trainable
+        for name, layer, holder in _named(model)
+        if layer.trainable != (holder is None or holder.trainable)
+    }
+
+
+def _named(layer, name: str = "", holder=None) -> Iterator[tuple[str, Any, Any]]:
+    """Yields (name, layer, the one that holds it) of a layer, of what it holds, and so on.
+
+    A name is that of attributes, as "encoder.layers.1"; "" is the model.
+    """
+    yield name, layer, holder
+    for attribute, value in vars(layer).items():
+        several = isinstance(value, list | tuple)
+        for number, each in enumerate(value if several else [value]):
+            if isinstance(each, keras.layers.Layer) and not attribute.startswith("_"):
+                parts = filter(None, [name, attribute, str(number) if several else ""])
+                yield from _named(each, ".".join(parts), layer)
+
+
+def _check_no_others(path: Any, model: keras.Model) -> None:
+    """Refuses a .weights.h5 of more values than the model has: Keras would load the first layers.
+
+    Raises:
+        UserError: if values would be left over.
+    """
+    sizes: list[int] = []
+
+    def count(name: str, item: Any) -> None:
+        ours = isinstance(item, h5py.Dataset) and not name.startswith("optimizer/")
+        sizes.append(item.size if ours and item.dtype.kind not in "iu" else 0)
+
+    with h5py.File(path) as file:
+        file.visititems(count)
+    own = sum(math.prod(weight.shape) for weight in model.weights if "int" not in weight.dtype)
+    if sum(sizes) > own:
+        raise UserError(
+            f"Expected the weights of this model, {own:,} values. Received: {path} with "
+            f"{sum(sizes):,}, those of a larger one. Make the model of the hparams and "
+            "vocabularies of the one that wrote them, or give skip_mismatch=True."
+        )

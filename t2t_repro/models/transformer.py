@@ -5,22 +5,21 @@ memory; target ids shifted right -> SymbolEmbedding -> positions, dropout -> dec
 memory -> logits.
 """
 
+from typing import Any, NamedTuple
+
 import keras
 from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS
-from t2t_repro.layers.cross_entropy import mean_over_global_batch
+from t2t_repro.layers.cross_entropy import divergence, mean_over_global_batch
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
-from t2t_repro.models import r_drop
 from t2t_repro.models.ancestors import with_step
-from t2t_repro.models.changes import Made, restore, set_trained
-from t2t_repro.models.keras_data import as_batch
-from t2t_repro.models.packed import Segments, segments
+from t2t_repro.models.guarded import as_batch
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -31,6 +30,29 @@ PARTS = (
     *("inputs_position", "targets_position", "inputs_dropout", "targets_dropout"),
     *("encoder", "decoder"),
 )
+
+
+class Segments(NamedTuple):
+    """One side of a packed batch; `data/packing.py` has what packing is.
+
+    Attributes:
+        numbers: int32 (B, T), the segment of each position, from 1; 0: padding.
+        positions: int32 (B, T), the place in the segment, from 0.
+    """
+
+    numbers: Any
+    positions: Any
+
+
+def segments(batch: dict) -> tuple[Segments | None, Segments | None]:
+    """Returns the segments of the inputs and of the targets; None twice if nothing is packed."""
+    if "inputs_segmentation" not in batch:
+        return None, None
+    inputs, targets = (
+        Segments(batch[f"{side}_segmentation"], batch[f"{side}_position"])
+        for side in ("inputs", "targets")
+    )
+    return inputs, targets
 
 
 @register_model
@@ -86,7 +108,6 @@ class Transformer(SequenceModel):
             name="decoder",
             dtype=self.dtype_policy,
         )
-        self._made = Made(self, PARTS)
 
     @property
     def learned_positions(self) -> int | None:
@@ -94,13 +115,6 @@ class Transformer(SequenceModel):
         return self.hparams.max_length if self.hparams.pos == "emb" else None
 
     def build(self, input_shape=None):
-        # Whoever trains it wants to save it, and keras.saving.save_model empties the file first.
-        try:
-            self._made.check(self, own=type(self) is not Transformer)
-        except UserError:
-            raise
-        except (NotImplementedError, TypeError, ValueError):
-            pass  # a class without a configuration, of which Keras tells who saves
         parts = [getattr(self, name) for name in PARTS]
         build_all(parts, (None, None, self.hparams.hidden_size))
         for name in () if self.built else _frozen(self.hparams):  # type: ignore[has-type]
@@ -126,9 +140,6 @@ class Transformer(SequenceModel):
 
         Returns:
             float32 (B, T, V).
-
-        Raises:
-            UserError: if inputs or targets are missing, or are not ids.
         """
         batch = as_batch(batch)
         sources, targets = segments(batch)
@@ -187,9 +198,18 @@ class Transformer(SequenceModel):
         return self._with_added(mean_over_global_batch(*sums))
 
     def loss_and_logits(self, batch, sample_weight=None):
-        if self.hparams.r_drop_alpha:
-            return r_drop.loss_and_logits(self, batch, sample_weight)
-        return super().loss_and_logits(batch, sample_weight)
+        if not self.hparams.r_drop_alpha:
+            return super().loss_and_logits(batch, sample_weight)
+        # R-Drop (Liang et al. 2021, https://arxiv.org/abs/2106.14448): two passes, each with other
+        # dropout, are to agree. The loss is half of the paper's, so that it compares with one
+        # pass's while alpha means what it means there.
+        passes = []
+        for _ in range(2):
+            logits = self(batch, training=True)
+            passes.append((logits, self._loss_of(batch, logits, sample_weight, training=True)))
+        (first, loss), (second, other) = passes
+        apart = mean_over_global_batch(*divergence(first, second, batch["targets"], sample_weight))
+        return 0.5 * (loss + other + self.hparams.r_drop_alpha * apart), first
 
     # --- decoding, one position at a time -------------------------------------------------------
 
@@ -283,7 +303,7 @@ class Transformer(SequenceModel):
         return self.decoder(x, memory=memory, **masks, training=training)
 
     def get_config(self):
-        """Returns the constructor's arguments, and the layers that were assigned since, if any.
+        """Returns the constructor's arguments, and what is frozen.
 
         Of what the hparams freeze it says whether it is trained: it may be by now.
         """
@@ -291,18 +311,7 @@ class Transformer(SequenceModel):
         if self.built and (names := _frozen(self.hparams)):
             told = {name: getattr(self, name).trainable for name in names}
             config["trained"] = told | config.get("trained", {})
-        layers = self._made.changed(self, own=type(self) is not Transformer)
-        return config | ({"layers": layers} if layers else {})
-
-    @classmethod
-    def from_config(cls, config):
-        config = dict(config)
-        layers = config.pop("layers", [])
-        trained = config.pop("trained", {})
-        model = super().from_config(config)
-        restore(model, layers)
-        set_trained(model, trained)
-        return model
+        return config
 
 
 def _frozen(hparams: HParams) -> list[str]:

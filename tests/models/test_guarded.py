@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 import t2t_repro
-from t2t_repro.errors import UserError
 from t2t_repro.training import devices, distribution, optimizers
 
 FAST = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # to compile
@@ -222,18 +221,3 @@ def test_a_model_that_is_frozen_has_a_loss_as_one_of_keras_s_own_has(clipped):
     assert int(model.optimizer.iterations) == 0
     for old, now in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, now)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_weights_are_trained_in_float32(dtype):
-    model = t2t_repro.Transformer(t2t_repro.get_hparams("transformer_test"), 11, 11, dtype=dtype)
-    with pytest.raises(UserError, match=f"float32 to train.*Received: the policy {dtype}, which"):
-        model.compile("sgd")
-
-
-def test_weights_of_another_shape_are_refused_wherever_they_stand():
-    model, (batch,) = build(), batches(1)
-    weights = np.ones((4, 6), "float32")
-    with pytest.raises(UserError, match="sample_weight"):
-        model.evaluate(batch, None, None, 0, weights)
-    assert np.isfinite(model.evaluate(batch, None, 4, 0))
