@@ -31,7 +31,6 @@ CLASSES = {
     ),
     "layers.feed_forward": ("Dense", "FeedForward"),
     "layers.initialization": ("ByParts",),
-    "layers.keras_hub": ("HubBlock", "TransformerDecoder", "TransformerEncoder"),
     "layers.local_attention": ("LocalSelfAttention",),
     "layers.lstm": (
         *("AttentionLSTM", "BahdanauScore", "BidirectionalLSTM", "LSTM", "LSTMStack"),

@@ -24,8 +24,6 @@ _WHERE = {
     "SymbolEmbedding": "embedding",
     "TargetSpaceEmbedding": "embedding",
     "TokenAndPositionEmbedding": "embedding",
-    "TransformerDecoder": "keras_hub",
-    "TransformerEncoder": "keras_hub",
 }
 __all__ = [*_WHERE]  # noqa: PLE0604
 

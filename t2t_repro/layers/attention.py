@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score, kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import FusedVariable, cloned, fused_kernel
-from t2t_repro.layers.layer import Layer, build_all, check_sizes
+from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.mask import Mask, joined
 
 NO_WEIGHTS = (0,)
@@ -47,8 +47,6 @@ class Attention(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(num_heads=num_heads)
-        check_sizes(optional=True, key_channels=key_channels, value_channels=value_channels)
         self.num_heads = num_heads
         self.key_channels = key_channels
         self.value_channels = value_channels
@@ -88,22 +86,7 @@ class Attention(Layer):
         )
 
     def project(self, x, kernel, training=False):
-        """(B, T, D) x (D, C) -> (B, T, C).
-
-        Raises:
-            UserError: if x has another rank, or another width than the layer was built for.
-        """
-        if len(x.shape) != 3:
-            raise UserError(
-                f"Expected inputs of {self.name} to be vectors (B, length, D). Received: shape "
-                f"{tuple(x.shape)}. A sequence has three axes, one of a single vector too."
-            )
-        if x.shape[-1] not in (None, kernel.shape[0]):
-            raise UserError(
-                f"Expected inputs of width {kernel.shape[0]}, for which {self.name} was built. "
-                f"Received: shape {tuple(x.shape)}. Give it vectors of that width, or another "
-                "layer of its own."
-            )
+        """(B, T, D) x (D, C) -> (B, T, C)."""
         multiply = kernels.product if training else kernels.flat_product
         return multiply(x, ops.cast(kernel, x.dtype))
 

@@ -14,7 +14,6 @@ from typing import Any
 import keras
 from keras import initializers, ops
 
-from t2t_repro.errors import unknown
 from t2t_repro.layers.initialization import fused_kernel
 from t2t_repro.layers.layer import Layer
 
@@ -152,14 +151,9 @@ def get(score: Any, kernel_initializer="glorot_uniform", dtype=None) -> Attentio
     Args:
         score: a name of SCORES, a score, or what serialize_keras_object made of one.
         kernel_initializer, dtype: of a score that is made from its name.
-
-    Raises:
-        UserError: on an unknown name, or what is no score.
     """
     if isinstance(score, dict):
         return keras.saving.deserialize_keras_object(score)
     if isinstance(score, AttentionScore):
         return score
-    if not isinstance(score, str) or score not in SCORES:
-        raise unknown("attention_score", str(score), SCORES)
     return SCORES[score](initializers.get(kernel_initializer), dtype=dtype)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from keras import activations, initializers, ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer, check_sizes
+from t2t_repro.layers.layer import Layer
 from t2t_repro.layers.mask import joined
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
@@ -33,7 +32,6 @@ class Block(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(num_heads=num_heads, filter_size=filter_size)
         self.num_heads = num_heads
         self.filter_size = filter_size
         self.preprocess = preprocess
@@ -93,16 +91,7 @@ class Block(Layer):
         return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
 
     def named_weights(self, names: Sequence[str], *inputs, **masks) -> dict:
-        """Returns the weights of attention, by their names, of a layer that has its variables.
-
-        Raises:
-            UserError: if it has none yet.
-        """
-        if not self.built:
-            raise UserError(
-                "Expected a layer that has its variables. Received: attention_weights of "
-                f"{self.name}, which gets them when it is called. Call it before."
-            )
+        """Returns the weights of attention, by their names, of a layer that has its variables."""
         # By calls of the layer itself, which Keras tells of masks and saves with a model, one for
         # each: it takes no other number of outputs. The sum has no mask, as pairs have none.
         given = {name: mask for name, mask in masks.items() if mask is not None}

@@ -19,7 +19,6 @@ from t2t_repro.layers.attention import (
     WeightlessAttention,
 )
 from t2t_repro.layers.attention_score import AttentionScore, DotProduct
-from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import Mask
 
 QUERY_BLOCK = 256
@@ -237,7 +236,6 @@ class InBlocks(WeightlessAttention):
 
     def __init__(self, chunk_size: int, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_sizes(chunk_size=chunk_size)
         self.chunk_size = chunk_size
 
     def attend_sequence(self, queries, keys, values, mask, training=False):
@@ -245,7 +243,6 @@ class InBlocks(WeightlessAttention):
         if kernels.PLAIN:
             outputs, _ = super().attend_sequence(queries, keys, values, mask, training)
             return outputs, ops.zeros(NO_WEIGHTS)
-        mask.check_lengths(ops.shape(queries)[2], ops.shape(keys)[2])
         mixed = blockwise_attention(
             queries, keys, values, mask, self.score, key_block=self.chunk_size
         )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import keras
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers import kernels
 
 
@@ -34,15 +33,7 @@ def dropout_layer(
         broadcast_dims: axes along which one draw serves all; negative axes count from the end.
         rank: the rank of the inputs.
         dtype: the policy of the layer that it belongs to.
-
-    Raises:
-        UserError: if the inputs do not have such axes.
     """
-    if wrong := [axis for axis in broadcast_dims if not -rank <= axis < rank]:
-        raise UserError(
-            f"Expected dropout_broadcast_dims of {-rank} to {rank - 1}, the axes of what is "
-            f"dropped. Received: {', '.join(map(str, wrong))}."
-        )
     shared = {axis % rank for axis in broadcast_dims}
     noise_shape = tuple(1 if axis in shared else None for axis in range(rank)) if shared else None
     return Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=name)

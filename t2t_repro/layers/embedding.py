@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import keras
 from keras import initializers, ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import FusedVariable
-from t2t_repro.layers.layer import Layer, build_all, check_sizes
+from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.position import positions
 
 
@@ -57,7 +55,6 @@ class SymbolEmbedding(Reversible, Layer):
         **kwargs,
     ):
         super().__init__(**kwargs, autocast=False)  # a half-precision float is no id
-        check_sizes(vocab_size=vocab_size, hidden_size=hidden_size, num_shards=num_shards)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_shards = num_shards
@@ -107,15 +104,7 @@ class SymbolEmbedding(Reversible, Layer):
 
         transposed: what `transposed` returned. Whoever has many small products with one table
             spares them a third of their time on CPUs.
-
-        Raises:
-            UserError: in a functional model, which would hold the table as a constant.
         """
-        if isinstance(x, keras.KerasTensor):
-            raise UserError(
-                "Expected a tensor. Received: a KerasTensor, in whose model the table would be a "
-                "constant. Call the layer: embedding(x, reverse=True)."
-            )
         x = ops.cast(x, self.compute_dtype)
         table = self.transposed() if transposed is None else transposed
         flat = ops.reshape(x, (-1, self.hidden_size))
@@ -167,7 +156,6 @@ class TokenAndPositionEmbedding(Reversible, Layer):
         **kwargs,
     ):
         super().__init__(**kwargs, autocast=False)
-        check_sizes(vocab_size=vocab_size, hidden_size=hidden_size)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.pos = pos
@@ -234,11 +222,6 @@ class TargetSpaceEmbedding(Layer):
 
     def __init__(self, target_space_id: int, embeddings_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if target_space_id not in range(self.NUM_SPACES):
-            raise UserError(
-                f"Expected target_space_id to be one of 0 to {self.NUM_SPACES - 1}, such as "
-                f"problem.SpaceID has. Received: {target_space_id!r}. Take 0 for any kind."
-            )
         self.target_space_id = target_space_id
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 

@@ -8,7 +8,7 @@ from keras import activations, initializers, ops
 from t2t_repro.layers import kernels
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer, build_all, check_sizes
+from t2t_repro.layers.layer import Layer, build_all
 
 
 @keras.saving.register_keras_serializable("t2t_repro")
@@ -51,7 +51,6 @@ class FeedForward(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(filter_size=filter_size)
         self.filter_size = filter_size
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)

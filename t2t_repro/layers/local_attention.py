@@ -4,7 +4,6 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
-from t2t_repro.layers.layer import check_sizes
 from t2t_repro.layers.mask import Mask
 
 
@@ -36,7 +35,6 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
 
     def __init__(self, block_length: int, masked: bool, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_sizes(block_length=block_length)
         self.block_length = block_length
         self.masked = masked
 
@@ -44,14 +42,13 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
         """Returns ((B, T, D), no weights).
 
         Raises:
-            UserError: if the mask is one of pairs, or of another length.
+            UserError: if the mask is one of pairs.
         """
         if mask.pairs is not None:
             raise UserError(
                 "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
                 "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
             )
-        mask.check_lengths(ops.shape(queries)[2], ops.shape(keys)[2])
         # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
         batch = ops.shape(keys if mask.keys is None else mask.keys)[0]
         length = ops.shape(keys)[2]

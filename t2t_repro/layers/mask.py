@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
 from t2t_repro.errors import UserError
@@ -31,30 +30,9 @@ class Mask(NamedTuple):
         return False
 
     def whole(self, length, source):
-        """Returns bool, broadcast to (B, N, T, S): True where the query may look.
-
-        Raises:
-            UserError: if one is of other lengths, as far as they are known.
-        """
-        self.check_lengths(length, source)
+        """Returns bool, broadcast to (B, N, T, S): True where the query may look."""
         positions = ops.arange(length, dtype="int32"), ops.arange(source, dtype="int32")
         return self.at(*positions, self.queries, self.keys)
-
-    def check_lengths(self, length, source) -> None:
-        """Refuses masks of other lengths, as far as they are known; see `whole`."""
-        if self.pairs is not None:
-            for axis, size, known in zip("TS", self.pairs.shape[2:], (length, source), strict=True):
-                if _differ(size, known) and size != 1:
-                    raise UserError(
-                        f"Expected attention_mask to have {known} or 1 as {axis}, of (B, T, S) or "
-                        f"(B, N, T, S). Received: {size}. Cut it to the sequences."
-                    )
-        for segments, known in ((self.queries, length), (self.keys, source)):
-            if segments is not None and _differ(segments.shape[1], known):
-                raise UserError(
-                    f"Expected a mask (B, {known}), True at the tokens of a sequence of {known}. "
-                    f"Received: {tuple(segments.shape)}. Cut it to the sequence."
-                )
 
     def at(self, query_positions, key_positions, queries, keys):
         """Returns bool, broadcast to (B, N, T, S), for some queries and some keys.
@@ -80,11 +58,6 @@ class Mask(NamedTuple):
 def _taken(pairs, positions, axis: int):
     """Some positions of an axis; one of size 1 is the same for all."""
     return pairs if pairs.shape[axis] == 1 else ops.take(pairs, positions, axis=axis)
-
-
-def _differ(size, length) -> bool:
-    """Whether two lengths are known, and are not the same."""
-    return isinstance(size, int) and isinstance(length, int) and size != length
 
 
 class CausalMask(Mask):
@@ -118,35 +91,13 @@ def joined(attention_mask: Any = None, padding: Any = None, causal: bool = False
         causal: whether nobody looks ahead.
 
     Raises:
-        UserError: if one has another rank, or is of floating-point numbers.
+        UserError: if attention_mask is one of padding.
     """
     if isinstance(attention_mask, Mask):
         return attention_mask
-    keys = None if padding is None else _of_keys(padding)
+    keys = None if padding is None else ops.cast(padding, "int32")
     pairs = None if attention_mask is None else _of_pairs(attention_mask)
     return (CausalMask if causal else Mask)(keys=keys, pairs=pairs)
-
-
-def _of_keys(real):
-    """Returns bool (B, S) as int32."""
-    real = ops.convert_to_tensor(real)
-    if len(real.shape) != 2:
-        raise UserError(
-            "Expected a mask of padding to be bool (B, length), True at tokens. Received: "
-            f"{tuple(real.shape)}. What pairs see each other is attention_mask."
-        )
-    _refuse_floats(real)
-    return ops.cast(real, "int32")
-
-
-def _refuse_floats(mask) -> None:
-    # What is added to logits has 0 where a query may look: the contrary of a mask.
-    dtype = keras.backend.standardize_dtype(mask.dtype)
-    if "float" in dtype:
-        raise UserError(
-            "Expected masks of bool, True where a query may look. Received: "
-            f"{dtype}. Give `mask > 0` of ones and zeros, `mask == 0` of what is added to logits."
-        )
 
 
 def _of_pairs(seen):
@@ -154,10 +105,9 @@ def _of_pairs(seen):
     seen = ops.convert_to_tensor(seen)
     if len(seen.shape) not in (3, 4):
         raise UserError(
-            "Expected attention_mask to be bool (B, T, S) or (B, N, T, S), True where a query may "
-            f"look at a key. Received: {tuple(seen.shape)}. A mask (B, S) of padding is `mask`, or "
-            "`x_mask` and `memory_mask` where a layer takes two sequences."
+            "Expected attention_mask to be bool (B, T, S) or (B, N, T, S). Received: "
+            f"{tuple(seen.shape)}. A mask (B, S) of padding is `mask`, or `x_mask` and "
+            "`memory_mask` where a layer takes two sequences."
         )
-    _refuse_floats(seen)
     seen = ops.cast(seen, "bool")
     return seen if len(seen.shape) == 4 else seen[:, None]

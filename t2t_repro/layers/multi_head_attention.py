@@ -1,7 +1,7 @@
 """Attention as Keras calls it, for a model of one's own."""
 
 from t2t_repro.layers.attention import CrossAttention
-from t2t_repro.layers.layer import Layer, check_sizes
+from t2t_repro.layers.layer import Layer
 from t2t_repro.layers.mask import joined
 
 
@@ -41,8 +41,6 @@ class MultiHeadAttention(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_sizes(num_heads=num_heads)
-        check_sizes(optional=True, key_dim=key_dim, value_dim=value_dim)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = key_dim if value_dim is None else value_dim

@@ -1,10 +1,7 @@
 """tensor2tensor's norms, as its layers/common_layers.py computes them, in float32."""
 
-import math
-
 from keras import ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers import kernels
 from t2t_repro.layers.layer import Layer
 
@@ -16,15 +13,10 @@ class Norm(Layer):
 
     Args:
         epsilon: what keeps a divisor from being 0.
-
-    Raises:
-        UserError: if epsilon is negative or not finite.
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= epsilon < math.inf:
-            raise UserError(f"Expected epsilon to be at least 0, and finite. Received: {epsilon}.")
         self.epsilon = epsilon
 
     def build(self, input_shape):
@@ -80,14 +72,6 @@ class GroupNorm(Norm):
 
     Padding counts, and what comes later: it is no norm for a decoder.
     """
-
-    def build(self, input_shape):
-        if input_shape[-1] % _GROUPS:
-            raise UserError(
-                f"Expected a width that {_GROUPS} groups divide. Received: {input_shape[-1]}. Take "
-                "another, or another norm."
-            )
-        super().build(input_shape)
 
     def normalized(self, x):
         shape = ops.shape(x)

@@ -8,7 +8,7 @@ from keras import initializers, ops
 
 from t2t_repro.errors import unknown
 from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer, check_sizes
+from t2t_repro.layers.layer import Layer
 
 
 def timing_signal(positions, channels: int):
@@ -98,7 +98,6 @@ class LearnedPositions(Layer):
 
     def __init__(self, max_length: int, embeddings_initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        check_sizes(max_length=max_length)
         self.max_length = max_length
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 

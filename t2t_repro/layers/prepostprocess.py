@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from t2t_repro import hparam_rules
-from t2t_repro.errors import UserError, unknown
 from t2t_repro.layers.dropout import dropout_layer
 from t2t_repro.layers.layer import Layer, build_all
 from t2t_repro.layers.norms import NORMS
@@ -59,9 +57,6 @@ class PrePostProcess(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if norm_type not in NORMS:
-            raise unknown("norm_type", norm_type, NORMS)
-        hparam_rules.sequence("sequence", sequence)
         self.sequence = sequence
         self.norm_type = norm_type
         self.norm_epsilon = norm_epsilon
@@ -99,15 +94,7 @@ class PrePostProcess(Layer):
             x: (B, T, D).
             previous: (B, T, D), the residual of "a" and "z".
             training: whether dropout is on.
-
-        Raises:
-            UserError: if "a" or "z" has nothing to add to.
         """
-        if set(self.steps) & set("az") and previous is None:
-            raise UserError(
-                f"Expected `previous`, which the a or z of {self.sequence!r} adds. Received: none. "
-                "Before a sublayer take a sequence without them."
-            )
         norms, drops, gates = iter(self.norms), iter(self.drops), iter(self.gates)
         for step in self.steps:
             if step == "a":

@@ -2,11 +2,8 @@
 
 from keras import ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import SelfAttention
-from t2t_repro.layers.attention_score import DotProduct
 from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import check_sizes
 
 
 class RelativeSelfAttention(SelfAttention):
@@ -32,13 +29,6 @@ class RelativeSelfAttention(SelfAttention):
 
     def __init__(self, max_relative_position: int, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_sizes(least=0, max_relative_position=max_relative_position)
-        if not isinstance(self.score, DotProduct):
-            raise UserError(
-                "Expected a score of dot products, to which those of relative positions are added: "
-                f"scaled_dot_product or dot_product. Received: {type(self.score).__name__}. Take "
-                "one of them, or SelfAttention, which has no relative positions."
-            )
         self.max_relative_position = max_relative_position
 
     def build(self, input_shape):

@@ -1,6 +1,5 @@
 """Encoder and decoder: the same three lines for every sublayer, post-norm and pre-norm alike."""
 
-import inspect
 from collections.abc import Sequence
 
 import keras
@@ -33,10 +32,8 @@ class Sublayer(Layer):
         self.postprocess = postprocess
 
     def build(self, x_shape, memory_shape=None):
-        # A layer of the user's own may look at x alone for its variables.
-        looks = "memory_shape" in inspect.signature(self.layer.build).parameters
         build_all((self.preprocess,), x_shape)
-        build_all((self.layer,), x_shape, memory_shape if looks else None)
+        build_all((self.layer,), x_shape, memory_shape)
         build_all((self.postprocess,), x_shape)
 
     def call(self, x, training=False, memory=None, **arguments):
@@ -68,9 +65,7 @@ class EncoderSublayers(Layer):
     def call(self, x, real=None, attention_mask: Mask = EVERYWHERE, training=False):
         """Maps (B, S, D) to ((B, S, D), {"self_attention": weights})."""
         x, weights = self.self_attention(x, attention_mask=attention_mask, training=training)
-        # A layer of the user's own need not know of padding, which nothing attends to.
-        takes = inspect.signature(self.ffn.layer.call).parameters
-        x, _ = self.ffn(x, training=training, **({"real": real} if "real" in takes else {}))
+        x, _ = self.ffn(x, real=real, training=training)
         return x, {"self_attention": weights}
 
 
@@ -146,7 +141,7 @@ class Stack(Layer):
         self.layerdrop = layerdrop
         if layerdrop:  # one that is not read would change the seeds of those made after it
             self.layerdrop_seed = keras.random.SeedGenerator()
-        self.layers = tuple(layers)  # Keras would not see one that is assigned to an item
+        self.layers = tuple(layers)
         self.preprocess = preprocess
 
     def build(self, input_shape):

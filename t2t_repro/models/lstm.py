@@ -59,9 +59,8 @@ class LSTMModel(SequenceModel):
             self.encoder: Any = BidirectionalLSTM(*sides, dtype=policy, name="encoder")
         else:
             self.encoder = stack(hp.hidden_size, "encoder")
-        self.decoder: Any = stack(self.width, "decoder")
-        self.output_dense = None
-        depth = self.width
+        decoder: Any = stack(self.width, "decoder")
+        dense, depth = None, self.width
         if self.attends:
             heads, size = hp.num_heads, hp.attention_layer_size or hp.hidden_size
             score = SCORES[hp.attention_mechanism](
@@ -69,13 +68,14 @@ class LSTMModel(SequenceModel):
             )
             told = hp.output_attention
             arguments: dict = {"dtype": policy, "name": "decoder"}
-            self.decoder = AttentionLSTM(self.decoder, score, size, told, **arguments)
+            decoder = AttentionLSTM(decoder, score, size, told, **arguments)
             if told and heads > 1:
                 initializer = parts.initializer.clone()
-                dense = {"kernel_initializer": initializer, "dtype": policy, "name": "dense"}
-                self.output_dense = Dense(self.width, **dense)
+                named = {"kernel_initializer": initializer, "dtype": policy, "name": "dense"}
+                dense = Dense(self.width, **named)
             elif told:
                 depth = size
+        self.decoder, self.output_dense = decoder, dense
         tables = parts.tables(inputs_vocab_size, targets_vocab_size, depth)
         self.inputs_embedding, self.targets_embedding, self.softmax = tables
 

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import (
     CrossAttention,
     SelfAttention,
 )
-from t2t_repro.layers.blockwise_attention import BlockwiseSelfAttention
 from t2t_repro.layers.mask import CAUSAL, Mask, of_padding
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 
@@ -40,30 +38,6 @@ def naive(queries, keys, values, kernels, mask, relative=None):
 
 def data(length):
     return np.random.default_rng(length).normal(size=(B, length, D)).astype("float32")
-
-
-def test_a_sequence_has_three_axes():
-    for shape in ((B, D), (1, B, T, D)):
-        with pytest.raises(UserError):
-            SelfAttention(N)(np.ones(shape, "float32"))
-
-
-@pytest.mark.parametrize("layer", [SelfAttention(N), BlockwiseSelfAttention(3, N)])
-def test_masks_that_would_mean_something_else_are_refused(layer):
-    added = np.where(np.tri(T), 0, -1e9).astype("float32")[None]
-    with pytest.raises(UserError, match="0"):
-        layer(data(T), attention_mask=added)
-    for mask, message in (
-        (
-            np.full((B, T), 0.5, "float32"),
-            "masks of bool, True where a query may look. Received",
-        ),
-        (np.ones((B, 1), bool), "a mask .B, 5., True at the tokens of a sequence of 5. Received: "),
-        (np.ones((B, T + 4), bool), r"Received: \(2, 9\). Cut it to the sequence"),
-        (np.ones((B, 1, T), bool), "a mask of padding to be bool .B, length."),
-    ):
-        with pytest.raises(UserError, match=message):
-            layer(data(T), mask=mask)
 
 
 def test_a_segment_sees_itself():

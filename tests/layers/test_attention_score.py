@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score
 
 B, N, T, S, H = 2, 3, 4, 5, 6
@@ -75,5 +74,3 @@ def test_a_score_is_made_of_a_name_a_configuration_or_itself():
     again = attention_score.get(config)
     assert type(again) is attention_score.Additive
     assert isinstance(again.kernel_initializer, keras.initializers.Orthogonal)
-    with pytest.raises(UserError, match="scaled_dot_product"):
-        attention_score.get("scaled_dotproduct")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from keras import initializers
 
-from t2t_repro.errors import UserError
 from t2t_repro.layers.initialization import ByParts, kernel_initializer
 
 
@@ -31,11 +30,6 @@ def test_normal_unit_scaling():
 def test_orthogonal():
     draw = np.asarray(kernel_initializer("orthogonal", 2.0)((6, 6)))
     np.testing.assert_allclose(draw @ draw.T, 4 * np.eye(6), atol=1e-5)
-
-
-def test_unknown():
-    with pytest.raises(UserError, match="xavier"):
-        kernel_initializer("xavierr")
 
 
 def test_each_part_is_drawn_as_a_variable_of_its_own():

@@ -22,7 +22,6 @@ X, MEMORY = (B, T, D), (B, S, D)
 PAIR = {"x_shape": X, "memory_shape": MEMORY}
 HEADS = {"num_heads": N, "dropout": 0.1}
 LAYER = {"num_heads": N, "filter_size": F, "dropout": 0.1}
-HUB = {"num_heads": N, "intermediate_dim": F, "dropout": 0.1}
 
 
 # Per layer: its arguments, the shapes of its inputs, its number of variables.
@@ -56,12 +55,6 @@ CHECKED = {
         (B, T),
         2,
     ),
-    "TransformerDecoder": (
-        {**HUB, "activation": "gelu"},
-        {"decoder_sequence_shape": X, "encoder_sequence_shape": MEMORY},
-        15,
-    ),
-    "TransformerEncoder": ({**HUB, "normalize_first": True}, X, 10),
 }
 QUICK = {"CrossAttention", "LayerNorm", "TokenAndPositionEmbedding"}
 EACH = [x if x in QUICK else pytest.param(x, marks=pytest.mark.slow) for x in CHECKED]
