@@ -1,6 +1,5 @@
 """What is found at the end of an epoch of `fit`: the BLEU of what is decoded, the best so far."""
 
-import itertools
 import os
 import warnings
 from typing import Any
@@ -8,9 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro.decoding.dev_bleu import DevBleu, Sample, checked_sample
-from t2t_repro.errors import UserError
-from t2t_repro.models.guarded import FitCallback, callbacks_in
+from t2t_repro.decoding.dev_bleu import DevBleu, Sample
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import named_variables
 from t2t_repro.training.best import KeepBest
@@ -35,9 +32,7 @@ class Bleu(keras.callbacks.Callback):
 
     def __init__(self, sentences: Sample, every: int = 1):
         super().__init__()
-        if every < 1:
-            raise UserError(f"Expected every >= 1 epoch. Received: {every}.")
-        self._sentences, self._every = checked_sample(sentences), every
+        self._sentences, self._every = sentences, every
         self.signature = sentences.signature
 
     def on_train_begin(self, logs=None):
@@ -52,7 +47,7 @@ class Bleu(keras.callbacks.Callback):
             logs[f"{_VALIDATED}{DECODED_BLEU}"] = score
 
 
-class BestCheckpoints(FitCallback):
+class BestCheckpoints(keras.callbacks.Callback):
     """Keeps the weights of the epochs whose validation was best, as t2t-trainer --keep_best.
 
     `model_state.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
@@ -73,25 +68,9 @@ class BestCheckpoints(FitCallback):
         self._run = RunDirectory(folder)
         self._best = KeepBest(count=count, metric=metric.removeprefix(_VALIDATED))
 
-    def prepare(self, **arguments: Any) -> dict[str, Any]:
-        """Returns the arguments of `fit` as they are.
-
-        Raises:
-            UserError: if nothing among them validates.
-        """
-        callbacks = callbacks_in(arguments.get("callbacks"))
-        before = itertools.takewhile(lambda callback: callback is not self, callbacks)
-        given = arguments.get("validation_data") is not None or arguments.get("validation_split")
-        if not given and not any(map(_may_validate, before)):
-            raise UserError(
-                "Expected fit to validate, for BestCheckpoints to compare. Received: no "
-                "validation_data. Give it, or Bleu before BestCheckpoints."
-            )
-        return arguments
-
     def on_train_begin(self, logs=None):
         self._weights: dict[str, np.ndarray] = {}
-        self._validated: set[bool] = set()  # of each epoch, whether it was
+        self._validated: bool | None = None
 
     def on_test_batch_begin(self, batch, logs=None):
         # By the end of the epoch SwapEMAWeights may have put the trained weights back.
@@ -104,7 +83,7 @@ class BestCheckpoints(FitCallback):
             for name, value in (logs or {}).items()
             if name.startswith(_VALIDATED)
         }
-        self._validated.add(bool(values))
+        self._validated = self._validated or bool(values)
         if not values:
             return
         weights, self._weights = self._weights or _weights(self.model), {}
@@ -112,18 +91,12 @@ class BestCheckpoints(FitCallback):
         self._best.add_weights(self._run, weights, step, values)
 
     def on_train_end(self, logs=None):
-        if self._validated == {False}:
+        if self._validated is False:
             warnings.warn(
                 "BestCheckpoints kept nothing: no epoch of this fit was validated. Give "
                 "validation_data, or Bleu before BestCheckpoints.",
                 stacklevel=2,
             )
-
-
-def _may_validate(callback: keras.callbacks.Callback) -> bool:
-    """Whether a callback may add to the logs."""
-    known = type(callback).__module__.startswith(("keras.", "t2t_repro."))
-    return not known or isinstance(callback, Bleu | keras.callbacks.LambdaCallback)
 
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:

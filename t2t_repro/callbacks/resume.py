@@ -81,14 +81,6 @@ class ExactResume(FitCallback):
 
     def __init__(self, folder: str | os.PathLike, save_freq: int | str = "epoch", keep: int = 2):
         super().__init__()
-        if not _is_count(save_freq, least=1) and save_freq != "epoch":
-            raise UserError(
-                f'Expected save_freq to be "epoch" or a number of batches. Received: {save_freq!r}.'
-            )
-        if not _is_count(keep, least=0):
-            raise UserError(
-                f"Expected keep to be a number of checkpoints, 0 for all. Received: {keep!r}."
-            )
         self._folder = RunDirectory(folder).checkpoints_dir
         self._save_freq = save_freq
         self._saver = _saver_of(self._folder, keep)
@@ -106,14 +98,9 @@ class ExactResume(FitCallback):
 
         Raises:
             UserError: if the position in such data cannot be found again, or there are checkpoints
-                but none is whole, or of a `fit`.
+                but none is whole.
         """
         self._others = _named(arguments.get("callbacks"))
-        if sum(isinstance(each, ExactResume) for each in self._others.values()) > 1:
-            raise UserError(
-                "Expected one ExactResume among the callbacks: each passes over what was trained "
-                "on. Received: several. Leave all but one out."
-            )
         self._found = self._newest()
         self._stand(*(_place_of(self._found) if self._found else (_Place(), 0)))
         self._prepared = True
@@ -130,11 +117,6 @@ class ExactResume(FitCallback):
         if not self._found:
             return
         model, place = self.model, self._place
-        if place.batch % model.steps_per_execution:
-            raise UserError(
-                f"Expected steps_per_execution to divide {place.batch}, the batches of the epoch "
-                f"that {self._found} has seen. Received: {model.steps_per_execution}."
-            )
         model_state.restore(model, self._found)
         epochs = self.params["epochs"]
         done = place.ended or place.epoch >= epochs
@@ -275,10 +257,6 @@ def _saver_of(folder: pathlib.Path, keep: int) -> Saver:
     return Saver(folder, keep)
 
 
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
 def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
     """Returns the callbacks by class, numbered among their like."""
     numbers: collections.Counter[str] = collections.Counter()
@@ -293,13 +271,7 @@ def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
 def _place_of(path: pathlib.Path) -> tuple[_Place, int]:
     """Returns where a checkpoint stands, and how many batches were trained on until there."""
     state = checkpoints.read_state(path)
-    try:
-        return _Place(**state.extra[_PLACE]), state.batches
-    except (KeyError, TypeError) as error:
-        raise UserError(
-            f"Expected a checkpoint that ExactResume has saved. Received: {path}, of another "
-            "program. Give another folder; model_state.load_weights begins with its weights."
-        ) from error
+    return _Place(**state.extra[_PLACE]), state.batches
 
 
 def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
@@ -312,11 +284,6 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             "Expected a tf.data.Dataset, a generator, or a function of the number of batches to "
             f"leave out, whose order is known again. Received: {type(x).__name__}. Give "
             "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size)."
-        )
-    if x is arguments.get("validation_data"):
-        raise UserError(
-            "Expected data that are trained on alone: what validates with them changes their "
-            "order. Received: the same as x and as validation_data. Make them twice."
         )
     size = int(x.cardinality()) if hasattr(x, "cardinality") else -1
     if isinstance(x, NumpyBatches) and x.num_batches is not None:

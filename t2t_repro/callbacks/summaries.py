@@ -5,8 +5,7 @@ import os
 import keras
 import numpy as np
 
-from t2t_repro.decoding.dev_bleu import Sample, checked_sample
-from t2t_repro.errors import UserError
+from t2t_repro.decoding.dev_bleu import Sample
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.training.events import TRAIN, EventWriter
 from t2t_repro.training.summaries import norms
@@ -27,8 +26,6 @@ class Summaries(keras.callbacks.Callback):
 
     def __init__(self, log_dir: str | os.PathLike, every: int = 100):
         super().__init__()
-        if every < 1:
-            raise UserError(f"Expected every >= 1 step. Received: {every}.")
         self._writer, self._every = EventWriter(log_dir), every
         self._squares: keras.metrics.Metric | None = None
         self._written = self._batch = self._wait = 0
@@ -87,9 +84,7 @@ class Samples(keras.callbacks.Callback):
 
     def __init__(self, log_dir: str | os.PathLike, sentences: Sample, every: int = 1):
         super().__init__()
-        if every < 1:
-            raise UserError(f"Expected every >= 1 epoch. Received: {every}.")
-        self._sentences, self._every = checked_sample(sentences), every
+        self._sentences, self._every = sentences, every
         self._writer = EventWriter(log_dir)
 
     def on_epoch_end(self, epoch, logs=None):

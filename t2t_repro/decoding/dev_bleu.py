@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 
@@ -16,7 +15,6 @@ from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
-from t2t_repro.fields import shown
 from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text.encoders import EOS_ID, TextEncoder
@@ -145,20 +143,6 @@ class DevSample(Sample):
         some = f"{count:,} of {of:,}" if count < of else f"all {of:,}"
         sources = [each["inputs"] for each in taken]
         super().__init__(sources, references, encoders, f"{some} {split} sentences")
-
-
-def checked_sample(sentences: Any) -> Sample:
-    """Returns what it is given.
-
-    Raises:
-        UserError: if that is no Sample.
-    """
-    if not isinstance(sentences, Sample):
-        raise UserError(
-            "Expected a TextSample or a DevSample of t2t_repro.callbacks. Received: "
-            f"{shown(sentences)}. TextSample(inputs, targets, encoder) makes one of two lists."
-        )
-    return sentences
 
 
 class DevBleu:
