@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -27,13 +26,7 @@ BOOKKEEPING: dict[str, np.ndarray] = {
 }
 _BOOKKEEPING_SCOPES = ("training/", "losses_avg/", "train_stats/")
 _PARTS = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
-_OBJECT_BASED = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _UNREADABLE = (tf.errors.OpError, ValueError, RuntimeError, LookupError)  # what TensorFlow raises
-_OTHER_KINDS = {
-    b"\x80": "a Python pickle",
-    b"PK": "a zip archive, as PyTorch and Keras write",
-    b"\x89HDF": "an HDF5 file, as Keras writes",
-}
 
 
 class Checkpoint:
@@ -58,12 +51,6 @@ class Checkpoint:
         except _UNREADABLE as error:
             raise _not_whole(self.prefix, error) from error
         self.shapes = {name: tuple(shape) for name, shape in sorted(shapes.items())}
-        if _OBJECT_BASED in self.shapes:
-            raise UserError(
-                "Expected a checkpoint of TensorFlow 1, whose variables have names. Received: "
-                f"{self.prefix}, which tf.train.Checkpoint wrote. tensor2tensor's Transformer "
-                "wrote names only."
-            )
 
     def array(self, name: str) -> np.ndarray:
         """Returns one array; its checksum is checked."""
@@ -138,11 +125,6 @@ def find(path: str | os.PathLike) -> pathlib.Path:
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix
-    if path.is_file():
-        raise UserError(
-            f"Expected a TensorFlow 1 checkpoint. Received: {path}, {_kind(path)}. Give the folder "
-            "of model.ckpt-STEP.index, or that path without .index."
-        )
     raise UserError(
         f"Expected a TensorFlow 1 checkpoint. Received: {path}, of which there is no "
         f"{prefix.name}.index.{_there_are(path.parent)}"
@@ -202,14 +184,6 @@ def _there_are(folder: pathlib.Path) -> str:
     if not names:
         return f" There is no *.index in {folder}."
     return f" There are: {', '.join(names)}. Give the path of one."
-
-
-def _kind(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        start = file.read(8)
-    kinds: Iterable[str] = (kind for magic, kind in _OTHER_KINDS.items() if start.startswith(magic))
-    kind = next(iter(kinds), None)
-    return f"{kind}, which is never loaded" if kind else "a file of another kind"
 
 
 def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_repro import schema, t2t_compat
 from t2t_repro.config import FIELDS, HParams
-from t2t_repro.errors import UserError, suggest
+from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
 from t2t_repro.hparam_rules import RECURRENT
 from t2t_repro.names import snake_case
@@ -38,8 +38,8 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         ignored: fields of the file to leave out.
 
     Raises:
-        UserError: if it is not readable, lacks one of `ignored`, or holds a field that we lack at
-            another value than T2T's default: all of them are named.
+        UserError: if it is not readable, or holds a field that we lack at another value than T2T's
+            default: all of them are named.
     """
     try:
         values = schema.read(path, dict[str, Any])
@@ -47,11 +47,6 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         raise UserError(
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
-    if absent := [name for name in ignored if name not in values]:
-        raise UserError(
-            f"Expected --ignore_hparams of fields that {path} has. Received: "
-            f"{', '.join(absent)}.{suggest(absent[0], values)} Leave out what it lacks."
-        )
     own = {
         name: t2t_compat.in_our_words(FIELDS[name], v)
         for name, v in values.items()

@@ -1,7 +1,7 @@
 """What the modules of tensor2tensor that a --t2t_usr_dir imports hold here, and what they lack."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t_repro import problem, registry, translation
@@ -15,58 +15,27 @@ from t2t_repro.text.vocabulary import count_tokens
 from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]
-_NO_MODALITIES = "set input_space_id and target_space_id as attributes of the class instead"
 _NO_GENERATE_DATA = (
     "t2t-datagen writes the files: say the samples in generate_samples, or encode them yourself in "
     "generate_encoded_samples"
 )
-_NO_PIPELINE = "t2t_repro reads the files itself; change the samples in generate_samples instead"
-_NO_HOOKS = "score translations with t2t-bleu"
-_NO_PATHS = "its files are those of dataset_filename"
 
-# Members of a T2T problem that nothing here calls: what to write instead of overriding them. Not
-# those that T2T itself reads for other runs alone: of several problems (num_training_examples,
-# task_id) or on TPUs (tpu_batch_size_per_shard).
-_UNREAD_MEMBERS = {
-    "generate_data": _NO_GENERATE_DATA,
-    "multiprocess_generate": _NO_GENERATE_DATA,
-    "num_generate_tasks": _NO_GENERATE_DATA,
-    "prepare_to_generate": _NO_GENERATE_DATA,
-    "hparams": _NO_MODALITIES,
-    "get_hparams": _NO_MODALITIES,
-    "get_feature_encoders": "return the encoders from feature_encoders",
-    "example_reading_spec": _NO_PIPELINE,
-    "preprocess_example": _NO_PIPELINE,
-    "preprocess": _NO_PIPELINE,
-    "dataset": _NO_PIPELINE,
-    "decode_example": _NO_PIPELINE,
-    "input_fn": _NO_PIPELINE,
-    "make_estimator_input_fn": _NO_PIPELINE,
-    "serving_input_fn": _NO_PIPELINE,
-    "feature_info": _NO_PIPELINE,
-    **dict.fromkeys(("maybe_reverse_features", "maybe_copy_features"), _NO_PIPELINE),
-    "maybe_reverse_and_copy": _NO_PIPELINE,
-    "filepattern": _NO_PATHS,
-    "data_filepaths": _NO_PATHS,
-    **dict.fromkeys((f"{split}_filepaths" for split in ("training", "dev", "test")), _NO_PATHS),
-    "export_assets": "t2t-exporter writes the vocabulary; put your files beside what it writes",
-    "max_length": "set the hparam max_length",
-    "decode_hooks": _NO_HOOKS,
-    "eval_hooks": _NO_HOOKS,
-    "eval_metric_fns": "name metrics in eval_metrics",
-    "all_metrics_fns": "name metrics in eval_metrics",
-}
-# Members that T2T 1.4 read: their names since.
-_OLD_NAMES = {"targeted_vocab_size": "approx_vocab_size", "is_character_level": "vocab_type"}
+# Members of a T2T problem that nothing here calls, though T2T would: overriding them would have no
+# effect on what is trained on.
+_UNREAD_MEMBERS = frozenset(
+    "generate_data multiprocess_generate num_generate_tasks prepare_to_generate hparams "
+    "get_hparams get_feature_encoders example_reading_spec preprocess_example preprocess dataset "
+    "decode_example input_fn make_estimator_input_fn serving_input_fn feature_info "
+    "maybe_reverse_features maybe_copy_features maybe_reverse_and_copy filepattern data_filepaths "
+    "training_filepaths dev_filepaths test_filepaths export_assets max_length decode_hooks "
+    "eval_hooks eval_metric_fns all_metrics_fns".split()
+)
 # Properties that are accepted while they say what T2T's text problems say.
-_FIXED_PROPERTIES: dict[str, tuple[Any, str]] = {
-    "has_inputs": (True, "there are no language models; give each sample its inputs"),
-    "batch_size_means_tokens": (True, "the hparam use_fixed_batch_size=True counts sentences"),
-    "skip_random_fraction_when_training": (True, "each run reads its data in an order of its own"),
-    "use_train_shards_for_dev": (
-        False,
-        "is_generate_per_split = False deals the samples to the files of all dataset_splits",
-    ),
+_FIXED_PROPERTIES = {
+    "has_inputs": True,
+    "batch_size_means_tokens": True,
+    "skip_random_fraction_when_training": True,
+    "use_train_shards_for_dev": False,
 }
 
 
@@ -102,21 +71,6 @@ class Text2TextProblem(problem.Text2TextProblem):
             self.get_or_create_vocab(data_dir, tmp_dir)
         else:
             super().prepare_vocabulary(data_dir, tmp_dir, track, count)
-
-    def ask_vocab_size(self, size: int) -> None:
-        if self._makes_its_vocabulary:
-            problem.Problem.ask_vocab_size(self, size)  # refuses
-        super().ask_vocab_size(size)
-
-    def ask_vocabularies(self, files: Mapping[str, str]) -> None:
-        if self._makes_its_vocabulary:
-            problem.Problem.ask_vocabularies(self, files)  # refuses
-        super().ask_vocabularies(files)
-
-    @property
-    def _makes_its_vocabulary(self) -> bool:
-        own = ("generate_encoded_samples", "get_or_create_vocab")
-        return any(_defined_by_user(type(self), name) for name in own)
 
     @property
     def vocab_filenames(self) -> list[str]:
@@ -241,34 +195,17 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
     }
 
 
-_NO_MODELS = (
-    "derive it from t2t_repro's Transformer or SequenceModel, and register it by "
-    "t2t_repro.registry.register_model"
-)
 # What to do instead of using a name, by the name without "tensor2tensor."
 INSTEAD = {
-    "utils.registry.register_model": _NO_MODELS,
-    "utils.registry.register_optimizer": "the hparam optimizer names one of ours",
-    "utils.t2t_model": _NO_MODELS,
+    "utils.registry.register_model": (
+        "derive it from t2t_repro's Transformer or SequenceModel, and register it by "
+        "t2t_repro.registry.register_model"
+    ),
     "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one anew",
-    "layers.modalities": _NO_MODALITIES,
-    "layers.modality": _NO_MODALITIES,
     "layers.common_layers": "layers are in t2t_repro.layers, written with keras.ops",
     "layers.common_attention": "layers are in t2t_repro.layers, written with keras.ops",
-    "models.transformer.Transformer": "it is t2t_repro.Transformer, a keras.Model",
-    "data_generators.text_problems.Text2SelfProblem": "there are no language models",
-    "data_generators.text_problems.Text2ClassProblem": "there are no classifiers",
-    "data_generators.text_problems.QuestionAndContext2TextProblem": (
-        "put question and context into one text as the inputs of a Text2TextProblem"
-    ),
-    "data_generators.text_problems.ChoppedTextProblem": "there are no language models",
-    "data_generators.text_problems.text2self_txt_iterator": "there are no language models",
-    "data_generators.text_problems.text2class_txt_iterator": "there are no classifiers",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,
     "data_generators.generator_utils.generate_dataset_and_shuffle": _NO_GENERATE_DATA,
-    "data_generators.problem.Text2TextProblem": "since T2T 1.5 it is that of text_problems",
-    "data_generators.problem.TaskID": "there are no multi-problem runs",
-    "data_generators.text_encoder.ClassLabelEncoder": "there are no classifiers",
 }
 
 
@@ -308,8 +245,6 @@ class _Register:
 
 def _register_problem(cls: type, name: str, warn: Warn) -> None:
     _check_members(cls)
-    for old in filter(lambda member: _defined_by_user(cls, member), _OLD_NAMES):
-        warn(f"problem {cls.__name__}: nothing reads {old} since T2T 1.5; it is {_OLD_NAMES[old]}.")
     name = name or registry.snake_case(cls.__name__)
     if name in registry.list_problems():
         warn(f"problem {name}: yours is used, not t2t_repro's own.")
@@ -322,7 +257,6 @@ def _defined_by_user(cls: type, name: str) -> bool:
 
 def _check_members(cls: type) -> None:
     """Refuses what T2T would call and nothing here does, and files that nobody names."""
-    _check_generator(cls)
     own = [n for n in ("feature_encoders", "get_or_create_vocab") if _defined_by_user(cls, n)]
     two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
     if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):
@@ -334,33 +268,17 @@ def _check_members(cls: type) -> None:
     for base in cls.__mro__:
         if base.__module__.startswith("t2t_repro."):
             continue
-        for name in vars(base).keys() & _UNREAD_MEMBERS:
+        for name in sorted(vars(base).keys() & _UNREAD_MEMBERS):
             raise UserError(
                 f"problem {cls.__name__}: t2t_repro never calls {name}, which {base.__name__} "
-                f"defines. Take it out: {_UNREAD_MEMBERS[name]}."
+                "defines. Take it out; docs/from-tensor2tensor.md says what is called."
             )
-        for name in vars(base).keys() & _FIXED_PROPERTIES:
-            wanted, instead = _FIXED_PROPERTIES[name]
-            if (value := getattr(cls(), name)) != wanted:
+        for name in sorted(vars(base).keys() & _FIXED_PROPERTIES.keys()):
+            if (value := getattr(cls(), name)) != _FIXED_PROPERTIES[name]:
                 raise UserError(
-                    f"problem {cls.__name__}: expected {name}={wanted!r}. Received: {value!r}. "
-                    f"Take it out: {instead}."
+                    f"problem {cls.__name__}: expected {name}={_FIXED_PROPERTIES[name]}. Received: "
+                    f"{value!r}. Take it out."
                 )
-
-
-def _check_generator(cls: type) -> None:
-    """Refuses samples that are said as before T2T 1.5; it may be a helper of those said since."""
-    since = ("generate_samples", "generate_encoded_samples", "source_data_files")
-    if not issubclass(cls, problem.Text2TextProblem) or not _defined_by_user(cls, "generator"):
-        return
-    if not any(_defined_by_user(cls, name) for name in since):
-        raise UserError(
-            f"problem {cls.__name__}: expected generate_samples, which yields texts, or "
-            "generate_encoded_samples, which yields ids; t2t_repro never calls generator, nor has "
-            "T2T since 1.5. Received: generator. Rename it to the one whose samples it "
-            "yields; in place of is_training it gets dataset_split, which is "
-            "problem.DatasetSplit.TRAIN or EVAL."
-        )
 
 
 def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> None:

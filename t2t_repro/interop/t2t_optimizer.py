@@ -26,8 +26,8 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
     """Sets the slots and the step of a compiled model's optimizer.
 
     Raises:
-        UserError: if slots are missing, extra or of another shape (all are listed), of another
-            optimizer, or of another number of steps than the checkpoint's.
+        UserError: if slots are missing, extra or of another shape (all are listed), or of another
+            optimizer.
     """
     kind, slots = _kind(model), checkpoint.slots()
     if set(slots) != {kind}:
@@ -36,7 +36,6 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
             f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
             f"--hparams with which it was trained. {WITHOUT}"
         )
-    _check_updates(model, checkpoint)
     arrays = {
         _slot(owner, kind, i): checkpoint.array(name)
         for owner, names in slots[kind].items()
@@ -88,16 +87,11 @@ def check(hparams: HParams, advice: str = "") -> None:
     Raises:
         UserError: naming what `unknown_there` returns.
     """
-    unknown = unknown_there(hparams)
-    if not unknown:
-        return
-    known = ", ".join(name for name, kind in KINDS.items() if kind.t2t_slots)
-    expected = {
-        "freeze": "an optimizer that has slots for all variables, as tensor2tensor's",
-        "optimizer": f"an optimizer that tensor2tensor's files have: {known}",
-        "attention_variables_3d": "Adafactor's means over the axes that tensor2tensor takes",
-    }[unknown.partition("=")[0]]
-    raise UserError(f"Expected {expected}. Received: {unknown}. {advice}".rstrip())
+    if unknown := unknown_there(hparams):
+        raise UserError(
+            "Expected hparams with which tensor2tensor has the optimizer's slots. Received: "
+            f"{unknown}. {advice}".rstrip()
+        )
 
 
 def _optimizer(model: Transformer) -> Any:
@@ -148,19 +142,3 @@ def _power(beta: float, exponent: int) -> np.ndarray:
         if product < np.finfo("float32").tiny:
             return np.zeros((), "float32")
     return np.asarray(product)
-
-
-def _check_updates(model: Transformer, checkpoint: Checkpoint) -> None:
-    """Raises a UserError if Adam's own count of updates is not the checkpoint's step."""
-    names = [name for name in checkpoint.shapes if name.endswith("beta2_power")]
-    if not names or not isinstance(_optimizer(model), Adam):
-        return
-    step, beta2 = checkpoint.step(), model.hparams.optimizer_adam_beta2
-    expected = beta2 ** (step // gathered(model.hparams) + 1)
-    received = float(checkpoint.array(names[0]))
-    if abs(expected - received) > 1e-3:
-        raise UserError(
-            f"Expected {names[0]} of about {expected:.4g}: step {step} and "
-            f"optimizer_adam_beta2={beta2}. Received: {received:.4g} in {checkpoint.prefix}. Give "
-            f"the --hparams with which it was trained. {WITHOUT}"
-        )

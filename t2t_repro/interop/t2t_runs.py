@@ -1,11 +1,8 @@
 """A run of tensor2tensor's as one of ours, and the way back."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-import re
-import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -14,7 +11,7 @@ import numpy as np
 
 from t2t_repro import __version__, registry
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.files import locked, write_text_atomic, writing
+from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.hparam_rules import BYTENET, TRANSFORMER
 from t2t_repro.interop import (
     t2t_checkpoint,
@@ -32,7 +29,6 @@ from t2t_repro.training import checkpoints, model_state, optimizers
 _T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
 _T2T_LSTM = "lstm_seq2seq"
 _WRITTEN = ("checkpoint", "hparams.json", "flags.txt")  # beside a checkpoint and the vocabulary
-_SINCE_1_9 = re.compile(r"vocab\.translate_(?P<pair>ende|enfr)_wmt\w+?\.(?P<size>\d+)\.subwords")
 _TARGET_SPACES = "transformer/body/target_space_embedding/kernel"
 
 
@@ -110,7 +106,12 @@ def import_checkpoint(
         t2t_usr_dir=usr_dir and os.path.abspath(usr_dir),
     )
     run = RunDirectory(request.output_dir)
-    _check_free(run, source.step())
+    path = run.checkpoints_dir / f"ckpt-{source.step()}"
+    if path.exists():
+        raise UserError(
+            f"Expected no checkpoint of step {source.step()} in {run.path}. Received: {path}. "
+            "Delete it, or give another --output_dir."
+        )
     if with_optimizer:
         t2t_optimizer.check(resolved, t2t_optimizer.WITHOUT)
     keras.utils.set_random_seed(0)
@@ -120,7 +121,6 @@ def import_checkpoint(
         model.compile(optimizer=optimizers.from_hparams(resolved))
         t2t_optimizer.load(model, source)
     with run.locked():
-        _check_free(run, source.step())  # another process may have imported it meanwhile
         run.begin(
             config, command, [os.path.join(where, name) for name in problem.vocab_files(where)]
         )
@@ -142,14 +142,13 @@ def _hparams(
     file = folder / "hparams.json"
     values: dict[str, Any] = {}
     known = name in registry.list_hparams()
-    if request.ignore_hparams and not file.is_file():
-        raise UserError(
-            f"Expected {file}, of which --ignore_hparams leaves fields out. Received: no such "
-            "file. Leave the flag out."
-        )
     # hparams.json says all that the set of flags.txt did, which need not be known.
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
-        raise _unknown_set(name, file)
+        raise UserError(
+            f"{unknown('hparams set', name, registry.list_hparams())} Give --t2t_usr_dir if it is "
+            "a set of yours, or --hparams_set=NAME of one like it and --hparams with what differs; "
+            f"{file}, where there is one, says it all."
+        )
     if known:
         values = dataclasses.asdict(registry.get_hparams(name))
     elif not file.is_file():
@@ -160,16 +159,6 @@ def _hparams(
         given = t2t_files.read_overrides(said.get("hparams", ""))
     given |= t2t_files.read_overrides(request.hparams)
     return values | given, name, set(given)
-
-
-def _unknown_set(name: str, file: pathlib.Path) -> UserError:
-    otherwise = "give --hparams_set=NAME of one like it and --hparams with what differs"
-    if file.is_file():
-        otherwise = f"leave --hparams_set out: {file} says it all"
-    return UserError(
-        f"{unknown('hparams set', name, registry.list_hparams())} Give --t2t_usr_dir if it is a "
-        f"set of yours, or {otherwise}."
-    )
 
 
 def _problem(name: str, folder: pathlib.Path):
@@ -193,7 +182,6 @@ def _vocabulary_folder(
     """Returns the folder that has the problem's vocabulary files."""
     if data_dir:
         data_dir = os.path.expanduser(data_dir)
-        _check_name(problem, data_dir)
         return data_dir  # the encoders' own error says what is missing
     places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
     for place in places:
@@ -203,22 +191,6 @@ def _vocabulary_folder(
         f"Expected the vocabulary {', '.join(problem.vocab_filenames)}. Received: no such file in "
         f"{' or '.join(dict.fromkeys(places))}. Give --data_dir, the folder that has it."
     )
-
-
-def _check_name(problem, data_dir: str) -> None:
-    """Refuses a vocabulary under the name that T2T had for it up to 1.8, and says the new one."""
-    for name in problem.vocab_files(data_dir):
-        match = _SINCE_1_9.fullmatch(name)
-        old = match and f"vocab.{match['pair']}.{match['size']}"
-        if (
-            old
-            and os.path.isfile(os.path.join(data_dir, old))
-            and not os.path.exists(os.path.join(data_dir, name))
-        ):
-            raise UserError(
-                f"Expected the vocabulary {name} in {data_dir}. Received: {old}, as tensor2tensor "
-                f"called it up to 1.8. Copy it: cp {shlex.quote(old)} {shlex.quote(name)}"
-            )
 
 
 def _check_target_space(source: t2t_checkpoint.Checkpoint, problem) -> None:
@@ -238,15 +210,6 @@ def _check_target_space(source: t2t_checkpoint.Checkpoint, problem) -> None:
             f"trained. Received: {problem.name}, with {int(problem.target_space_id)}. Register a "
             "class derived from it, with that target_space_id, by --t2t_usr_dir, and give "
             "--problem."
-        )
-
-
-def _check_free(run: RunDirectory, step: int) -> None:
-    path = run.checkpoints_dir / f"ckpt-{step}"
-    if path.exists():
-        raise UserError(
-            f"Expected no checkpoint of step {step} in {run.path}. Received: {path}. Delete it, or "
-            "give another --output_dir."
         )
 
 
@@ -296,16 +259,14 @@ def export_checkpoint(
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
     target.mkdir(parents=True, exist_ok=True)
-    with locked([target], say):
-        _check_target(target, run)  # another process may have filled it meanwhile
-        # First, so that after a kill the folder is known for an export that may be written again;
-        # the checkpoint last, as what is beside it would be taken for what belongs to it.
-        write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
-        write_text_atomic(target / "hparams.json", hparams)
-        for file in run.vocabulary_files:
-            with writing(target / file.name, "wb") as copy:
-                copy.write(file.read_bytes())
-        prefix = t2t_checkpoint.write(target, state.step, arrays)
+    # First, so that after a kill the folder is known for an export that may be written again; the
+    # checkpoint last, as what is beside it would be taken for what belongs to it.
+    write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
+    write_text_atomic(target / "hparams.json", hparams)
+    for file in run.vocabulary_files:
+        with writing(target / file.name, "wb") as copy:
+            copy.write(file.read_bytes())
+    prefix = t2t_checkpoint.write(target, state.step, arrays)
     own = [file.name for file in run.vocabulary_files]
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
@@ -342,10 +303,10 @@ def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
     Raises:
         UserError: naming a file that would be lost.
     """
-    source, said = _imported_from(run), t2t_files.read_flags(target / "flags.txt")
+    said = t2t_files.read_flags(target / "flags.txt")
     exported = said | {"train_steps": ""} == _flags(run) | {"train_steps": ""}
     trained_there = any(any(target.glob(name)) for name in ("graph.pbtxt", "model.ckpt-*.meta"))
-    if exported and not trained_there and not (source and _same_folder(source, target)):
+    if exported and not trained_there:
         return
     there = [*target.glob("model.ckpt-*"), *(target / name for name in _WRITTEN)]
     for file in run.vocabulary_files:
@@ -358,20 +319,3 @@ def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
                 "Expected --t2t_dir to be a new folder, or what t2t-checkpoint export wrote of "
                 f"this run. Received: {target}, which holds {path.name}. Name another."
             )
-
-
-def _imported_from(run: TrainedRun) -> pathlib.Path | None:
-    """The folder of the tensor2tensor checkpoint that the run was made of, if it was."""
-    for command in run.config.commands:
-        with contextlib.suppress(ValueError):  # a command line that somebody has mended
-            words = shlex.split(command)
-            for word, following in zip(words, [*words[1:], ""], strict=True):
-                name, _, value = word.lstrip("-").partition("=")
-                if name == "checkpoint" and word.startswith("-"):
-                    path = pathlib.Path(value or following).expanduser()
-                    return path if path.is_dir() else path.parent
-    return None
-
-
-def _same_folder(one: pathlib.Path, other: pathlib.Path) -> bool:
-    return one.is_dir() and other.is_dir() and one.samefile(other)

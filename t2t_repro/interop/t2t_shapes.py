@@ -19,7 +19,6 @@ _PLACES = ("norm_before", "norm_after", "gates")
 _LAYER = re.compile(r"transformer/body/(encoder|decoder)/layer_(\d+)/")
 _ATTENTION = "transformer/body/{}/layer_0/self_attention/multihead_attention"
 _RELATIVE = "dot_product_attention_relative/relative_positions_keys/embeddings"
-_BEFORE_1_4 = re.compile(r"(^|/)parallel_\d+(_\d+)?/|^body/|^symbol_modality")
 
 
 def check_names(names: Collection[str], prefix: Any) -> None:
@@ -29,14 +28,6 @@ def check_names(names: Collection[str], prefix: Any) -> None:
         return
     if has_tables and _model(names) in OPPONENTS:
         return
-    if any(_BEFORE_1_4.search(name) for name in names):
-        example = next(name for name in sorted(names) if _BEFORE_1_4.search(name))
-        raise UserError(
-            f"Expected a Transformer of tensor2tensor {VERSIONS}. Received: {prefix}, with the "
-            f"variable names of tensor2tensor 1.0 to 1.3, such as {example!r}. Those versions' "
-            "attention and feed-forward kernels are laid out otherwise: train again, or convert it "
-            "with tensor2tensor 1.4 first."
-        )
     tops = sorted({name.partition("/")[0] for name in names})
     raise UserError(
         f"Expected a Transformer of tensor2tensor {VERSIONS}: variables transformer/body/... and "

@@ -4,7 +4,6 @@ While the folder is loaded, and only then, `from tensor2tensor.utils import regi
 find what is in t2t_modules.py. An installed tensor2tensor is never shadowed.
 """
 
-import ast
 import contextlib
 import importlib
 import importlib.machinery
@@ -38,19 +37,8 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
     """
     warn = warn or _say
     folder = pathlib.Path(path).expanduser().resolve()
-    before = set(sys.modules)
     with _imports(folder, warn):
         registry.load_usr_dir(path)
-    if _TOP in set(sys.modules) - before:
-        warn(
-            "tensor2tensor is installed, and your package imports it: what it registers there is "
-            "not known here. Uninstall tensor2tensor, or import from t2t_repro."
-        )
-    for file, line in _late_imports(folder):
-        warn(
-            f"{file} line {line} imports tensor2tensor inside a function, where it is not found "
-            "later: move the import to the top of the file."
-        )
 
 
 @contextlib.contextmanager
@@ -111,21 +99,16 @@ class _Shim:
         short = full.removeprefix(f"{_TOP}.")
         instead = t2t_modules.INSTEAD.get(short)
         module, _, name = full.rpartition(".")
-        if instead is None and module in self.contents:
-            names = [*self.contents[module]]
-            if module == f"{_TOP}.models.transformer":
-                names += registry.list_hparams()
-            instead = f"{module} has here: {', '.join(sorted(self.contents[module]))}"
-            if module == f"{_TOP}.models.transformer":
-                instead = f"{module} has here the hparam sets of t2t-trainer --registry_help"
-            instead += f".{suggest(name, names)}".rstrip(".")
+        if instead is None and module == f"{_TOP}.models.transformer":
+            known = registry.list_hparams()
+            instead = f"its sets are those of t2t-trainer --registry_help.{suggest(name, known)}"
+        elif instead is None and module in self.contents:
+            known = sorted(self.contents[module])
+            instead = f"{module} has here: {', '.join(known)}.{suggest(name, known)}"
         elif instead is None:
             have = sorted(name.removeprefix(f"{_TOP}.") for name in self.contents)
-            instead = (
-                "take the import out if nothing uses it; of tensor2tensor, a --t2t_usr_dir may "
-                f"import {', '.join(have)}"
-            )
-        return Unsupported(f"{full} is not supported by t2t_repro: {instead}.")
+            instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
+        return Unsupported(f"{full} is not supported by t2t_repro: {instead}".rstrip(".") + ".")
 
 
 class _Module(types.ModuleType):
@@ -164,24 +147,6 @@ class _OwnName:
     def exec_module(self, module: types.ModuleType) -> None:
         # The import system has put the other name's there.
         module.__spec__ = self.specs[module.__name__]
-
-
-def _late_imports(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, int]]:
-    """The imports of tensor2tensor inside functions: they run when the finder is gone."""
-    modules = [m for name, m in sys.modules.items() if name.startswith(registry.USR_DIR_PREFIX)]
-    files = {pathlib.Path(module.__file__) for module in modules if module.__file__}
-    for file in sorted(file for file in files if file.is_relative_to(folder)):
-        tree = ast.parse(file.read_bytes())
-        functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
-        for node in {node for function in functions for node in ast.walk(function)}:
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            else:
-                continue
-            if any(name.partition(".")[0] == _TOP for name in names):
-                yield file, node.lineno
 
 
 def _say(text: str) -> None:

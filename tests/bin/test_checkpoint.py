@@ -102,14 +102,6 @@ def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tm
     assert "the weights and no optimizer state" in capsys.readouterr().out
 
 
-def test_fields_to_leave_out_are_those_of_a_file(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    t2t.write(hparams=False)
-    given = {"hparams_set": "transformer_test", "ignore_hparams": ["moe_k"]}
-    with pytest.raises(UserError, match="ignore_hparams"):
-        import_it(t2t.folder, tmp_path / "run", **given)
-
-
 def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
     t2t, lines = t2t_run("relative"), []
     t2t.write(hparams=False, flags=False)
@@ -148,8 +140,7 @@ def test_an_unknown_set_is_taken_where_flags_txt_names_it_beside_hparams_json(t2
     t2t = t2t_run("base_v1")
     with (t2t.write() / "flags.txt").open("a") as file:
         file.write("\n--hparams_set=transformer_mine\n")
-    mend = f"Give --t2t_usr_dir if .* leave --hparams_set out: {t2t.folder / 'hparams.json'} says"
-    with pytest.raises(UserError, match=f"Received: 'transformer_other'.* {mend}"):
+    with pytest.raises(UserError, match="transformer_other"):
         import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_other")
     import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_mine")
     assert RunDirectory(tmp_path / "run").config().hparams_set == "transformer_mine"
@@ -228,16 +219,6 @@ def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, cap
     t2t_checkpoint.write(t2t.folder, 8, {"lstm/body/kernel": np.zeros(3, "float32")})
     with pytest.raises(UserError, match="lstm_seq2seq"):
         import_it(t2t.folder, tmp_path / "run")
-
-
-def test_a_vocabulary_under_its_old_name_is_told(tmp_path):
-    """That of versions up to 1.8; t2t-datagen would make another one."""
-    (tmp_path / "vocab.ende.32768").write_text("'a_'\n")
-    problem = registry.get_problem("translate_ende_wmt32k")
-    with pytest.raises(UserError, match="translate_ende_wmt32k"):
-        t2t_runs._vocabulary_folder(problem, str(tmp_path), tmp_path, {})
-    (tmp_path / problem.vocab_filename).write_text("'a_'\n")
-    assert t2t_runs._vocabulary_folder(problem, str(tmp_path), tmp_path, {}) == str(tmp_path)
 
 
 @pytest.mark.parametrize("row", [0, 8])
@@ -331,9 +312,6 @@ def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
 
     first = contents(export_it(run, tmp_path / "back").parent)
     assert contents(export_it(run, tmp_path / "back").parent) == first
-    shutil.copy(tmp_path / "back" / "flags.txt", t2t.folder)
-    with pytest.raises(UserError, match="7"):
-        export_it(run, t2t.folder)
 
     shutil.copytree(tmp_path / "run", tmp_path / "other")
     for name, sign in (("other", None), ("run", "graph.pbtxt"), ("run", "model.ckpt-9.meta")):
@@ -346,7 +324,7 @@ def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
 
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / t2t.VOCABULARY).write_text("another")
-    with pytest.raises(UserError, match=f"which holds {t2t.VOCABULARY}. Name another."):
+    with pytest.raises(UserError, match=t2t.VOCABULARY):
         export_it(run, tmp_path / "data")
     assert (tmp_path / "data" / t2t.VOCABULARY).read_text() == "another"
 

@@ -7,10 +7,8 @@ import re
 
 import pytest
 
-from t2t_repro import Transformer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2
-from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -70,14 +68,6 @@ def test_a_model_of_ones_own_is_refused(make_model, encoders, tmp_path):
     with pytest.raises(UserError):
         ctranslate2.export(model, encoders, tmp_path / "ct2")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_layer_of_ones_own_is_refused(make_model):
-    model = Transformer(make_model().hparams, inputs_vocab_size=9, targets_vocab_size=9)
-    model.decoder.layers[0].ffn.layer = FeedForward(12, activation="gelu")
-    model.build()
-    with pytest.raises(UserError):
-        ctranslate2.check(model)
 
 
 def test_errors(write, monkeypatch):

@@ -136,9 +136,3 @@ def test_a_checkpoint_that_is_not_whole(folder, ending, harm):
     with pytest.raises(UserError, match=expected):
         for name in ARRAYS:
             t2t_checkpoint.Checkpoint(folder).array(name)
-
-
-def test_a_checkpoint_of_tensorflow_2(tmp_path):
-    tf.train.Checkpoint(kernel=tf.Variable(1.0)).write(str(tmp_path / "model"))
-    with pytest.raises(UserError):
-        t2t_checkpoint.read_checkpoint(tmp_path / "model")

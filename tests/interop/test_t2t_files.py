@@ -119,11 +119,6 @@ def test_a_field_that_we_lack_at_another_value(file, name, value):
     t2t_files.read_hparams(file({name: value}), [name])
 
 
-def test_a_field_to_leave_out_is_there(file):
-    with pytest.raises(UserError, match="hidden_size"):
-        t2t_files.read_hparams(file({"hidden_size": 48}), ["hiden_size"])
-
-
 def test_a_field_that_nobody_knows(file):
     with pytest.raises(UserError, match="my_gate"):
         t2t_files.read_hparams(file({"my_gate": 3, "moe_k": 5}))

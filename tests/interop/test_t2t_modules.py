@@ -1,9 +1,6 @@
 """Problems written for tensor2tensor that make their samples and vocabularies themselves."""
 
-import pytest
-
 from t2t_repro import registry
-from t2t_repro.errors import UserError
 from t2t_repro.text.subword import SubwordTextEncoder
 
 SHARED = """
@@ -143,9 +140,6 @@ class ShimTmpdirEncoded(text_problems.Text2textTmpdir):
     )
     assert plain.says_vocab_size and plain.approx_vocab_size == 2**15
     assert plain.pairs_a_file is None  # so that there are T2T's 100 files
-    for problem in (mine, encoded):
-        with pytest.raises(UserError):
-            problem.ask_vocabularies({"inputs": "a.subwords", "targets": "a.subwords"})
     folder = str(tmp_path / "data")
     mine.prepare_vocabulary(folder, str(tmp_path))
     assert not (tmp_path / "data").exists()
@@ -155,97 +149,12 @@ class ShimTmpdirEncoded(text_problems.Text2textTmpdir):
     assert encoder.decode(first["targets"][:-1]) == "a b c a cat"
 
 
-def test_names_of_older_versions_are_told(load):
-    said = load(SHARED + "  targeted_vocab_size = 99\n")
-    assert said == [
-        "problem ShimShared: nothing reads targeted_vocab_size since T2T 1.5; it is "
-        "approx_vocab_size."
-    ]
-
-
-@pytest.mark.parametrize(
-    ("member", "instead"),
-    [
-        ("training_filepaths(self, data_dir, num_shards, shuffled)", "those of dataset_filename"),
-        ("dev_filepaths(self, data_dir, num_shards, shuffled)", "those of dataset_filename"),
-        ("test_filepaths(self, data_dir, num_shards, shuffled)", "those of dataset_filename"),
-        ("data_filepaths(self, split, output_dir, num_shards, shuffled)", "of dataset_filename"),
-        ("get_hparams(self, model_hparams=None)", "set input_space_id and target_space_id"),
-        ("get_feature_encoders(self, data_dir=None)", "encoders from feature_encoders"),
-        ("maybe_reverse_features(self, feature_map)", "t2t_repro reads the files itself"),
-        ("make_estimator_input_fn(self, mode, hparams)", "t2t_repro reads the files itself"),
-        ("export_assets(self)", "t2t-exporter writes the vocabulary"),
-    ],
-)
-def test_a_member_that_nothing_reads_is_refused(load, member, instead):
-    name = member.partition("(")[0]
-    said = (
-        rf"ShimShared: t2t_repro never calls {name}, .* Take it out: .*{instead}.*__init__.py line"
-    )
-    with pytest.raises(UserError, match=said):
-        load(f"{SHARED}  def {member}: pass\n")
-
-
 def test_members_without_an_effect_here_may_stay(load):
     load(
         f"{SHARED}  num_training_examples = 5\n  use_train_shards_for_dev = False\n"
         "  def tpu_batch_size_per_shard(self, model_hparams): return 5\n"
         "  def generator(self): pass\n"  # a helper: generate_samples is there
     )
-
-
-def test_dev_samples_out_of_those_of_training_are_said_by_the_name_since(load):
-    said = "expected use_train_shards_for_dev=False. Received: True. .*: is_generate_per_split = Fa"
-    with pytest.raises(UserError, match=said):
-        load(
-            f"{SHARED}  @property\n  def use_train_shards_for_dev(self):\n    return True\n",
-        )
-
-
-@pytest.mark.parametrize(
-    "base", ["translate.TranslateProblem", "text_problems.Text2textTmpdir", "ShimBase"]
-)
-def test_a_generator_as_before_version_1_5_is_refused(load, base):
-    text = f"""
-from tensor2tensor.data_generators import text_problems, translate
-from tensor2tensor.utils import registry
-
-class ShimBase(text_problems.Text2TextProblem):
-  pass
-
-@registry.register_problem
-class ShimOld({base}):
-  def generator(self, data_dir, tmp_dir, is_training):
-    yield {{"inputs": [2, 1], "targets": [3, 1]}}
-"""
-    said = (
-        "problem ShimOld: expected generate_samples, which yields texts, or generate_encoded_sam.*"
-        r"Received: generator\. Rename it .*__init__.py line 8\)"
-    )
-    with pytest.raises(UserError, match=said):
-        load(text)
-    assert "shim_old" not in registry.list_problems()
-
-
-def test_a_generator_beside_files_is_a_helper(load):
-    load("""
-from tensor2tensor.data_generators import translate
-from tensor2tensor.utils import registry
-
-@registry.register_problem
-class ShimOfFiles(translate.TranslateProblem):
-  def source_data_files(self, dataset_split):
-    return [["mine.tgz", ("a.en", "a.de")]]
-
-  def generator(self):
-    pass
-""")
-    assert "shim_of_files" in registry.list_problems()
-
-
-def test_the_class_of_problems_that_moved(load):
-    with pytest.raises(UserError, match="text_problems"):
-        load("from tensor2tensor.data_generators import problem\nproblem.Text2TextProblem\n")
 
 
 def test_a_distillation_of_ones_own(load, tmp_path):

@@ -133,16 +133,8 @@ def test_an_optimizer_that_tensor2tensor_lacks_is_refused(golden_case, monkeypat
     kind = optimizers.KINDS["true_adam"]._replace(t2t_slots=None)
     monkeypatch.setitem(optimizers.KINDS, "true_adam", kind)
     hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer="TrueAdam")
-    expected = "have: adam, multistep_adam, adam_w, adafactor. Received: optimizer=TrueAdam."
-    with pytest.raises(UserError, match=f"{expected}$"):
+    with pytest.raises(UserError, match="optimizer=TrueAdam"):
         t2t_optimizer.export(compiled(hparams))
-
-
-def test_another_step_or_beta_is_named(t2t_run, golden_case):
-    hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer_adam_beta2=0.5)
-    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
-    with pytest.raises(UserError, match="beta2_power"):
-        t2t_optimizer.load(compiled(hparams), checkpoint)
 
 
 def test_missing_and_misshapen_slots_are_all_listed(t2t_run, golden_case):

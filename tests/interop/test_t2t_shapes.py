@@ -72,9 +72,6 @@ def test_no_hparams(golden_case):
 
 def test_other_models_and_older_versions(golden_case):
     t2t_shapes.check_names(shapes_of(golden_case("base_v1")), "a")
-    old = ["body/model/parallel_0/body/encoder/layer_0/ffn/conv1/single/kernel", "z"]
-    with pytest.raises(UserError, match="1"):
-        t2t_shapes.check_names(old, "a")
     with pytest.raises(UserError, match="lstm_seq2seq"):
         t2t_shapes.check_names(["lstm_seq2seq/body/kernel"], "a")
     with pytest.raises(UserError):
