@@ -1,4 +1,4 @@
-"""docs/from-keras.md: its program runs as it stands there, and its table is that of the tests."""
+"""docs/from-keras.md: its program runs as it stands there."""
 
 import os
 import pathlib
@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from tests.models.test_keras import ARGUMENTS, WORKS
-
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "from-keras.md").read_text(encoding="utf-8")
 
@@ -17,14 +15,6 @@ PAGE = (ROOT / "docs" / "from-keras.md").read_text(encoding="utf-8")
 def script(name):
     (text,) = re.findall(rf"```python\n(# {name}\n.*?)```", PAGE, re.DOTALL)
     return text
-
-
-@pytest.mark.parametrize("method", [name for name in ARGUMENTS if name != "predict_on_batch"])
-def test_the_table_names_each_argument(method):
-    (row,) = re.findall(rf"^\| `{method}` \|(.*)\|(.*)\|$", PAGE, re.MULTILINE)
-    for argument, does in ARGUMENTS[method].items():
-        if argument != "kwargs":
-            assert f"`{argument}`" in row[0 if does == WORKS else 1]
 
 
 BACKENDS = pytest.mark.parametrize("backend", ["tensorflow", "jax"])
