@@ -71,11 +71,6 @@ def writer(monkeypatch):
     return written
 
 
-def test_the_door_has_them():
-    assert t2t_repro.callbacks is callbacks
-    assert all(hasattr(callbacks, name) for name in callbacks.__all__)
-
-
 @pytest.mark.slow
 def test_the_norms_are_those_of_the_trainer(writer):
     model, other = build(), build()
@@ -234,15 +229,6 @@ def test_the_best_are_the_weights_that_were_judged(tmp_path, metric, swap_on_epo
         model_state.load_weights(kept, path)
         found.append(kept.evaluate(x, y, verbose=0) if metric == "loss" else norm(kept))
     assert found == pytest.approx(history[f"val_{metric}"], rel=1e-5)
-
-
-def test_the_best_of_nothing_are_told_at_the_end_where_nobody_knew_at_the_start(tmp_path):
-    x, y, best = np.eye(3), np.ones((3, 2)), callbacks.BestCheckpoints(tmp_path)
-    regression().fit(x, y, validation_data=(x, y), callbacks=[best], verbose=0)
-    kept = checkpoints.list_checkpoints(tmp_path / "best")
-    with pytest.warns(UserWarning):
-        regression().fit(x, y, callbacks=[best], verbose=0)
-    assert checkpoints.list_checkpoints(tmp_path / "best") == kept != []
 
 
 @pytest.mark.slow

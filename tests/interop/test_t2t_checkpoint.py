@@ -112,15 +112,6 @@ def test_a_pickle_is_never_loaded(tmp_path, name):
         t2t_checkpoint.read_checkpoint(tmp_path / name)
 
 
-def test_a_file_of_another_kind(tmp_path):
-    (tmp_path / "model.txt").write_text("hello")
-    with pytest.raises(UserError):
-        t2t_checkpoint.read_checkpoint(tmp_path / "model.txt")
-    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04")
-    with pytest.raises(UserError):
-        t2t_checkpoint.read_checkpoint(tmp_path / "model.pt")
-
-
 @pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
 @pytest.mark.parametrize("harm", ["cut", "changed", "gone"])
 def test_a_checkpoint_that_is_not_whole(folder, ending, harm):

@@ -119,11 +119,6 @@ def test_a_field_that_we_lack_at_another_value(file, name, value):
     t2t_files.read_hparams(file({name: value}), [name])
 
 
-def test_a_field_that_nobody_knows(file):
-    with pytest.raises(UserError, match="my_gate"):
-        t2t_files.read_hparams(file({"my_gate": 3, "moe_k": 5}))
-
-
 def test_a_field_of_ours_can_be_left_out_too(file):
     path = file({"self_attention_type": "local_mask_right", "num_heads": 3})
     assert t2t_files.read_hparams(path, ["self_attention_type"]) == {"num_heads": 3}

@@ -14,32 +14,9 @@ from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from tests.conftest import T2TRun
+from tests.models.test_opponents import CASES, Case
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-FOLDER = GOLDEN / "opponents"
-CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
-
-
-class Case:
-    """One of tests/golden/opponents."""
-
-    def __init__(self, name: str):
-        with np.load(FOLDER / f"{name}.npz") as arrays:
-            self.arrays = dict(arrays)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.arrays[name]
-
-    def group(self, prefix: str) -> dict[str, np.ndarray]:
-        start = f"{prefix}:"
-        return {k.removeprefix(start): v for k, v in self.arrays.items() if k.startswith(start)}
-
-    @property
-    def hparams(self) -> HParams:
-        fields = {field.name for field in dataclasses.fields(HParams)}
-        values = json.loads(str(self["hparams"]))
-        kept = {name: value for name, value in values.items() if name in fields}
-        return HParams(**kept, model=str(self["model"]))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -185,13 +185,6 @@ def test_a_packed_problem(load):
     assert len(packing.features(problem)) == 6
 
 
-def test_an_unsupported_module_can_be_caught_as_an_import_error(load):
-    load(
-        "try:\n  from tensor2tensor.layers import common_layers\n"
-        "except ImportError:\n  common_layers = None\n"
-    )
-
-
 def test_a_set_that_returns_nothing_or_what_we_lack(load):
     load(
         f"""{TOP}from tensor2tensor.models import transformer
@@ -210,24 +203,6 @@ def shim_moe():
         registry.get_hparams("shim_nothing")
     with pytest.raises(UserError, match="local_moe"):
         registry.get_hparams("shim_moe")
-
-
-def test_ranged_sets_are_passed_over_with_one_warning(load):
-    said = load(
-        f"""{TOP}
-@registry.register_ranged_hparams
-def shim_range(rhp):
-  rhp.set_float("learning_rate", 0.1, 0.5)
-
-@registry.register_ranged_hparams("shim_other_range")
-def shim_another(rhp):
-  rhp.set_categorical("hidden_size", [64, 128])
-
-assert shim_another.__name__ == "shim_another"
-"""
-    )
-    assert said == ["register_ranged_hparams registers nothing: t2t_repro searches no hparams."]
-    assert not {"shim_range", "shim_other_range"} & {*registry.list_hparams()}
 
 
 def test_a_set_of_ours_may_be_returned_and_taken_over(load):

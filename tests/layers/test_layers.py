@@ -9,18 +9,13 @@ from keras import ops
 
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
-from t2t_repro.layers.blockwise_attention import (
-    BlockwiseCrossAttention,
-    BlockwiseSelfAttention,
-)
 from t2t_repro.layers.dilated_convolution import (
     ConvolutionBlock,
     DilatedConvolution,
     ResidualConvolutions,
 )
-from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.embedding import SymbolEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.lstm import (
     LSTM,
     AttentionLSTM,
@@ -30,9 +25,8 @@ from t2t_repro.layers.lstm import (
 )
 from t2t_repro.layers.mask import CAUSAL, Mask
 from t2t_repro.layers.norms import LayerNorm
-from t2t_repro.layers.position import LearnedPositions, NoPositions, SinusoidalPositions
+from t2t_repro.layers.position import NoPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Stack, Sublayer
 
 B, T, S, D, N, F = 2, 5, 7, 12, 3, 20
@@ -64,21 +58,13 @@ REAL = {"real": np.arange(T) < np.array([[T], [3]])}
 CELL = 8 * D * D + 4 * D
 CONVOLUTION = 3 * D * D + NORM
 LAYERS = {
-    "layer_norm": (lambda: LayerNorm(1e-5), NORM, {}),
-    "nothing": (lambda: PrePostProcess("none"), 0, {}),
-    "normalize": (lambda: PrePostProcess("n", norm_epsilon=1e-5), NORM, {}),
     **{
         kind: (lambda kind=kind: PrePostProcess("n", kind, 1e-5), weights, {})
         for kind, weights in {"batch": 2 * NORM, "noam": 0, "l2": NORM}.items()
     },
     "no norm": (lambda: PrePostProcess("dn", norm_type="none", dropout=0.2), 0, {}),
     "two norms": (lambda: PrePostProcess("ndn", dropout=0.2), 2 * NORM, {}),
-    "feed_forward": (lambda: FeedForward(F, 0.2, (1,)), 2 * D * F + F + D, {}),
-    "sinusoids": (SinusoidalPositions, 0, {}),
-    "learned": (lambda: LearnedPositions(4), 4 * D, {}),
     "no positions": (NoPositions, 0, {}),
-    "target_space": (lambda: TargetSpaceEmbedding(3), 32 * D, {}),
-    "self": (lambda: SelfAttention(N, 6, 9, 0.1, (0, 1)), D * 21 + 9 * D, OWN),
     "unscaled": (lambda: SelfAttention(N, 6, 9, score="dot_product"), D * 21 + 9 * D, OWN),
     "multiplicative": (
         lambda: CrossAttention(N, 6, 9, score="multiplicative"),
@@ -90,11 +76,6 @@ LAYERS = {
         D * 21 + 9 * D + N * (2 * 2 * 2 + 2),
         OWN,
     ),
-    "relative": (lambda: RelativeSelfAttention(4, N, 6, 9, 0.1), D * 21 + 9 * (D + 5), OWN),
-    "local": (lambda: LocalSelfAttention(2, False, N, 6, 9), D * 21 + 9 * D, OWN),
-    "blockwise self": (lambda: BlockwiseSelfAttention(2, N, 6, 9), D * 21 + 9 * D, OWN),
-    "blockwise cross": (lambda: BlockwiseCrossAttention(3, N, 6, 9), D * 21 + 9 * D, CROSS),
-    "cross": (lambda: CrossAttention(N, 6, 9), D * 6 + D * 15 + 9 * D, CROSS),
     "encoder_layer": (encoder_layer, ENCODER, OWN),
     "decoder_layer": (decoder_layer, DECODER, {**MEMORY, "memory_mask": CROSS["attention_mask"]}),
     "lstm": (lambda: LSTM(D), CELL, REAL),
