@@ -44,14 +44,6 @@ def test_every_class_is_listed():
     assert not {module for module in found if not module.startswith("studies")} - set(listed)
 
 
-def test_a_proxy_makes_what_it_stands_for():
-    from t2t_repro.layers.feed_forward import FeedForward
-
-    proxy = serializable.Later("layers.feed_forward", "FeedForward")
-    assert type(proxy(7)) is FeedForward
-    assert proxy.from_config(FeedForward(9).get_config()).filter_size == 9
-
-
 @pytest.mark.slow
 def test_load_model_in_a_new_process(tmp_path):
     from t2t_repro.training import optimizers

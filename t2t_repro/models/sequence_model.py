@@ -174,7 +174,7 @@ class SequenceModel(GuardedModel):
 
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
-        if str(filepath).endswith(".weights.h5") and not skip_mismatch:
+        if self.built and not skip_mismatch and str(filepath).endswith(".weights.h5"):
             _check_no_others(filepath, self)
         return super().load_weights(filepath, skip_mismatch, **kwargs)
 

@@ -68,7 +68,7 @@ def test_ones_own_hparam_is_carried_and_said_to_be_read_by_nothing(hparams):
     said = []
     freeze(hparams, said.append)
     assert hparams.x == 2
-    assert said == ["hparams set mine: nothing in t2t_repro reads hparam x=2."]
+    assert len(said) == 1 and "x=2" in said[0]
     hparams.del_hparam("x")
     freeze(hparams)
 

@@ -52,9 +52,8 @@ def test_contradictions_are_all_named(golden_case):
     with pytest.raises(UserError) as caught:
         t2t_shapes.reconcile(wrong, shapes_of(case), wrong)
     message = str(caught.value)
-    assert "hidden_size=48, where the variables have 24" in message
-    assert "num_encoder_layers=6, where the variables have 2" in message
-    assert "layer_preprocess_sequence='n', where the variables have no norms there" in message
+    for name in ("hidden_size=48", "num_encoder_layers=6", "layer_preprocess_sequence='n'"):
+        assert name in message
     assert "num_shards" not in message
 
 
