@@ -120,9 +120,9 @@ def test_a_loss_of_ones_own_takes_the_place_of_the_models():
 
 def test_regularizers_and_add_loss_count():
     class Penalty(t2t_repro.Transformer):
-        def call(self, *arguments, **keywords):
+        def call(self, batch, training=False):
             self.add_loss(keras.ops.ones(()) * 7.0)
-            return super().call(*arguments, **keywords)
+            return super().call(batch, training)
 
     plain = build()
     model = build(model=Penalty(plain.hparams, inputs_vocab_size=17, targets_vocab_size=19))
@@ -188,7 +188,7 @@ def test_a_saved_model_goes_on_with_its_optimizer(tmp_path):
 
 
 def test_weights_of_a_larger_model_are_refused_whole(tmp_path):
-    larger, smaller = new(f"{OFF},num_hidden_layers=2"), new()
+    larger, smaller = new(f"{OFF},num_encoder_layers=2"), new()
     larger.build()
     larger.compile(keras.optimizers.Adam(), run_eagerly=True)
     larger.train_on_batch(BATCH)
