@@ -2,6 +2,7 @@
 
   t2t-visualize --output_dir=RUN --source="A dog runs on the beach."
   t2t-visualize --output_dir=RUN --source="A dog runs." --target="Ein Hund rennt."
+  t2t-visualize --output_dir=RUN --explain=page.html
   t2t-visualize --output_dir=RUN --positions
   t2t-visualize --hparams_set=transformer_base --positions
   t2t-visualize --schedules=transformer_base_v1,transformer_base,transformer_big
@@ -11,6 +12,10 @@ The first draws what every head of every layer looks at while the model writes i
 or that of --target: attention.html is a page to explore in a browser (pick layer and head, point at
 a word), with the PNGs of all heads, and heads.csv and heads.json say which heads look at the next,
 the previous or the same word, or at the end mark. attention.npz holds the weights.
+
+--explain writes one page that computes: the run's weights, the forward pass and the beam search in
+a browser, without a network. It shows subwords, attention and the beam of any sentence, and what
+becomes of it where a head, a layer, the positions, the mask or the scaling is switched off.
 """
 
 import dataclasses
@@ -30,11 +35,12 @@ from t2t_repro.runs import TrainedRun, trained_run
 
 _NEEDS = {
     "target": "source",
-    "decode_hparams": "source",
+    "decode_hparams": ("source", "explain"),
     "length": "positions",
     "last_step": "schedules",
     **dict.fromkeys(
-        ("checkpoint_path", "data_dir", "hparams_set", "problem"), ("source", "positions")
+        ("checkpoint_path", "data_dir", "hparams_set", "problem"),
+        ("source", "positions", "explain"),
     ),
 }
 _OF_A_RUN = dict.fromkeys(("checkpoint_path", "data_dir", "problem"), "output_dir")
@@ -59,6 +65,9 @@ class Request:
     checkpoint_path: str | None = flag(
         None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
     )
+    explain: str | None = flag(
+        None, "Write a page here that computes translations in a browser, step by step."
+    )
     positions: bool = flag(False, "Draw what tells words' positions.")
     length: int | None = flag(
         None,
@@ -80,9 +89,9 @@ class Request:
     )
 
     def __post_init__(self):
-        if self.source is None and self.schedules is None and not self.positions:
+        if not (self.source or self.schedules or self.positions or self.explain):
             raise UserError(
-                'Expected something to draw: --source="a sentence", --positions or '
+                'Expected something to draw: --source="a sentence", --explain=FILE, --positions or '
                 "--schedules=SET,SET. Received: none of them."
             )
         if self.target is not None and self.decode_hparams:
@@ -133,7 +142,9 @@ def main(args: flags.FlagValues) -> None:
     cli.check_needs(args, _OF_A_RUN)
     request = cli.request(args, Request)
     written: list[Path] = []
-    if request.source is not None:
+    if request.explain:
+        written.append(explain(request, Path(request.explain).expanduser()))
+    elif request.source is not None:
         written += attention(request, request.source)
     if request.positions:
         written += positions(request)
@@ -141,6 +152,25 @@ def main(args: flags.FlagValues) -> None:
         written += schedules(request, request.schedules)
     for path in written:
         print(f"Written to {path}.")
+
+
+def explain(request: Request, path: Path) -> Path:
+    """Writes the page that computes; returns its file."""
+    run = request.run
+    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
+
+    from t2t_repro.views import explainer
+
+    model = run.model(request.checkpoint_path, with_weights=True, say=progress.on_stderr)
+    page = explainer.page(
+        model,
+        run.encoders,
+        f"{run.path.name}: {run.problem.name}",
+        request.source or "",
+        *(settings.beam_size, settings.alpha, settings.extra_length),
+    )
+    write_text_atomic(path, page)
+    return path
 
 
 def attention(request: Request, source: str) -> list[Path]:

@@ -1,0 +1,169 @@
+"""A trained Transformer as one page that computes: its weights, the forward pass and the search.
+
+The page's parts lie in `explainer/` beside this file. Here they are joined with a run's weights and
+get a Content-Security-Policy that lets its own script and style run, and nothing else at all.
+"""
+
+import base64
+import html
+import importlib.resources
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.errors import UserError
+from t2t_repro.interop import tensor2tensor
+from t2t_repro.layers.position import inverse_timescales
+from t2t_repro.models.transformer import Transformer
+from t2t_repro.page_policy import page_policy
+from t2t_repro.text import SubwordTextEncoder
+
+MOST_PARAMETERS = 10_000_000
+STEPS = 32767  # a weight is a whole number of so many steps of its row's largest
+
+_SCRIPTS = ("tokenizer.js", "model.js", "search.js", "views.js")
+_SETTINGS = (
+    *("hidden_size", "num_heads", "filter_size", "encoder_layers", "decoder_layers"),
+    *(
+        "layer_preprocess_sequence",
+        "layer_postprocess_sequence",
+        "norm_type",
+        "norm_epsilon",
+        "pos",
+    ),
+)
+_TABLE = re.compile(r"symbol_modality_\d+_\d+/(\w+)/weights_\d+")
+
+
+def page(
+    model: Transformer,
+    encoders: Mapping[str, Any],
+    title: str,
+    text: str,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    extra_length: int = 100,
+) -> str:
+    """Returns the page.
+
+    Args:
+        model: a trained one.
+        encoders: those of its "inputs" and "targets".
+        title: above the page.
+        text: the sentence that it begins with.
+        beam_size, alpha, extra_length: how it decodes at first, as in DecodeHParams.
+
+    Raises:
+        UserError: if the page cannot compute such a model, or it is too large.
+    """
+    check(model, encoders)
+    arrays, shared = _arrays(model)
+    rows = {name: array.reshape(-1, array.shape[-1]) for name, array in arrays.items()}
+    scales = {n: np.maximum(np.abs(a).max(1), 1e-30).astype("<f4") / STEPS for n, a in rows.items()}
+    whole = [np.rint(array / scales[name][:, None]).astype("<i2") for name, array in rows.items()]
+    hparams = model.hparams
+    count = hparams.hidden_size // 2
+    content = {
+        "config": {name: getattr(hparams, name) for name in _SETTINGS}
+        | {
+            "embedding_scale": model.inputs_embedding.scale,
+            "scaled": not hparams.attention_variables_3d,
+            "timescales": [float(value) for value in inverse_timescales(count)],
+        },
+        "arrays": [[name, *array.shape] for name, array in rows.items()],
+        "shared": shared,
+        "scales": _encoded(np.concatenate(list(scales.values()))),
+        "weights": _encoded(np.concatenate([array.ravel() for array in whole])),
+        "subwords": list(encoders["inputs"].all_subtoken_strings),
+        "parameters": model.count_params(),
+        **{"beam_size": beam_size, "alpha": alpha, "extra_length": extra_length},
+    }
+    # In a script element only "</script" and "<!--" mean something: without "<" there is neither.
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
+    parts = importlib.resources.files(__package__).joinpath("explainer")
+    read = {name: parts.joinpath(name).read_text(encoding="utf-8") for name in _files()}
+    joined = {
+        "STYLE": read["style.css"],
+        "SCRIPT": "\n".join(read[name] for name in _SCRIPTS),
+    }
+    template = _filled(read["page.html"], joined)
+    name = html.escape(title)
+    values = {"POLICY": page_policy(template), "TITLE": name, "NAME": name, "DATA": data}
+    return _filled(template, values | {"TEXT": html.escape(text)})
+
+
+def check(model: Transformer, encoders: Mapping[str, Any]) -> None:
+    """Refuses a model that the page cannot compute.
+
+    Raises:
+        UserError: naming what it has.
+    """
+    if not isinstance(model, Transformer):
+        raise UserError(f"Expected a Transformer for --explain. Received: {type(model).__name__}.")
+    hparams, most = model.hparams, MOST_PARAMETERS
+    supported = {
+        "norm_type": ("layer", "none"),
+        "pos": ("timing", "none", None),
+        "self_attention_type": ("dot_product",),
+        "attention_score": ("scaled_dot_product",),
+        "unidirectional_encoder": (False,),
+        "attention_key_channels": (0, None, hparams.hidden_size),
+        "attention_value_channels": (0, None, hparams.hidden_size),
+    }
+    for name, values in supported.items():
+        if (value := getattr(hparams, name)) not in values:
+            raise UserError(f"Expected {name}={values[0]} for --explain. Received: {value}.")
+    if "z" in hparams.layer_preprocess_sequence + hparams.layer_postprocess_sequence:
+        raise UserError("Expected sequences of n, d and a for --explain. Received: one with z.")
+    if model.count_params() > most:
+        raise UserError(
+            f"Expected at most {most:,} parameters for --explain. Received: "
+            f"{model.count_params():,}: too many for one page."
+        )
+    inputs, targets = encoders["inputs"], encoders["targets"]
+    same = getattr(inputs, "all_subtoken_strings", 0) == getattr(targets, "all_subtoken_strings", 1)
+    if not isinstance(inputs, SubwordTextEncoder) or not same:
+        raise UserError("Expected one vocabulary of subwords for --explain. Received: others.")
+
+
+def _arrays(model: Transformer) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Returns float32 arrays under the page's names, and {name: of which other it is the same}."""
+    arrays: dict[str, np.ndarray] = {}
+    shards: dict[str, list[np.ndarray]] = {}
+    for name, array in tensor2tensor.export_variables(model).items():
+        short = name.removeprefix("transformer/")
+        if found := _TABLE.fullmatch(short):
+            shards.setdefault(found[1], []).append(array)
+        elif short == "body/target_space_embedding/kernel":
+            arrays["target_space"] = array[model.target_space_id]
+        else:
+            arrays[short.removeprefix("body/")] = array
+    tables = {name: np.concatenate(parts) for name, parts in shards.items()}
+    both = tables.get("shared")
+    inputs, targets = tables.get("input_emb", both), tables.get("target_emb", both)
+    places = {"inputs_embedding": inputs, "targets_embedding": targets}
+    places["softmax"] = tables.get("softmax", targets)
+    shared: dict[str, str] = {}
+    for name, table in places.items():
+        if other := next((n for n in places if n in arrays and places[n] is table), None):
+            shared[name] = other
+        else:
+            assert table is not None
+            arrays[name] = table
+    return arrays, shared
+
+
+def _encoded(array: np.ndarray) -> str:
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
+
+def _files() -> tuple[str, ...]:
+    return ("page.html", "style.css", *_SCRIPTS)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Returns text with each @NAME@ of `values` replaced, in one pass."""
+    return re.sub("@(" + "|".join(values) + ")@", lambda match: values[match[1]], text)
