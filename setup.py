@@ -93,7 +93,7 @@ setup(
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"])
     + ["t2t_repro.hparams", "t2t_repro.problems"],
     package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
-    package_data={"": ["*.html", "*.md"]},
+    package_data={"": ["*.html", "*.js", "*.css", "*.md"]},
     install_requires=requirements(),
     extras_require={
         "beam": BEAM_REQUIREMENTS,
