@@ -20,7 +20,6 @@ from t2t_repro.fields import (
     Rate,
     ReadIf,
     least,
-    most,
     one_of,
 )
 from t2t_repro.names import snake_case
@@ -126,11 +125,6 @@ _NORMALIZED = ReadIf(lambda hp: _normalizes(hp) and hp.norm_type != "none", "not
 _SCALED = ReadIf(
     lambda hp: hp.initializer != "xavier", "initializer={hp.initializer} does not read it."
 )
-# Far beyond any model: the largest of T2T's sets has 18 layers, 16 heads and filters of 8,192.
-_Width = Annotated[int, most(2**20)]
-_Layers = Annotated[int, most(1000)]
-_FewTokens = Annotated[int, most(10**7)]  # T2T's largest batch_size is 6,000,000
-_Steps = Annotated[int, most(10**15)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,23 +137,21 @@ class HParams:
 
     # --- the model ---------------------------------------------------------------------------
     model: str = hparam_rules.TRANSFORMER  # its name in the registry
-    hidden_size: Annotated[_Width, least(1)] = 64  # D, the width of every layer's output
-    num_hidden_layers: Annotated[_Layers, least(0), _LAYERS] = 4  # of encoder and decoder
-    num_encoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
-    num_decoder_layers: Annotated[_Layers, least(0)] = 0  # 0: num_hidden_layers
-    num_heads: Annotated[int, most(2**16), least(1)] = 8  # N
+    hidden_size: Count = 64  # D, the width of every layer's output
+    num_hidden_layers: Annotated[CountOrZero, _LAYERS] = 4  # of encoder and decoder
+    num_encoder_layers: CountOrZero = 0  # 0: num_hidden_layers
+    num_decoder_layers: CountOrZero = 0  # 0: num_hidden_layers
+    num_heads: Count = 8  # N
     # total width of queries and keys; 0: hidden_size
-    attention_key_channels: Annotated[_Width, least(0)] = 0
+    attention_key_channels: CountOrZero = 0
     # total width of values; 0: hidden_size
-    attention_value_channels: Annotated[_Width, least(0)] = 0
+    attention_value_channels: CountOrZero = 0
     # F, the inner width of the feed-forward sublayer
-    filter_size: Annotated[_Width, least(1)] = 2048
+    filter_size: Count = 2048
     # before each sublayer: letters of "dn", or "none"
-    layer_preprocess_sequence: Annotated[
-        str, hparam_rules.sequence, hparam_rules.without_residual
-    ] = "none"
+    layer_preprocess_sequence: Annotated[str, hparam_rules.sequence("dn")] = "none"
     # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
-    layer_postprocess_sequence: Annotated[str, hparam_rules.sequence] = "dan"
+    layer_postprocess_sequence: Annotated[str, hparam_rules.sequence("adnz")] = "dan"
     # what "n" does; only layers of one's own have groups
     norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"
     norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
@@ -168,14 +160,14 @@ class HParams:
     self_attention_type: Annotated[str, one_of("dot_product", "dot_product_relative", *LOCAL)] = (
         "dot_product"
     )
-    attention_block_length: Annotated[_FewTokens, least(1), _RESTRICTED] = 128
+    attention_block_length: Annotated[Count, _RESTRICTED] = 128
     # keys gone through at a time, to save memory; 0: all at once
-    attention_chunk_size: Annotated[_FewTokens, least(0)] = 0
+    attention_chunk_size: CountOrZero = 0
     attention_score: Annotated[
         str, one_of(*hparam_rules.DOT_PRODUCTS, "multiplicative", "additive")
     ] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
-    max_relative_position: Annotated[_FewTokens, least(0), _RELATIVE] = 0
+    max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
     heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2] = False
     add_relative_to_values: Annotated[bool, _RELATIVE_V2] = False
     unidirectional_encoder: bool = False  # the encoder too looks only back
@@ -183,27 +175,27 @@ class HParams:
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
     shared_embedding_and_softmax_weights: bool = False  # one table for them and the softmax
     # into how many variables T2T's files split a table
-    symbol_modality_num_shards: Annotated[int, most(2**16), least(1)] = 1
+    symbol_modality_num_shards: Count = 1
     # scale embeddings by sqrt(D), or not
     multiply_embedding_mode: Annotated[str, one_of("sqrt_depth", "none")] = "sqrt_depth"
     attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
     # pad the vocabulary to a multiple of this
-    vocab_divisor: Annotated[int, most(2**20), least(1)] = 1
+    vocab_divisor: Count = 1
     initializer: Annotated[
         str,
         one_of("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"),
     ] = "orthogonal"
-    initializer_gain: Annotated[Positive, most(10**6), _SCALED] = 1.5
+    initializer_gain: Annotated[Positive, _SCALED] = 1.5
     # the last two: Keras's mixed precision
     activation_dtype: Annotated[str, one_of("float32", "bfloat16", "float16")] = "float32"
     # of recurrent models: how a score is made, and the width of each head's attention (0:
     # hidden_size), which is what the decoder says, or else its LSTM's output
     attention_mechanism: Annotated[str, one_of("bahdanau", "luong")] = "bahdanau"
-    attention_layer_size: Annotated[_Width, least(0)] = 0
+    attention_layer_size: CountOrZero = 0
     output_attention: bool = True
     # of ByteNet: how often all dilations are gone through, and how many positions are seen at once
-    num_block_repeat: Annotated[_Layers, least(1)] = 4
-    kernel_height: Annotated[int, least(1), most(999), hparam_rules.odd] = 3
+    num_block_repeat: Count = 4
+    kernel_height: Annotated[Count, hparam_rules.odd] = 3
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: Rate = 0.1
     layer_prepostprocess_dropout_broadcast_dims: Annotated[
@@ -238,37 +230,37 @@ class HParams:
     optimizer_adafactor_memory_exponent: Annotated[float, _by_decay("pow"), _ADAFACTOR] = 0.8
     optimizer_adafactor_multiply_by_parameter_scale: Annotated[bool, _ADAFACTOR] = True
     # batches a step, with multistep_adam
-    optimizer_multistep_accumulate_steps: Annotated[int, most(10**6), least(0)] = 0
-    clip_grad_norm: Annotated[float, least(0)] = 2.0  # global norm; 0: off
+    optimizer_multistep_accumulate_steps: CountOrZero = 0
+    clip_grad_norm: NotNegative = 2.0  # global norm; 0: off
     # L2 of all but biases, in the gradient; adam_w, as T2T's, has it in the update of all besides
-    weight_decay: Annotated[float, least(0)] = 1e-6
+    weight_decay: NotNegative = 1e-6
     # of the moving average of the weights, by which is evaluated and decoded; 0: the weights
     ema_decay: Rate = 0.0
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
     freeze: Annotated[str, hparam_rules.parts] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
-    learning_rate_constant: Annotated[float, least(0), _CONSTANT] = 1.0  # the factor "constant"
-    learning_rate: Annotated[float, least(0), _LEGACY] = 0.1
+    learning_rate_constant: Annotated[NotNegative, _CONSTANT] = 1.0  # the factor "constant"
+    learning_rate: Annotated[NotNegative, _LEGACY] = 0.1
     learning_rate_decay_scheme: Annotated[str | None, _LEGACY_DECAY] = "none"  # such as "noam"
-    learning_rate_warmup_steps: Annotated[_Steps, least(0), _WARMUP] = 100
-    learning_rate_decay_steps: Annotated[_Steps, least(0), _BY_STEPS] = 5000
+    learning_rate_warmup_steps: Annotated[CountOrZero, _WARMUP] = 100
+    learning_rate_decay_steps: Annotated[CountOrZero, _BY_STEPS] = 5000
     learning_rate_decay_rate: Annotated[float, _EXPONENTIAL] = 1.0
     learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False
-    learning_rate_cosine_cycle_steps: Annotated[_Steps, _COSINE] = 250000
+    learning_rate_cosine_cycle_steps: Annotated[int, _COSINE] = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
     # where training ends; linear_decay, the cosine and subword_dropout_final_steps aim at it
-    train_steps: Annotated[_Steps, least(1)] = 250000
+    train_steps: Count = 250000
     # --- the data ----------------------------------------------------------------------------
-    batch_size: Annotated[_FewTokens, least(1)] = 4096  # tokens a replica, padding included
+    batch_size: Count = 4096  # tokens a replica, padding included
     # tokens a side of an update, without padding, on any devices; train_steps counts these; 0: off
-    effective_batch_size: Annotated[_FewTokens, least(0), _BUCKETS] = 0
+    effective_batch_size: Annotated[CountOrZero, _BUCKETS] = 0
     # longer examples are left out of training; 0: batch_size
-    max_length: Annotated[_FewTokens, least(0)] = 0
+    max_length: CountOrZero = 0
     min_length: CountOrZero = 0
     min_length_bucket: Annotated[Count, _BUCKETS] = 8
     # each bucket is this much longer than the one before
-    length_bucket_step: Annotated[float, least(1.0001), most(1000), _BUCKETS] = 1.1
+    length_bucket_step: Annotated[float, least(1.0001), _BUCKETS] = 1.1
     batch_shuffle_size: CountOrZero = 512  # batches among which the order is shuffled; 0: none
     use_fixed_batch_size: bool = False  # batch_size counts sentences
     eval_drop_long_sequences: bool = False
@@ -299,8 +291,6 @@ class HParams:
             )
         if self.effective_batch_size:
             hparam_rules.check_updates(self.optimizer, self.counts_batches)
-        hparam_rules.check_directions(self)
-        hparam_rules.check_model(self.model, self.freeze, self.initializer)
         if self.model not in hparam_rules.OPPONENTS:
             hparam_rules.check_transformer(self, _normalizes(self))
 

@@ -6,7 +6,6 @@ from typing import Any
 from t2t_repro import fields
 from t2t_repro.errors import UserError
 
-SEQUENCE_LETTERS = "adnz"
 FREEZABLE = ("embeddings", "encoder", "decoder")
 # The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
 DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
@@ -71,31 +70,6 @@ def check_updates(optimizer: str, reads_steps: bool) -> None:
         )
 
 
-def check_directions(hp: Any) -> None:
-    """Refuses limits of an `HParams` by which a pair turned round would have another length."""
-    limits = hp.max_input_seq_length, hp.max_target_seq_length
-    if hp.bidirectional_steps and limits[0] != limits[1]:
-        raise UserError(
-            "Expected max_input_seq_length and max_target_seq_length to be equal with "
-            "bidirectional_steps, which turns pairs round. Received: "
-            f"{limits[0]} and {limits[1]}. Set bidirectional_steps=0, or one limit for both."
-        )
-
-
-def check_model(model: str, freeze: str, initializer: str) -> None:
-    """Refuses what a model cannot follow."""
-    if freeze and model in OPPONENTS:
-        raise UserError(
-            "Expected a Transformer, whose parts can be frozen. Received: "
-            f"model={model}, freeze={freeze}. Leave freeze out."
-        )
-    if initializer == "orthogonal" and model in RECURRENT:
-        raise UserError(
-            "Expected another initializer of a recurrent model, which has vectors, such as "
-            f"uniform_unit_scaling. Received: model={model}, initializer=orthogonal."
-        )
-
-
 def check_transformer(hp: Any, normalizes: bool) -> None:
     """Refuses settings of a Transformer, an `HParams`, that do not go together.
 
@@ -108,31 +82,31 @@ def check_transformer(hp: Any, normalizes: bool) -> None:
                 f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
                 f"divisible by num_heads. Received: {width} and num_heads={hp.num_heads}."
             )
-    if hp.norm_type == "group" and normalizes:
-        raise UserError(
-            "Expected norm_type to be layer, batch, noam, l2 or none in a Transformer. "
-            "Received: group, of which tensor2tensor's stops: it takes the statistics of a "
-            "whole sentence, so that the decoder would see what it is to predict."
-        )
     relative = hp.self_attention_type == "dot_product_relative"
-    score, chunk = hp.attention_score, hp.attention_chunk_size
-    if relative and not hp.max_relative_position:
-        raise UserError(
-            "self_attention_type=dot_product_relative needs max_relative_position > 0. "
-            "Received: 0. transformer_relative uses 20."
-        )
-    if relative and (chunk or score not in DOT_PRODUCTS):
-        raise UserError(
-            "self_attention_type=dot_product_relative needs dot products of all pairs. "
-            f"Received: attention_score={score}, attention_chunk_size={chunk}."
-        )
-    if chunk and hp.attention_dropout:
-        raise UserError(
-            "attention_chunk_size never holds the weights: set attention_dropout=0. Received: "
-            f"attention_chunk_size={chunk}, attention_dropout={hp.attention_dropout}."
-        )
-    if hp.pos == "emb" and not hp.max_length:
-        raise UserError("pos=emb learns max_length positions: set max_length. Received: 0.")
+    dot_products = hp.attention_score in DOT_PRODUCTS and not hp.attention_chunk_size
+    for wrong, message in (
+        (
+            hp.norm_type == "group" and normalizes,
+            "norm_type=group takes the statistics of a whole sentence: the decoder would see what "
+            "it is to predict.",
+        ),
+        (
+            relative and not hp.max_relative_position,
+            "self_attention_type=dot_product_relative needs max_relative_position > 0; "
+            "transformer_relative uses 20.",
+        ),
+        (
+            relative and not dot_products,
+            "self_attention_type=dot_product_relative needs an attention_score of dot products and "
+            "attention_chunk_size=0.",
+        ),
+        (
+            hp.attention_chunk_size and hp.attention_dropout,
+            "attention_chunk_size > 0 never holds the weights: set attention_dropout=0.",
+        ),
+    ):
+        if wrong:
+            raise UserError(message)
 
 
 def unread_by(model: str, name: str) -> str:
@@ -146,44 +120,24 @@ def unread_by(model: str, name: str) -> str:
     return f"model={model} does not read it, only {', '.join(readers)}."
 
 
-def sequence(name: str, sequence: str) -> None:
-    """The letters of what is done before or after a sublayer."""
-    if set(sequence) - set(SEQUENCE_LETTERS) and sequence != "none":
-        raise UserError(
-            f"Expected {name} to be 'none' or letters of '{SEQUENCE_LETTERS}' (add the residual, "
-            f"dropout, normalize, add it by a gate that begins as zero). Received: {sequence!r}."
-        )
-
-
-def without_residual(name: str, sequence: str) -> None:
-    """No letter of a residual, of what is done before a sublayer."""
-    if set(sequence) & set("az"):
-        raise UserError(
-            f"Expected {name} without 'a' and 'z': there is no residual to add before a sublayer. "
-            f"Received: {sequence!r}."
-        )
+def sequence(letters: str) -> fields.Rule:
+    """Returns the rule of what is done before or after a sublayer: a add the residual, d dropout,
+    n normalize, z add it by a gate that begins as zero."""
+    return fields.rule(
+        lambda value: value == "none" or not set(value) - set(letters),
+        f"{{name}} to be 'none' or letters of '{letters}'",
+    )
 
 
 def axes(last: int) -> fields.Rule:
     """Returns the rule of axes from -last to last."""
-
-    def check(name: str, dims: str) -> None:
-        if not re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")):
-            raise UserError(
-                f"Expected {name} to be axes from -{last} to {last} with commas between, such "
-                f"as 0,1, or nothing. Received: {dims!r}."
-            )
-
-    return check
+    return fields.rule(
+        lambda dims: re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")),
+        f"{{name}} to be axes from -{last} to {last} with commas between, or nothing",
+    )
 
 
-def parts(name: str, parts: str) -> None:
-    """Some of FREEZABLE, and not all."""
-    asked = [part.strip() for part in parts.split(",")] if parts else []
-    if set(asked) - set(FREEZABLE) or len(set(asked)) < len(asked):
-        raise UserError(
-            f"Expected {name} to be some of {', '.join(FREEZABLE)} with commas between. "
-            f"Received: {parts!r}."
-        )
-    if len(asked) == len(FREEZABLE):
-        raise UserError(f"Expected {name} to leave something to train. Received: all, {parts!r}.")
+parts = fields.rule(
+    lambda value: not value or {part.strip() for part in value.split(",")} < set(FREEZABLE),
+    f"{{name}} to be some of {', '.join(FREEZABLE)}, and not all",
+)

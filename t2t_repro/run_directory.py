@@ -14,16 +14,15 @@ import json
 import os
 import pathlib
 import shlex
-import shutil
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from t2t_repro import run_vocabularies, schema
+from t2t_repro import schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import INCOMPLETE, append_line, naming, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, append_line, sha256, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 PROVENANCE = "provenance.json"  # what it was made of, and how it translates
@@ -32,7 +31,6 @@ TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _DESCRIPTION = ("run.json", "hparams.json", PLAN, TRAINING_DATA, WARM_START)
-_TRIES, _PAUSE_S = 3, 0.05  # to take the lock
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
 
@@ -149,7 +147,7 @@ class RunDirectory:
                 copy.write(pathlib.Path(file).read_bytes())
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         commands += (f"{stamp}Z {shlex.join(command)}",)
-        digests = run_vocabularies.digests(vocabularies)
+        digests = {pathlib.Path(file).name: sha256(file) for file in vocabularies}
         config = dataclasses.replace(config, commands=commands, vocabularies=digests)
         run = dataclasses.asdict(config)
         del run["hparams"]
@@ -218,29 +216,23 @@ class RunDirectory:
         that ends.
 
         Raises:
-            UserError: if another process writes here; it is named as far as it has said who it is.
+            UserError: if another process writes here; it is named.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / _LOCK, "a+", encoding="utf-8") as file:
             try:
-                _lock(file)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
-                holder = file.read().strip() or "a process that has just begun"
                 raise UserError(
-                    f"Expected no other program at work in {self.path}. Received: {holder} is. "
-                    "Wait for it or stop it, or give another --output_dir."
-                ) from error
-            except OSError as error:
-                raise UserError(
-                    f"Expected {file.name} on a file system with locks (flock). Received: "
-                    f"{error.strerror}. Give an --output_dir elsewhere."
+                    f"Expected no other program at work in {self.path}. Received: "
+                    f"{file.read().strip()} is. Wait for it or stop it, or give another "
+                    "--output_dir."
                 ) from error
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            holder = f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n"
-            with naming(self.path / _LOCK):
-                file.truncate(0)
-                os.write(file.fileno(), holder.encode())  # what is buffered would fail again later
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
+            file.flush()
             yield
 
     def writer(self) -> str:
@@ -268,21 +260,46 @@ class RunDirectory:
             # Of a run that does not say its vocabularies: as T2T and the problems here call them.
             vocabulary = path.name.startswith("vocab.") and INCOMPLETE not in path.name
             if path.is_file() and (vocabulary or path.name in names):
-                with (
-                    contextlib.suppress(FileNotFoundError),  # it has gone meanwhile
-                    open(path, "rb") as file,
-                    writing(out.path / path.name, "wb") as copy,
-                ):
-                    shutil.copyfileobj(file, copy)
+                with writing(out.path / path.name, "wb") as copy:
+                    copy.write(path.read_bytes())
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
         """Checks vocabularies that lie elsewhere against the run's own of the same names.
 
         Raises:
-            UserError: if one is another; the first line that differs is named.
+            UserError: if one is another.
         """
-        known = self.config().vocabularies if self.exists() else None
-        run_vocabularies.check_given(self.path, known or {}, files)
+        known = (self.config().vocabularies if self.exists() else None) or {}
+        for file in map(pathlib.Path, files):
+            mine = self.path / file.name
+            if mine.exists():
+                wrong = mine.read_bytes().splitlines() != file.read_bytes().splitlines()
+            elif file.name in known:
+                wrong = sha256(file) != known[file.name]
+            else:  # the run has one of another kind
+                wrong = any(self.path.glob("vocab.*"))
+            if wrong:
+                raise UserError(
+                    f"Expected {file} to be the vocabulary of the run {self.path}. Received: "
+                    "another one. Give the --data_dir of this run, or another --output_dir for a "
+                    "new run."
+                )
+
+    def check_own_vocabularies(self) -> None:
+        """Checks that the run still has the vocabularies that it was begun with.
+
+        Raises:
+            UserError: if one is missing, or is another: its ids are of no use with that.
+        """
+        for name, digest in (self.config().vocabularies or {}).items():
+            file = self.path / name
+            there = sha256(file) if file.is_file() else ""
+            if there != digest:
+                raise UserError(
+                    f"Expected {file} as run.json has its SHA-256. Received: "
+                    f"{'another one' if there else 'no such file'}. Put it back, such as from a "
+                    "copy of the run, or give the --data_dir that has it."
+                )
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
@@ -300,14 +317,7 @@ class RunDirectory:
         for number, line in enumerate(self.metrics_path.read_bytes().splitlines(), 1):
             where = f"line {number} of {self.metrics_path}"
             with contextlib.suppress(schema.CutShort):
-                row = schema.parse(line, _Row, where, "Delete the line.")
-                step = row.get("step", 0)
-                if type(step) is not int or not 0 <= step < 2**63:
-                    raise schema.Malformed(
-                        f"Expected step in {where} to be a whole number. Received: {step!r}. "
-                        "Delete the line."
-                    )
-                rows.append(row)
+                rows.append(schema.parse(line, _Row, where, "Delete the line."))
         return rows
 
     def cut_metrics(self, step: int) -> None:
@@ -321,20 +331,6 @@ class RunDirectory:
 def usr_dir_flag(t2t_usr_dir: str | None) -> str:
     """Returns what follows a run's folder in a command that reads the run, for a shell."""
     return f" --t2t_usr_dir={shlex.quote(t2t_usr_dir)}" if t2t_usr_dir else ""
-
-
-def _lock(file: Any) -> None:
-    """Takes the lock of an open file, which `RunDirectory.writer` has for a moment at times.
-
-    Raises:
-        BlockingIOError: if another process keeps it.
-    """
-    for _ in range(_TRIES):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(_PAUSE_S)
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def of_tensor2tensor(path: pathlib.Path) -> str:

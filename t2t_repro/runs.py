@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t2t_repro import registry, run_vocabularies
+from t2t_repro import registry
 from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -157,7 +157,7 @@ class TrainedRun:
             if all(file.is_file() for file in files) or not self.config.vocabularies:
                 self.directory.check_vocabularies(filter(os.path.isfile, files))
                 return self.config.data_dir
-        run_vocabularies.check_own(self.path, self.config.vocabularies or {})
+        self.directory.check_own_vocabularies()
         return os.fspath(self.path)
 
     @property

@@ -24,7 +24,6 @@ FLOORS = (
             "space_ids",
             "files",
             "run_directory",
-            "run_vocabularies",
         ),
         *(
             "progress",

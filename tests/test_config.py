@@ -36,60 +36,41 @@ def test_json_round_trip():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "text, name",
     [
-        ("hiden_size=3", "Unknown hparam. Received: 'hiden_size'. Did you mean 'hidden_size'"),
-        ("num_heads=x", "Expected hparam num_heads to be int. Received: 'x'"),
-        ("num_heads=3.5", "Expected hparam num_heads to be int. Received: '3.5'"),
-        ("shared_embedding=yes", "Expected hparam shared_embedding to be bool. Received: 'yes'"),
-        ("num_heads=2,num_heads=4", "Expected each name once. Received: 'num_heads' twice"),
-        ("rubbish", "Expected \"name=value,name=value\". Received: 'rubbish'"),
-        ("learning_rate=nan", "Expected hparam learning_rate to be finite. Received: nan"),
-        ("batch_size=99999999999", "Expected batch_size <= 10000000. Received: batch_size=9999"),
-        ("num_heads=0", "Expected num_heads >= 1. Received: num_heads=0"),
-        ("dropout=0.1", "dropout has no effect: model=transformer does not read it, only lstm_seq"),
-        ("model=byte_net,filter_size=3", "model=byte_net does not read it, only transformer. Rec"),
-        ("model=byte_net,kernel_height=4", "Expected kernel_height to be odd. Received: kernel_h"),
-        ("model=lstm_seq2seq", "Expected another initializer of a recurrent model, which has vec"),
-        ("model=lstm_seq2seq,freeze=encoder", "Expected a Transformer, whose parts can be frozen"),
-        ("norm_type=lr", "one of 'layer', 'group', 'batch', 'noam', 'l2', 'none'. Received: 'lr'"),
-        ("norm_type=group,layer_preprocess_sequence=n", "Transformer. Received: group, of which"),
-        ("attention_dropout=1.0", "Expected 0 <= attention_dropout < 1"),
-        ("layer_preprocess_sequence=x", "Expected layer_preprocess_sequence to be 'none' or"),
-        ("layer_preprocess_sequence=an", "without 'a' and 'z': there is no residual"),
-        ("num_heads=7", "divisible by num_heads. Received: 64 and num_heads=7"),
-        ("attention_value_channels=9", "Expected attention_value_channels"),
-        ("self_attention_type=dot_product_relative", "needs max_relative_position > 0"),
-        ("attention_score=cosine", "Expected attention_score to be one of 'scaled_dot_product'"),
+        *(("hiden_size=3", "hidden_size"), ("num_heads=x", "num_heads"), ("rubbish", "rubbish")),
+        *(("num_heads=3.5", "num_heads"), ("num_heads=0", "num_heads"), ("num_heads=7", "num")),
+        *(("shared_embedding=yes", "shared_embedding"), ("num_heads=2,num_heads=4", "num_heads")),
+        *(("learning_rate=nan", "learning_rate"), ("norm_type=lr", "norm_type")),
+        *(("dropout=0.1", "lstm_seq2seq"), ("model=byte_net,filter_size=3", "filter_size")),
+        ("model=byte_net,kernel_height=4", "kernel_height"),
+        ("model=lstm_seq2seq,freeze=encoder", "freeze"),
+        ("freeze=encoder,decoder,embeddings", "freeze"),
+        ("norm_type=group,layer_preprocess_sequence=n", "norm_type"),
+        ("layer_preprocess_sequence=x", "layer_preprocess_sequence"),
+        ("layer_preprocess_sequence=an", "layer_preprocess_sequence"),
+        ("attention_value_channels=9", "attention_value_channels"),
+        ("self_attention_type=dot_product_relative", "max_relative_position"),
+        ("attention_score=cosine", "attention_score"),
         (
             "self_attention_type=dot_product_relative,max_relative_position=4,"
             "attention_score=additive",
-            "Received: attention_score=additive, attention_chunk_size=0",
+            "attention_score",
         ),
-        (
-            "attention_chunk_size=8,attention_dropout=0.1",
-            "Received: attention_chunk_size=8, attention_dropout=0.1",
-        ),
+        ("attention_chunk_size=8,attention_dropout=0.1", "attention_dropout"),
         (
             "self_attention_type=dot_product_relative,max_relative_position=4,"
             "attention_chunk_size=3",
-            "Received: attention_score=scaled_dot_product, attention_chunk_size=3",
+            "attention_chunk_size",
         ),
-        ("attention_chunk_size=9999999999", "Expected attention_chunk_size <= 10000000. Received:"),
-        (
-            "self_attention_type=local_unmasked,attention_block_length=9999999999",
-            "Expected attention_block_length <= 10000000. Received: attention_block_length=9999",
-        ),
-        ("attention_block_length=8", "only self_attention_type=local_... reads it."),
-        ("pos=emb", "pos=emb learns max_length positions: set max_length. Received: 0"),
-        ("optimizer=multistep_adam", "belong together. Received: optimizer=multistep_adam"),
-        ("optimizer_multistep_accumulate_steps=4", "belong together. Received: optimizer=adam"),
+        ("attention_block_length=8", "self_attention_type"),
+        ("optimizer=multistep_adam", "optimizer_multistep_accumulate_steps"),
+        ("optimizer_multistep_accumulate_steps=4", "optimizer=adam"),
     ],
 )
-def test_what_is_refused(text, message):
-    with pytest.raises(UserError) as caught:
+def test_what_is_refused(text, name):
+    with pytest.raises(UserError, match=name):
         BASE.override(text)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -106,25 +87,15 @@ def test_tensor2tensors_default_of_what_we_lack_may_be_said(given):
 
 
 @pytest.mark.parametrize(
-    "given, message",
+    "given",
     [
-        (
-            "moe_num_experts=8",
-            "expected moe_num_experts=16 or moe_num_experts=64, its default. Rec",
-        ),
-        ("sampling_method=random", "of any model: --decode_hparams=sampling_method=random."),
-        ("symbol_modality_skip_top=True", "expected symbol_modality_skip_top=False, its default."),
-        ("use_pad_remover=yes", "Expected hparam use_pad_remover to be bool. Received: 'yes'"),
-        (
-            "z_size=4",
-            "expected no z_size, its default. Received: z_size=4. Leave it out: there are",
-        ),
+        *("moe_num_experts=8", "sampling_method=random", "symbol_modality_skip_top=True"),
+        *("use_pad_remover=yes", "z_size=4"),
     ],
 )
-def test_another_value_of_what_we_lack_says_what_to_do(given, message):
-    with pytest.raises(UserError) as caught:
+def test_another_value_of_what_we_lack_is_refused(given):
+    with pytest.raises(UserError, match=given.partition("=")[0]):
         BASE.override(given)
-    assert message in str(caught.value)
 
 
 def test_a_wrong_type_in_python_is_refused():
@@ -134,67 +105,47 @@ def test_a_wrong_type_in_python_is_refused():
         HParams(hidden_size=True)
 
 
+RELATIVE = "self_attention_type=dot_product_relative,max_relative_position=4"
+
+
 @pytest.mark.parametrize(
-    "given, dead, reason",
+    "given, reason",
     [
-        ("learning_rate_constant=2.0", "learning_rate_constant", "set learning_rate."),
-        ("learning_rate_schedule=constant,learning_rate=2.0", "learning_rate", "_constant."),
+        ("learning_rate_constant=2.0", "learning_rate"),
+        ("learning_rate_schedule=constant,learning_rate=2.0", "learning_rate_constant"),
         (
             "learning_rate_schedule=constant,learning_rate_decay_scheme=noam",
-            "learning_rate_decay_scheme",
-            "name the decay in learning_rate_schedule",
+            "learning_rate_schedule",
         ),
-        ("learning_rate_decay_steps=7", "learning_rate_decay_steps", "does not read it"),
-        ("learning_rate_cosine_cycle_steps=7", "learning_rate_cosine_cycle_steps", "cosine"),
-        ("optimizer=adafactor,optimizer_adam_beta1=0.5", "optimizer_adam_beta1", "does not read"),
-        ("optimizer_adafactor_beta1=0.5", "optimizer_adafactor_beta1", "is not adafactor"),
-        ("optimizer_adafactor_beta2=0.5", "optimizer_adafactor_beta2", "is not adafactor"),
-        (
-            "optimizer=adafactor,optimizer_adafactor_beta2=0.5",
-            "optimizer_adafactor_beta2",
-            "only optimizer_adafactor_decay_type=adam reads it",
-        ),
+        ("learning_rate_decay_steps=7", "learning_rate_schedule"),
+        ("learning_rate_cosine_cycle_steps=7", "cosine"),
+        ("optimizer=adafactor,optimizer_adam_beta1=0.5", "adafactor"),
+        ("optimizer_adafactor_beta1=0.5", "adafactor"),
+        ("optimizer=adafactor,optimizer_adafactor_beta2=0.5", "decay_type=adam"),
         (
             "optimizer=adafactor,optimizer_adafactor_decay_type=adam,"
             "optimizer_adafactor_memory_exponent=0.5",
-            "optimizer_adafactor_memory_exponent",
-            "only optimizer_adafactor_decay_type=pow reads it",
+            "decay_type=pow",
         ),
-        ("max_relative_position=20", "max_relative_position", "dot_product_relative reads it"),
-        *(
-            (
-                f"self_attention_type=dot_product_relative,max_relative_position=4,{name}=True",
-                name,
-                "dot_product_relative_v2 reads it, which is not here.",
-            )
-            for name in ("heads_share_relative_embedding", "add_relative_to_values")
-        ),
-        (
-            "learning_rate_schedule=constant,learning_rate_warmup_steps=7",
-            "learning_rate_warmup_steps",
-            "does not read it",
-        ),
+        ("max_relative_position=20", "dot_product_relative"),
+        (f"{RELATIVE},heads_share_relative_embedding=True", "dot_product_relative_v2"),
+        (f"{RELATIVE},add_relative_to_values=True", "dot_product_relative_v2"),
+        ("learning_rate_schedule=constant,learning_rate_warmup_steps=7", "constant"),
         (
             "shared_embedding_and_softmax_weights=True,shared_embedding=True",
-            "shared_embedding",
-            "shares all tables already",
+            "shared_embedding_and_softmax_weights",
         ),
-        (
-            "num_hidden_layers=5,num_encoder_layers=3,num_decoder_layers=2",
-            "num_hidden_layers",
-            "say it of both sides",
-        ),
-        ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "norm_epsilon", "nothing normalizes"),
-        ("relu_dropout_broadcast_dims=1", "relu_dropout_broadcast_dims", "relu_dropout is 0"),
-        ("initializer=xavier,initializer_gain=2.0", "initializer_gain", "does not read it"),
-        ("use_fixed_batch_size=True,min_length_bucket=9", "min_length_bucket", "every batch alike"),
+        ("num_encoder_layers=3,num_decoder_layers=2,num_hidden_layers=5", "num_encoder_layers"),
+        ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "normalizes"),
+        ("relu_dropout_broadcast_dims=1", "relu_dropout is 0"),
+        ("initializer=xavier,initializer_gain=2.0", "xavier"),
+        ("use_fixed_batch_size=True,min_length_bucket=9", "use_fixed_batch_size"),
     ],
 )
-def test_an_override_that_nothing_reads_is_refused(given, dead, reason):
-    with pytest.raises(UserError) as caught:
+def test_an_override_that_nothing_reads_is_refused(given, reason):
+    dead = given.rpartition(",")[2].partition("=")[0]
+    with pytest.raises(UserError, match=f"{dead} .*{reason}"):
         BASE.override(given)
-    assert f"hparam {dead} has no effect" in str(caught.value)
-    assert reason in str(caught.value)
 
 
 def test_layer_counts():
@@ -211,21 +162,16 @@ def test_an_unknown_name_in_json_is_refused():
 
 
 @pytest.mark.parametrize(
-    "name, value, message",
+    "name, value",
     [
-        ("initializer_gain", -1.0, "Expected initializer_gain > 0. Received: initializer_gain=-1"),
-        ("norm_epsilon", 0.0, "Expected norm_epsilon > 0"),
-        ("optimizer_adam_epsilon", -1e-9, "Expected optimizer_adam_epsilon > 0"),
-        ("optimizer_adam_beta1", 2.0, "Expected 0 <= optimizer_adam_beta1 < 1"),
-        ("optimizer_adafactor_beta2", -0.1, "Expected 0 <= optimizer_adafactor_beta2 < 1"),
-        ("r_drop_alpha", -1.0, "Expected r_drop_alpha >= 0. Received: r_drop_alpha=-1"),
-        ("targets_word_dropout", 1.0, "Expected 0 <= targets_word_dropout < 1"),
-        ("learning_rate_constant", -1.0, "Expected learning_rate_constant >= 0"),
-        ("attention_dropout_broadcast_dims", "a", "axes from -3 to 3 .*Received: 'a'"),
-        ("relu_dropout_broadcast_dims", "0,3", "axes from -2 to 2 .*Received: '0,3'"),
+        *(("initializer_gain", -1.0), ("norm_epsilon", 0.0), ("optimizer_adam_epsilon", -1e-9)),
+        *(("optimizer_adam_beta1", 2.0), ("optimizer_adafactor_beta2", -0.1)),
+        *(("r_drop_alpha", -1.0), ("targets_word_dropout", 1.0), ("attention_dropout", 1.0)),
+        *(("learning_rate_constant", -1.0), ("attention_dropout_broadcast_dims", "a")),
+        ("relu_dropout_broadcast_dims", "0,3"),
     ],
 )
-def test_a_number_that_cannot_train_is_refused(name, value, message):
-    with pytest.raises(UserError, match=message):
+def test_a_number_that_cannot_train_is_refused(name, value):
+    with pytest.raises(UserError, match=name):
         HParams(**{name: value})
     HParams(attention_dropout_broadcast_dims="0, 1", optimizer_adam_beta1=0.0)

@@ -1,14 +1,11 @@
 """The run directory explains itself and keeps contradictions out."""
 
-import contextlib
 import dataclasses
 import errno
-import fcntl
 import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 
@@ -122,17 +119,6 @@ def test_no_run_here(tmp_path):
         RunDirectory(tmp_path).config()
 
 
-@pytest.mark.parametrize(
-    "name, text", [("run.json", "{"), ("run.json", "{}"), ("hparams.json", "[")]
-)
-def test_unreadable_files(tmp_path, name, text):
-    run = RunDirectory(tmp_path)
-    run.begin(CONFIG, ["x"], [])
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=rf"Expected .*{re.escape(name)}.* Mend the file"):
-        run.config()
-
-
 def test_metrics_survive_a_kill(tmp_path):
     run = RunDirectory(tmp_path)
     assert run.read_metrics() == []
@@ -144,23 +130,14 @@ def test_metrics_survive_a_kill(tmp_path):
     assert run.read_metrics() == [{"step": 1, "loss": 2.5}, {"step": 3}]
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        (
-            "a\nx\nc\n",
-            "another of 3 lines, not 3; the first that differs is line 2: 'b' became 'x'",
-        ),
-        ("a\nb\nc\nd\n", "4 lines, not 3; .* line 4: 'no such line' became 'd'"),
-    ],
-)
-def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, message):
+@pytest.mark.parametrize("text", ["a\nx\nc\n", "a\nb\nc\nd\n"])
+def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text):
     vocabulary = tmp_path / "vocab.x.subwords"
     vocabulary.write_text("a\nb\nc\n")
     run = RunDirectory(tmp_path / "run")
     run.begin(CONFIG, ["x"], [str(vocabulary)])
     vocabulary.write_text(text)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=vocabulary.name):
         run.begin(CONFIG, ["x"], [str(vocabulary)])
     assert (run.path / vocabulary.name).read_text() == "a\nb\nc\n"
     assert len(run.config().commands) == 1
@@ -169,11 +146,11 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path, text, mes
 def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
     (tmp_path / "model.ckpt-7.index").touch()
     (tmp_path / "hparams.json").write_text("theirs")
-    mend = f"{tmp_path}, in tensor2tensor's format. t2t-checkpoint import --checkpoint={tmp_path} "
-    with pytest.raises(UserError, match=f"Expected a new --output_dir, or .* Received: {mend}"):
+    mend = f"t2t-checkpoint import --checkpoint={tmp_path} "
+    with pytest.raises(UserError, match=mend):
         RunDirectory(tmp_path).begin(CONFIG, ["x"], [])
     assert (tmp_path / "hparams.json").read_text() == "theirs"
-    with pytest.raises(UserError, match=f"Expected a run directory with .* Received: {mend}"):
+    with pytest.raises(UserError, match=mend):
         RunDirectory(tmp_path).config()
     (tmp_path / "old.ckpt-run").mkdir()
     (tmp_path / "old.ckpt-run" / "model.ckpt-7.index").touch()
@@ -198,13 +175,18 @@ def test_checkpoints_without_a_configuration_are_refused(tmp_path):
         run.begin(CONFIG, ["x"], [])
 
 
-@pytest.mark.parametrize("name", ["run.json", "hparams.json"])
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"[]", b'{"version": '])
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        *(("run.json", b"{}"), ("run.json", b"[]"), ("run.json", b'{"version": ')),
+        *(("hparams.json", b"["), ("hparams.json", b"[]"), ("hparams.json", b"\xff\xfe")),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["x"], [])
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=rf"Expected .*{re.escape(name)}.* Mend the file"):
+    with pytest.raises(UserError, match=re.escape(name)):
         run.config()
 
 
@@ -236,11 +218,7 @@ def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(run.path)]
     first = subprocess.Popen(command, stdout=subprocess.PIPE)
     first.stdout.readline()
-    message = (
-        f"Expected no other program at work in {run.path}. Received: process {first.pid} on "
-        f"{socket.gethostname()}, since .*Z is. Wait for it or stop it, or give another"
-    )
-    with pytest.raises(UserError, match=message), run.locked():
+    with pytest.raises(UserError, match=f"{run.path}.*{first.pid}"), run.locked():
         pytest.fail("the first holds it")
     run.append_metrics({"step": 1})  # whoever reads or reports needs no lock
     assert run.read_metrics() == [{"step": 1}]
@@ -251,16 +229,6 @@ def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
         with run.locked():
             said = (run.path / "trainer.lock").read_text()
             assert said.startswith(f"process {os.getpid()} on ") and said.count("\n") == 1
-
-
-def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(run_directory.fcntl, "flock", refuse)
-    message = r"trainer.lock on a file system with locks \(flock\). Received: No locks available"
-    with pytest.raises(UserError, match=message), RunDirectory(tmp_path).locked():
-        pytest.fail("there is no lock")
 
 
 def test_a_description_is_copied_without_history(tmp_path):
@@ -294,40 +262,9 @@ def test_a_description_that_a_full_disk_cuts_short_is_no_run(tmp_path, monkeypat
     assert not out.exists()
 
 
-def test_a_lock_for_which_there_is_no_room_is_named(tmp_path, monkeypatch):
-    def full(descriptor, text):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(run_directory.os, "write", full)
-    with pytest.raises(OSError, match="trainer.lock"), RunDirectory(tmp_path).locked():
-        pass
-
-
-def test_a_file_that_goes_while_a_description_is_copied_is_left_out(tmp_path, monkeypatch):
-    run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
-    run.begin(CONFIG, ["x"], [])
-    (run.path / "vocab.gone").touch()
-    is_file = pathlib.Path.is_file
-
-    def and_it_goes(path):
-        found = is_file(path)
-        if path.name == "vocab.gone":
-            path.unlink(missing_ok=True)
-        return found
-
-    monkeypatch.setattr(pathlib.Path, "is_file", and_it_goes)
-    run.copy_description(out)
-    assert sorted(path.name for path in out.path.iterdir()) == ["hparams.json", "run.json"]
-
-
-def test_who_looks_at_the_lock_for_a_moment_keeps_no_writer_out(tmp_path, monkeypatch):
-    run, paused = RunDirectory(tmp_path), []
-    with contextlib.ExitStack() as looking:
-        file = looking.enter_context(open(tmp_path / "trainer.lock", "w"))
-        fcntl.flock(file, fcntl.LOCK_SH)
-        monkeypatch.setattr(
-            run_directory.time, "sleep", lambda s: (paused.append(s), looking.close())
-        )
-        with run.locked():
-            assert paused and f"process {os.getpid()}" in run.writer()
+def test_the_writer_of_a_run_is_known(tmp_path):
+    run = RunDirectory(tmp_path)
     assert run.writer() == "" == RunDirectory(tmp_path / "none").writer()
+    with run.locked():
+        assert f"process {os.getpid()}" in RunDirectory(tmp_path).writer()
+    assert run.writer() == ""

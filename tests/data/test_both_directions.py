@@ -126,14 +126,6 @@ def test_evaluation_has_its_own_direction_and_so_has_a_reversed_problem_afterwar
     assert min(row[0] for row in rows(found[:37])) < least
 
 
-def test_limits_that_differ_are_refused():
-    """A pair that is turned round would be longer than its bucket."""
-    with pytest.raises(UserError, match="bidirectional_steps"):
-        dataclasses.replace(TURNING, max_target_seq_length=9)
-    dataclasses.replace(TURNING, max_input_seq_length=9, max_target_seq_length=9)
-    dataclasses.replace(HPARAMS, max_target_seq_length=9)
-
-
 @pytest.mark.parametrize(
     "problem, message",
     [
