@@ -397,8 +397,8 @@ function drawWithout() {
       else make("span", cell, { className: "dim", textContent: `layer ${layer + 1}` });
       for (let head = 0; head < model.num_heads; head++) {
         const label = habit(kind, layer, head), td = make("td", row);
-        switchFor(td, `${scope}/${part}/${head}`, `head ${head + 1}`);
-        if (label) make("span", td, { className: "dim", textContent: ` ${label}` });
+        const button = switchFor(td, `${scope}/${part}/${head}`, `head ${head + 1}`);
+        if (label) make("small", button, { textContent: label });
       }
     }
   }
