@@ -56,9 +56,9 @@ def main(args: flags.FlagValues) -> None:
     import keras
 
     from t2t_repro.decoding.program import share_cores
-    from t2t_repro.models import flops
+    from t2t_repro.models import parameters
     from t2t_repro.models.transformer import Transformer
-    from t2t_repro.training import devices, machine
+    from t2t_repro.training import devices
 
     alone = args.engine != "tensorflow"
     searches = 1 if alone else share_cores(args.batch * args.beam_size, args.threads)
@@ -67,11 +67,11 @@ def main(args: flags.FlagValues) -> None:
     model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
     # 2 to size: neither padding nor the end, which a real sentence has as its last token
     inputs = np.random.default_rng(0).integers(2, size, (args.batch, args.src)).astype("int32")
-    shape = flops.BatchShape(args.batch, args.src, args.tgt)
+    shape = size, args.batch, args.src, args.tgt, args.beam_size
     ready = {
         "name": f"t2t_repro_{args.engine}",
         "tokens": args.batch * args.tgt,
-        "flops": flops.decode_flop(hparams, shape, size, args.beam_size),
+        "flops": parameters.forward_flop(hparams, *shape),
         "compute_type": "float32" if args.engine == "tensorflow" else args.compute_type,
         "kind": devices.choose(1).kind,
         "machine": devices.described(),
@@ -90,7 +90,7 @@ def main(args: flags.FlagValues) -> None:
 
         gemm = measuring.make_gemm(args.backend, searches, args.gemm)
         result = measuring.measure(step, ready, args, lines, gemm)
-    result["device_memory_mb"] = machine.device_memory_peak() >> 20
+    result["device_memory_mb"] = measuring.device_memory_peak() >> 20
     lines.write(json.dumps(result) + "\n")
 
 

@@ -133,3 +133,19 @@ def make_gemm(
         return at_once * 2 * size**3 / (time.perf_counter() - start) / 1e9
 
     return rate
+
+
+def device_memory_peak() -> int:
+    """Returns the most that this process has had of a GPU's memory at once; 0: it has none."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        import jax
+
+        values = jax.local_devices()[0].memory_stats() or {}
+        return int(values.get("peak_bytes_in_use", 0))
+    import tensorflow as tf
+
+    if not tf.config.list_logical_devices("GPU"):
+        return 0
+    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])

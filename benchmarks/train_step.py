@@ -3,7 +3,7 @@
   python benchmarks/train_step.py --hparams_set=transformer_base_v1 --batch=32 --src=32 --tgt=32
 
 The step is what t2t-trainer runs: forward, loss, backward, optimizer. Its floating-point operations
-are counted from its matrix products (t2t_repro/models/flops.py); the machine's own rate is
+are counted from its matrix products (t2t_repro/models/parameters.py); the machine's own rate is
 that of products of 4096 x 4096 matrices, taken in turn with the steps. Prints one line of JSON.
 --devices shares a batch that many times as large among GPUs; gpu.py measures all there is of them.
 --lockstep: see measuring.py.
@@ -47,17 +47,17 @@ def main(args: flags.FlagValues) -> None:
     hparams = registry.get_hparams(args.hparams_set, overrides(args))
     if args.backend == "tensorflow":
         measuring.set_threads(args)
-    from t2t_repro.models import flops
-    from t2t_repro.training import devices, distribution, machine
+    from t2t_repro.models import parameters
+    from t2t_repro.training import devices, distribution
 
     where = devices.choose(args.devices)
     with where.scope():
         model, batch = make_model(args, hparams)
-    shape = flops.BatchShape(args.batch, args.src, args.tgt)
+    shape = args.vocab_size, args.batch, args.src, args.tgt
     ready = {
         "name": "t2t_repro",
         "tokens": args.devices * args.batch * args.tgt,
-        "flops": args.devices * flops.train_step_flop(hparams, shape, args.vocab_size),
+        "flops": args.devices * parameters.train_step_flop(hparams, *shape),
         "activation_dtype": hparams.activation_dtype,
         "backend": args.backend,
         "kind": where.kind,
@@ -66,7 +66,7 @@ def main(args: flags.FlagValues) -> None:
     train = distribution.step_function(model, where)
     gemm = measuring.make_gemm(args.backend, size=args.gemm)
     result = measuring.measure(lambda: train(batch), ready, args, lines, gemm)
-    result["device_memory_mb"] = machine.device_memory_peak() >> 20
+    result["device_memory_mb"] = measuring.device_memory_peak() >> 20
     lines.write(json.dumps(result) + "\n")
 
 

@@ -48,7 +48,7 @@ from t2t_repro.layers.attention_score import ScaledDotProduct
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.mask import CAUSAL
 from t2t_repro.layers.stacks import Sublayer
-from t2t_repro.models import flops, parameters
+from t2t_repro.models import parameters
 from t2t_repro.scoring import bleu
 from t2t_repro.text.encoders import TokenTextEncoder
 from t2t_repro.training import learning_rate, losses, optimizers
@@ -284,10 +284,10 @@ print(f"{real:,.0f} tokens ({real / size:.0%}); the paper's batches had about 25
 # %%
 base = t2t_repro.get_hparams("transformer_base_v1")
 vocabulary = 37_000
-batch = flops.BatchShape.of_tokens(25_000, length=30)
+batch = 25_000 / 30, 30, 30  # sentences, and tokens of each
 line = "parameters.count(base, vocabulary, vocabulary).total"
 beside("5.2", "65e6 parameters", line, 65e6, tolerance=None)
-line = "100_000 * flops.train_step_flop(base, batch, vocabulary)"
+line = "100_000 * parameters.train_step_flop(base, vocabulary, *batch)"
 beside("5.2", "12 h x 8 x 9.5e12 FLOP/s", line, 12 * 3600 * 8 * 9.5e12, tolerance=None)
 
 # %% [markdown]

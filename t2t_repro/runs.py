@@ -17,7 +17,6 @@ from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.hparam_rules import OPPONENTS, TRANSFORMER
-from t2t_repro.models import parameters
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
 from t2t_repro.training import state
@@ -200,28 +199,19 @@ class TrainedRun:
             say: gets a line about what was chosen, where that is what counts.
 
         Raises:
-            UserError: on an unknown name or a bad value, or if the search cannot fit into memory.
+            UserError: on an unknown name or a bad value.
         """
         if self.tuned is None:
             settings = DecodeHParams.of(self.problem, text)
-            self.check_search(settings)
             return settings
         search = self.tuned.search
         settings = DecodeHParams.of(self.problem, text, str(search))
-        self.check_search(settings)
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
                 f"{search}, chosen on {self.tuned.sentences}: {search.bleu:.2f} BLEU "
                 f"({self.path / TUNED}). --decode_hparams says otherwise."
             )
         return settings
-
-    def check_search(self, settings: DecodeHParams) -> None:
-        """Refuses a search of the shortest sentence that cannot fit into memory."""
-        longest = 1 if settings.max_length_ratio else 1 + settings.extra_length
-        parameters.check_search(
-            self.config.hparams, self.problem, self.vocabulary_dir, settings.beam_size, longest
-        )
 
     def checkpoint(self, path: str | os.PathLike | None = None) -> pathlib.Path:
         """Returns one checkpoint: that of a path, which may be a run, or the newest of this one.

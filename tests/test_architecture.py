@@ -72,7 +72,6 @@ TENSORFLOW_FILES = {
     "t2t_repro/models/tensorflow_step.py",
     "t2t_repro/training/devices.py",
     "t2t_repro/training/distribution.py",
-    "t2t_repro/training/machine.py",
 }
 TENSORFLOW_WHEN_IT_RUNS = {  # only inside functions
     "t2t_repro/layers/replicas.py",  # asks for the replica that it runs in

@@ -92,10 +92,10 @@ def evaluate(
     """
     config = dataclasses.replace(run.config, data_dir=run.data_dir)
     run.check_checkpoint(checkpoint)
-    from t2t_repro.training import checkpoints, devices, evaluation, machine, metrics
+    from t2t_repro.training import checkpoints, devices, evaluation, metrics
 
     where = devices.here(worker_gpu)
-    for warning in machine.warnings(where, worker_gpu):
+    for warning in devices.warnings(where, worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
     path = run.checkpoint(checkpoint)
     dataset = evaluation.evaluation_data(run.problem, split, config, steps)

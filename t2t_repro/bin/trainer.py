@@ -157,7 +157,7 @@ def main(args: flags.FlagValues) -> None:
         request.check()
         if not args.plan:
             check_room(request.run.path)
-        check_memory(request)
+        check_tables(request)
         from t2t_repro.provenance import write_of_run
         from t2t_repro.training import experiment
 
@@ -270,16 +270,12 @@ def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | No
     return EarlyStopping(**{name: values[stopping + name] for name in names}, split=split)
 
 
-def check_memory(request: TrainRequest) -> None:
-    """Refuses a model that is too large for the memory, where its vocabulary is there already."""
-    from t2t_repro.models import parameters
+def check_tables(request: TrainRequest) -> None:
+    """Refuses one table for two vocabularies, where these are there already."""
+    from t2t_repro.models import sharing
 
-    training = request.schedule != "evaluate"
     if not request.generate:
-        config = request.config
-        model = config.hparams, request.problem, config.data_dir
-        parameters.check_memory(*model, training=training)
-        parameters.check_sharing(*model)
+        sharing.check(request.config.hparams, request.problem, request.config.data_dir)
 
 
 def check_finish(request: TrainRequest) -> None:

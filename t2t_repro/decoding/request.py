@@ -91,7 +91,6 @@ class DecodeRequest:
         """
         if self.t2t_exact or self.score_file:
             settings = DecodeHParams.of(run.problem, self.decode_hparams)
-            run.check_search(settings)
         else:
             settings = run.decode_settings(self.decode_hparams, say=say)
         named = {"shards": "decode_shards", "shard_id": "worker_id"}

@@ -10,7 +10,7 @@ from t2t_repro.data import preset
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
-from t2t_repro.models import parameters
+from t2t_repro.models import sharing
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.runs import TrainedRun, is_transformer
 from t2t_repro.training import updates
@@ -104,7 +104,7 @@ def check(request: DistillRequest, teacher: TrainedRun, wanted: Student) -> None
     texts = {pathlib.Path(path).read_bytes() for path in teacher.vocabularies.values()}
     if len(texts) > 1:
         hparams = registry.get_hparams(wanted.hparams_set, wanted.hparams)
-        parameters.check_apart(hparams, teacher.problem, teacher.vocabulary_dir)
+        sharing.check_apart(hparams, teacher.problem, teacher.vocabulary_dir)
 
 
 def _read(name: str, changes: dict[str, str], asked: dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from t2t_repro.files import locked, sha256
 from t2t_repro.interop import export
 from t2t_repro.interop.form import SETTINGS, ExportRequest, at_defaults
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, devices, machine
+from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
 
 
@@ -27,7 +27,7 @@ def carry_out(job: DecodeJob, say: Report) -> None:
 def _model(job: DecodeJob, say: Report) -> Engine:
     """The model of the run, or an ensemble of it and others."""
     where = devices.here(job.request.worker_gpu)
-    for warning in machine.warnings(where, job.request.worker_gpu):
+    for warning in devices.warnings(where, job.request.worker_gpu):
         say(f"Warning: {warning}")
     searches = job.searches()
     named = (path.strip() for path in (job.request.ensemble or "").split(","))

@@ -4,7 +4,7 @@ from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.models import parameters
+from t2t_repro.models import sharing
 from t2t_repro.problem import Problem
 
 
@@ -14,10 +14,9 @@ def model_for(problem: Problem, hparams: HParams, data_dir: str) -> Any:
     It is the `SequenceModel` that hparam `model` names.
 
     Raises:
-        UserError: if a vocabulary is missing, the model does not fit into memory, or is unknown.
+        UserError: if a vocabulary is missing, or the model is unknown.
     """
-    parameters.check_memory(hparams, problem, data_dir, training=False)
-    parameters.check_sharing(hparams, problem, data_dir)
+    sharing.check(hparams, problem, data_dir)
     return registry.get_model(hparams.model).from_hparams(
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(data_dir),

@@ -1,8 +1,11 @@
 """Which tables of embeddings are one: hparams say what is wanted, vocabularies what can be."""
 
+import os
 from typing import NamedTuple
 
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
 
 
 class Sharing(NamedTuple):
@@ -32,3 +35,35 @@ def of(hparams: HParams, inputs_vocab_size: int, targets_vocab_size: int) -> Sha
 def rows(hparams: HParams, vocab_size: int) -> int:
     """Returns how many rows the table of so many ids has: a multiple of vocab_divisor."""
     return -(-vocab_size // hparams.vocab_divisor) * hparams.vocab_divisor
+
+
+def check(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> None:
+    """Refuses one table for two vocabularies of a problem, in which an id means two things.
+
+    Those of two sizes share nothing: see `of`.
+
+    Args:
+        hparams: the model's settings.
+        problem: whose vocabularies are there.
+        data_dir: the folder in which they lie.
+
+    Raises:
+        UserError: naming the hparams to change.
+    """
+    where = os.fspath(data_dir)
+    if problem.are_vocabularies_separate(where):
+        check_apart(hparams, problem, where)
+
+
+def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
+    """Does what `check` does, of a problem that is known to have two vocabularies."""
+    names = ("shared_embedding", "shared_embedding_and_softmax_weights")
+    shared = [name for name in names if getattr(hparams, name)]
+    sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
+    if of(hparams, *sizes).both_sides:
+        raise UserError(
+            f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
+            f"would share. Received: two, with tables of {rows(hparams, sizes[0]):,} rows each, in "
+            f"{where!r}. Give --hparams={','.join(f'{name}=False' for name in shared)}, or "
+            "vocabularies with tables of different sizes, which share nothing."
+        )

@@ -11,14 +11,19 @@ import dataclasses
 import functools
 import json
 import os
+import pathlib
+import shutil
+import subprocess
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
-from t2t_repro import signals
+from t2t_repro import memory, signals
 from t2t_repro.cores import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
@@ -26,6 +31,15 @@ from t2t_repro.training import program_cache
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
+_DEV = pathlib.Path("/dev")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_LIBRARIES = {
+    "tensorflow": "It needs CUDA's libraries: pip install 'tensorflow[and-cuda]'; and a driver for "
+    "them, which nvidia-smi names.",
+    "jax": "It needs CUDA's libraries: pip install 'jax[cuda12]'.",
+}
+
+Device = tuple[str, int]  # its name, as its maker calls it, and bytes of memory; 0: unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,4 +337,105 @@ def _too_many(wanted: int, most: int, what: str) -> UserError:
     return UserError(
         f"Expected --worker_gpu between 1 and {most}, the number found here: {most} {what}. "
         f"Received: {wanted}. Give another number; without one a run takes that which it has kept."
+    )
+
+
+def names(where: Devices) -> str:
+    """Returns what the devices of a run are, for people, such as "2 x NAME, 16.0 GB"."""
+    return _counted(found(where))
+
+
+def found(where: Devices) -> list[Device]:
+    """Returns the devices of this worker; a CPU is one, also where a run splits it."""
+    if where.kind == "CPU":
+        name, cores = "CPU", available_cores()
+        info = pathlib.Path("/proc/cpuinfo")
+        lines = info.read_text().splitlines() if info.is_file() else []
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return [(f"{next(models, name)}, {cores} core{'s' * (cores > 1)}", memory.total())]
+    sizes = dict(nvidia_gpus())
+    if keras.backend.backend() != "tensorflow":
+        import jax
+
+        gpus = [device.device_kind for device in jax.local_devices()]
+    else:
+        import tensorflow as tf
+
+        details = tf.config.experimental.get_device_details
+        physical = tf.config.list_physical_devices("GPU")
+        gpus = [details(gpu).get("device_name", gpu.name) for gpu in physical]
+    return [(name, sizes.get(name, 0)) for name in gpus[: where.local]]
+
+
+def nvidia_gpus() -> list[Device]:
+    """Returns the GPUs that NVIDIA's driver knows, whether TensorFlow finds them or not."""
+    unnamed = [("NVIDIA GPU", 0) for _ in _DEV.glob("nvidia[0-9]*")]
+    if not shutil.which("nvidia-smi"):
+        return unnamed
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return unnamed
+    rows = [line.rpartition(", ") for line in done.stdout.splitlines() if ", " in line]
+    return [(name, int(mb) << 20 if mb.isdigit() else 0) for name, _, mb in rows]
+
+
+def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
+    """Returns what the user should know of the devices: a GPU that is not found, a CPU in parts.
+
+    Args:
+        where: what `choose` returned.
+        worker_gpu: how many were asked for; None: what there is.
+    """
+    if where.kind == "GPU":
+        return []
+    said, there, backend = [], nvidia_gpus(), keras.backend.backend()
+    if there:
+        hidden = os.environ.get(_VISIBLE)
+        why = (
+            _LIBRARIES[backend]
+            if hidden is None
+            else f"{_VISIBLE}={hidden!r} hides them: unset it."
+        )
+        said.append(
+            f"computing on the CPU: the machine has {_counted(there)}, of which {backend} finds "
+            f"none. {why}"
+        )
+    if (worker_gpu or 1) > 1 and where.cluster.size == 1:
+        said.append(
+            f"--worker_gpu={worker_gpu} splits the CPU into {worker_gpu} parts, as no GPU is "
+            "found: that shows what several GPUs would do, and is no faster than the whole."
+        )
+    return said
+
+
+def compiles(asked: bool = False) -> bool:
+    """Returns whether XLA compiles the steps of a model: under JAX, or where it is `asked` to."""
+    return asked or keras.backend.backend() == "jax"
+
+
+def fastest(work: Callable[[], object], repetitions: int) -> float:
+    """Returns the seconds of the fastest of some runs: other load on a machine only adds to one."""
+    seconds = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def product(size: int, dtype: str) -> Callable[[], Any]:
+    """Returns what multiplies two matrices and waits until all is computed."""
+    a = ops.ones((size, size), dtype)
+    # A part of the product on the host: it waits until all is computed.
+    return lambda: ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
+
+
+def _counted(devices: Sequence[Device]) -> str:
+    """Returns "2 x NAME, 16.0 GB", and so on where they differ."""
+    return "; ".join(
+        f"{devices.count(device)} x {device[0]}"
+        + (f", {device[1] / 1e9:,.1f} GB" if device[1] else "")
+        for device in dict.fromkeys(devices)
     )

@@ -10,12 +10,11 @@ updates.
 
 import dataclasses
 import statistics
-from fractions import Fraction
 from typing import Any
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.training import estimate, updates
+from t2t_repro.training import plan, updates
 from t2t_repro.training.request import TrainRequest
 
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
@@ -67,27 +66,18 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     return _with(request, chosen, gathered)
 
 
-def as_asked(request: TrainRequest) -> TrainRequest:
-    """Returns what `choose` can be asked again, made of what it has returned."""
-    hparams = request.config.hparams
-    return _with(
-        request, updates.as_asked(hparams), Fraction(1, updates.batches_of_an_update(hparams))
-    )
-
-
-def _with(request: TrainRequest, hparams: HParams, times: int | Fraction) -> TrainRequest:
+def _with(request: TrainRequest, hparams: HParams, times: int) -> TrainRequest:
     """Returns the request with other hparams, their steps, and `times` those of its plan."""
-    plan = request.plan
-    early = plan.early_stopping
+    early = request.plan.early_stopping
     if early:
-        early = dataclasses.replace(early, steps=int(early.steps * times))
+        early = dataclasses.replace(early, steps=early.steps * times)
     return dataclasses.replace(
         request,
         config=dataclasses.replace(request.config, hparams=hparams),
         plan=dataclasses.replace(
-            plan,
+            request.plan,
             train_steps=hparams.train_steps,
-            local_eval_frequency=int(plan.local_eval_frequency * times),
+            local_eval_frequency=request.plan.local_eval_frequency * times,
             early_stopping=early,
         ),
     )
@@ -98,7 +88,7 @@ def _tokens(request: TrainRequest, batch_size: int) -> float:
     hparams = dataclasses.replace(request.config.hparams, batch_size=batch_size)
     config = dataclasses.replace(request.config, hparams=hparams)
     other = dataclasses.replace(request, config=config)
-    return statistics.mean(estimate.real_tokens(other, estimate.data_of(other)))
+    return statistics.mean(plan.real_tokens(other, plan.data_of(other)))
 
 
 def _check(request: TrainRequest, replicas: int) -> None:
@@ -109,7 +99,7 @@ def _check(request: TrainRequest, replicas: int) -> None:
     """
     hparams = request.config.hparams
     wanted, batches = hparams.effective_batch_size, replicas * updates.gathered(hparams)
-    if estimate.data_of(request).are_there:
+    if plan.data_of(request).are_there:
         found, about = batches * _tokens(request, hparams.batch_size), "some"
         is_other = abs(found / wanted - 1) > _FAR
     else:

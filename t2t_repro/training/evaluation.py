@@ -13,7 +13,7 @@ from t2t_repro.models.copies import HERE
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import distribution, guards, machine, metrics
+from t2t_repro.training import devices, distribution, guards, metrics
 
 
 def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
@@ -130,7 +130,7 @@ class _Statistics(keras.Model):
     def __init__(self, model: keras.Model):
         super().__init__(name="statistics")
         self.model = model
-        self.jit_compile = machine.compiles()  # batches of evaluation have too many shapes
+        self.jit_compile = devices.compiles()  # batches of evaluation have too many shapes
 
     def for_all_shapes(self, features: tuple[str, ...], device: str):
         """Returns the prediction compiled by TensorFlow once for a device, for any shape.

@@ -1,6 +1,7 @@
 """One run as a whole: its model, its data, and tensor2tensor's schedules over them."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import os
@@ -13,7 +14,6 @@ import keras
 from t2t_repro import progress
 from t2t_repro.data import few_shapes
 from t2t_repro.errors import UserError
-from t2t_repro.models import parameters
 from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig
@@ -21,12 +21,9 @@ from t2t_repro.training import (
     checkpoints,
     devices,
     effective_batch,
-    estimate,
-    forecast,
-    machine,
     model_state,
     optimizers,
-    outlook,
+    plan,
     training_data,
     warm_start,
     xla,
@@ -34,8 +31,8 @@ from t2t_repro.training import (
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
 from t2t_repro.training.events import EventWriter, make_writer
-from t2t_repro.training.forecast import Forecast
 from t2t_repro.training.log import SilentLog, TrainingLog, make_log
+from t2t_repro.training.plan import TrainingPlan
 from t2t_repro.training.request import DecodedBleu, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 from t2t_repro.training.summaries import Summaries
@@ -49,23 +46,23 @@ def run(request: TrainRequest) -> dict[str, Any]:
     It must come before anything else of TensorFlow or JAX.
 
     Raises:
-        UserError: as `Experiment`, `devices.choose` and `outlook.look_ahead`.
+        UserError: as `Experiment`, `devices.choose` and `plan.look_ahead`.
     """
     devices.set_threads(*request.threads)
     evaluates = request.schedule == "evaluate"
     where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
     if not evaluates:
         xla.check(request, where)
-    for warning in machine.warnings(where, request.worker_gpu):
+    for warning in devices.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
-    plan, asked = None, request
+    found, asked = None, request
     request = request if evaluates else effective_batch.choose(asked, where.replicas)
     if request.foresight and not evaluates:
-        plan = outlook.look_ahead(request, where)
+        found = plan.look_ahead(request, where)
         if request.foresight.plan:
             return {}
     elif not evaluates and where.cluster.is_chief:
-        print(f"Training on {machine.names(where)}.", flush=True)
+        print(f"Training on {devices.names(where)}.", flush=True)
     if request.generate:
         if where.cluster.size > 1:
             raise UserError(
@@ -76,8 +73,10 @@ def run(request: TrainRequest) -> dict[str, Any]:
         request.generate()
         if not evaluates:  # of data that were not there before
             request = effective_batch.choose(asked, where.replicas)
-            plan = plan and estimate.again(plan, request)
-    return Experiment(request, where, plan).run()
+            if found:
+                data, machine = found.data, found.machine
+                found = dataclasses.replace(plan.make(request, machine), data=data)
+    return Experiment(request, where, found).run()
 
 
 class Experiment:
@@ -86,11 +85,13 @@ class Experiment:
     Args:
         request: what to do.
         where: the devices to compute on. Of several workers the chief alone writes and evaluates.
-        plan: what a new run will take, which is written into it; None: nothing is.
+        found: what a new run will take, which is written into it; None: nothing is.
     """
 
-    def __init__(self, request: TrainRequest, where: Devices = ONE, plan: Forecast | None = None):
-        self._request, self._devices, self._plan = request, where, plan
+    def __init__(
+        self, request: TrainRequest, where: Devices = ONE, found: TrainingPlan | None = None
+    ):
+        self._request, self._devices, self._plan = request, where, found
         self._config, self._problem = request.config, request.problem
         self._results: dict[str, float] = {}  # of the last evaluation
 
@@ -120,15 +121,14 @@ class Experiment:
 
     def _train(self, with_evaluation: bool) -> dict[str, float]:
         request, where, is_chief = self._request, self._devices, self._devices.cluster.is_chief
-        run, plan, config = request.run, request.plan, self._config
-        parameters.check_memory(config.hparams, self._problem, config.data_dir, training=True)
+        run, config, steps = request.run, self._config, request.plan.train_steps
         with where.scope():
             model = build_model(config, self._problem)
             model.optimizer.build(model.trainable_variables)
-        log: TrainingLog = SilentLog(run, plan.train_steps, plan.train_steps)
+        log: TrainingLog = SilentLog(run, steps, steps)
         writer = make_writer(run) if is_chief else None
         if is_chief:
-            log = make_log(run, plan, writer)
+            log = make_log(run, request.plan, writer)
         self._check(with_evaluation)
         taken = self._warm_start(model, log) if is_chief else None
         if config.hparams.freeze:
@@ -146,7 +146,7 @@ class Experiment:
                 model,
                 self._training_data,
                 run,
-                plan,
+                request.plan,
                 log=log,
                 evaluate=evaluate if with_evaluation and is_chief else None,
                 split=request.eval_split,
@@ -236,7 +236,7 @@ class Experiment:
         training_data.check_same(run, data, replicas, log.say)
         run.begin(self._config, self._request.command, self._vocabularies())
         if self._plan:
-            forecast.write(run, self._plan)
+            plan.write(run, self._plan)
         log.say(training_data.described(data, self._config.hparams, replicas))
         training_data.write(run, data, replicas, self._request.plan.train_steps)
         if writer:
@@ -247,17 +247,17 @@ class Experiment:
 
     def _settings(self, data) -> dict[str, Any]:
         """Returns what must be the same on all workers."""
-        config, plan = self._config, self._request.plan
+        config, times = self._config, self._request.plan
         return {
             "hparams": config.hparams.to_json(),
             "problem": config.problem,
             "random_seed": config.random_seed,
             "worker_gpu": self._devices.local,
-            "log_step_count_steps": plan.log_step_count_steps,  # all then sum up the norms
-            "local_eval_frequency": plan.local_eval_frequency,
-            "save_checkpoints_secs": plan.save_checkpoints_secs,
-            "max_nonfinite_steps": plan.max_nonfinite_steps,
-            "eval_early_stopping": plan.early_stopping,
+            "log_step_count_steps": times.log_step_count_steps,  # all then sum up the norms
+            "local_eval_frequency": times.local_eval_frequency,
+            "save_checkpoints_secs": times.save_checkpoints_secs,
+            "max_nonfinite_steps": times.max_nonfinite_steps,
+            "eval_early_stopping": times.early_stopping,
             "data": data,
         }
 
@@ -346,5 +346,5 @@ def build_model(config: RunConfig, problem: Problem) -> keras.Model:
     keras.utils.set_random_seed(config.random_seed)
     model = model_for(problem, config.hparams, config.data_dir)
     optimizer = optimizers.from_hparams(config.hparams)
-    model.compile(optimizer=optimizer, jit_compile=machine.compiles(config.xla_compile))
+    model.compile(optimizer=optimizer, jit_compile=devices.compiles(config.xla_compile))
     return model

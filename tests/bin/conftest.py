@@ -2,10 +2,9 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.training import devices, estimate, experiment, machine, outlook
+from t2t_repro.training import devices, experiment, plan
 from t2t_repro.training.devices import Devices
-from t2t_repro.training.machine import Machine
-from t2t_repro.training.trial import Trial
+from t2t_repro.training.plan import Machine
 
 
 @pytest.fixture
@@ -21,12 +20,12 @@ def asked(monkeypatch, tmp_path):
 
 @pytest.fixture
 def on(monkeypatch, tmp_path):
-    """Simulates a machine, in an empty folder: on(MACHINE, Trial(...)); what went to work."""
+    """Simulates a machine, in an empty folder: on(MACHINE); what went to work."""
     begun = []
 
     class NoExperiment:
-        def __init__(self, request, where, plan=None):
-            begun.append((request, where, plan))
+        def __init__(self, request, where, found=None):
+            begun.append((request, where, found))
 
         def run(self):
             return {}
@@ -37,13 +36,12 @@ def on(monkeypatch, tmp_path):
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, **how: None)
     monkeypatch.setattr(trainer, "generate", lambda job, *of: begun.append(job))
 
-    def simulate(found: Machine, tried: Trial | None = None, free=500 * 10**9):
+    def simulate(found: Machine, free=500 * 10**9):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
-        monkeypatch.setattr(machine, "examine", lambda *what, **how: found)
-        monkeypatch.setattr(machine, "names", lambda where: str(found))
-        monkeypatch.setattr(outlook.trial, "run", lambda *what: tried)
-        monkeypatch.setattr(estimate.needs, "free", lambda path: (1, free))
+        monkeypatch.setattr(devices, "names", lambda where: found.devices)
+        monkeypatch.setattr(plan, "examine", lambda where, dtype: found)
+        monkeypatch.setattr(plan.needs, "free", lambda path: (1, free))
         return begun
 
     return simulate

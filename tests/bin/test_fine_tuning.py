@@ -135,7 +135,7 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, tmp_path, monkeypatc
     monkeypatch.setattr(
         "t2t_repro.training.request.TrainRequest.check", lambda request: asked.append(request)
     )
-    monkeypatch.setattr(trainer, "check_memory", lambda request: None)
+    monkeypatch.setattr(trainer, "check_tables", lambda request: None)
     monkeypatch.setattr("t2t_repro.training.experiment.run", lambda request: None)
     argv = ["--problem=text2text_tmpdir", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
     argv += [f"--warm_start_from={parent.path}", "--freeze=embeddings,encoder", "--train_steps=70"]

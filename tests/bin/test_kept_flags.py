@@ -71,7 +71,7 @@ def test_what_is_done_at_the_end_is_kept_and_not_asked_of_an_evaluation(asked, m
     monkeypatch.setattr(
         trainer, "finish", lambda request: asked.append(f"finish {request.certify}")
     )
-    monkeypatch.setattr(trainer, "check_memory", lambda request: None)
+    monkeypatch.setattr(trainer, "check_tables", lambda request: None)
     run(*begin, "--output_dir=o", "--finish", "--nocertify")
     asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
     run("--output_dir=o")

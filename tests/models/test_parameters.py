@@ -1,10 +1,10 @@
 import dataclasses
 import math
+import random
 
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
@@ -72,12 +72,38 @@ def test_the_count_of_other_models(changes, targets):
     assert parameters.count(hparams, *sizes).total == built(hparams, *sizes)
 
 
-@pytest.mark.parametrize("name", ["norm_type", "pos", "attention_score"])
-def test_what_is_not_counted_is_refused(name):
-    hparams = small("transformer_base")
-    object.__setattr__(hparams, name, "new")
-    with pytest.raises(UserError, match=f"Expected {name} to be one of .*Received: new. Say"):
-        parameters.count(hparams, VOCABULARY)
+def test_counting_takes_no_random_number():
+    random.seed(3)
+    before = random.getstate()
+    parameters.count(small("transformer_base"), VOCABULARY)
+    assert random.getstate() == before
+
+
+def test_each_parameter_is_of_its_kind():
+    hparams = registry.get_hparams("paper_table3_base", "pos=emb")
+    found = parameters.count(hparams, 37_000)
+    assert (found.embeddings, found.attention) == (37_000 * 512, 18 * 4 * 512**2)
+    assert (found.feed_forward, found.norms) == (12 * (2 * 512 * 2048 + 2560), 30 * 1024)
+    assert found.others == 32 * 512 + 2 * 256 * 512
+
+
+def test_every_product_of_a_small_model_by_hand():
+    hparams = registry.get_hparams(
+        "paper_table3_base",
+        "num_encoder_layers=2,num_decoder_layers=1,hidden_size=8,filter_size=20,num_heads=2,"
+        "attention_key_channels=4",
+    )
+    sentences, source, target, size = 3, 5, 7, 11
+    project = 8 * (4 + 8 + 4) + 8 * 8  # queries and keys, values, outputs
+    encoder = sentences * source * (project + 2 * 8 * 20 + source * (4 + 8))
+    of_memory = sentences * source * 8 * (4 + 8)
+    decoder = project + (8 * 4 + 8 * 8) + 2 * 8 * 20 + (target + source) * (4 + 8) + 8 * size
+    expected = 2 * (2 * encoder + of_memory + sentences * target * decoder)
+    shape = size, sentences, source, target
+    assert parameters.forward_flop(hparams, *shape) == expected
+    assert parameters.train_step_flop(hparams, *shape) == 3 * expected
+    twice = dataclasses.replace(hparams, r_drop_alpha=1.0)
+    assert parameters.train_step_flop(twice, *shape) == 6 * expected
 
 
 def test_the_base_model_in_full_size():

@@ -12,7 +12,7 @@ from t2t_repro.bin import datagen
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.models import parameters
+from t2t_repro.models import sharing
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -153,13 +153,13 @@ def test_two_vocabularies_of_one_size_share_no_table(raw, tmp_path):
     problem = registry.get_problem(NAME)
     make(raw, tmp_path / "data", "one.model", "three.model")
     with pytest.raises(UserError, match="--hparams=shared_embedding_and_softmax_weights=False"):
-        parameters.check_sharing(hparams, problem, tmp_path / "data")
+        sharing.check(hparams, problem, tmp_path / "data")
     apart = hparams.override("shared_embedding_and_softmax_weights=False")
-    parameters.check_sharing(apart, problem, tmp_path / "data")
+    sharing.check(apart, problem, tmp_path / "data")
     (raw / "copy.model").write_bytes((raw / "one.model").read_bytes())
     for source, target in (("one.model", "two.model"), ("one.model", "copy.model")):
         make(raw, tmp_path / "data", source, target, overwrite=True)
-        parameters.check_sharing(hparams, problem, tmp_path / "data")
+        sharing.check(hparams, problem, tmp_path / "data")
 
 
 def test_a_run_refuses_data_with_a_vocabulary_of_another_kind(raw, tmp_path):

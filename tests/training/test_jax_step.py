@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_repro import registry
 from t2t_repro.data import pipeline
-from t2t_repro.models import flops, jax_step
+from t2t_repro.models import jax_step, parameters
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.problem import Problem
 from t2t_repro.text.encoders import ByteTextEncoder
@@ -49,7 +49,7 @@ def lowered(dtype, size=2000, rows=16, source=24, target=20):
     state = tuple([v.value for v in group] for group in jax_step.variables(model))
     step = jax.jit(functools.partial(jax_step.step, model), donate_argnums=0)
     made = step.lower(state, batch_of(size, rows, source, target), False)
-    own = flops.train_step_flop(model.hparams, flops.BatchShape(rows, source, target), size)
+    own = parameters.train_step_flop(model.hparams, size, rows, source, target)
     compiled = made.compile()
     text = compiled.as_text()
     logits = []

@@ -26,7 +26,7 @@ from t2t_repro.studies.experiments.result import Result
 from t2t_repro.studies.paper import layer_costs as costs
 from t2t_repro.studies.paper import published
 from t2t_repro.studies.power_law import exponent
-from t2t_repro.training.machine import fastest
+from t2t_repro.training.devices import fastest
 from t2t_repro.views import pictures
 
 REPETITIONS = 7  # of which the fastest counts

@@ -14,7 +14,7 @@ from keras import ops
 from t2t_repro import progress
 from t2t_repro.layers.attention import SelfAttention
 from t2t_repro.studies.power_law import exponent
-from t2t_repro.training import machine
+from t2t_repro.training import devices
 
 KERNEL = 3  # k of the convolution
 NEIGHBOURS = 32  # r of the restricted self-attention
@@ -167,7 +167,7 @@ def _exponents(values: Mapping[tuple[int, int], float], sizes: Sizes) -> tuple[f
 
 def milliseconds(layer: keras.layers.Layer, n: int, d: int, repetitions: int) -> float:
     """Returns the time of one forward pass over BATCH sequences: the fastest of some."""
-    return 1e3 * machine.fastest(forward(layer, n, d), repetitions)
+    return 1e3 * devices.fastest(forward(layer, n, d), repetitions)
 
 
 def forward(

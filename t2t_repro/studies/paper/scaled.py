@@ -215,7 +215,7 @@ def tables(study: Study, found: Results, failed: Failed) -> list[Table]:
         hours, _ = _mean([result.hours for result in of if result.hours is not None])
         rows.append(
             (
-                *(name, *_shape(hparams), parameters.count(hparams, 0).total / 1e6),
+                *(name, *_shape(hparams), parameters.count(hparams, 2).without_tables / 1e6),
                 *(len(of), len(failed.get(name, [])), hours),
                 *_mean([result.perplexity for result in of]),
                 *_mean([result.bleu for result in of]),

@@ -149,7 +149,7 @@ def table3(runs: Sequence[RunScore] = ()) -> list[Table]:
         )
         if row.million_parameters is not None:
             unused = parameters.count(hparams, DECLARED_VOCABULARY).total - ours.total
-            biases = parameters.attention_biases(hparams)
+            biases = attention_biases(hparams)
             groups = (ours.embeddings, ours.attention, ours.feed_forward, ours.norms, ours.others)
             millions = (number / 1e6 for number in (*groups, ours.total, unused, biases, then))
             parts.append((name, *millions, row.million_parameters))
@@ -195,14 +195,23 @@ def table3(runs: Sequence[RunScore] = ()) -> list[Table]:
 def parameters_in_2017(hparams: HParams) -> int:
     """Returns the parameters that T2T 1.0.1 gave the model of `hparams` on the paper's data."""
     now = parameters.count(hparams, DECLARED_VOCABULARY).total
-    return now + parameters.attention_biases(hparams)
+    return now + attention_biases(hparams)
+
+
+def attention_biases(hparams: HParams) -> int:
+    """Returns the biases of the attention's projections, which T2T had in 2017 and then dropped."""
+    depth = hparams.hidden_size
+    keys = hparams.attention_key_channels or depth
+    values = hparams.attention_value_channels or depth
+    attentions = hparams.encoder_layers + 2 * hparams.decoder_layers
+    return attentions * (2 * keys + values + depth)
 
 
 def vocabularies_of(row: published.Variation) -> tuple[int, int]:
     """Returns between which vocabulary sizes the row's model rounds to the paper's millions."""
     assert row.million_parameters is not None
     hparams = registry.get_hparams(row.hparams_set)
-    without = parameters.count(hparams, 0).total + parameters.attention_biases(hparams)
+    without = parameters.count(hparams, 2).without_tables + attention_biases(hparams)
     millions = (row.million_parameters - 0.5, row.million_parameters + 0.5)
     low, high = ((million * 1e6 - without) / hparams.hidden_size for million in millions)
     return math.ceil(low), math.floor(high)

@@ -1,0 +1,393 @@
+"""What a training run will take, before anything of it is made, and whether this machine can.
+
+The seconds of a step follow from the operations of its matrix products and the rate at which the
+machine multiplies, measured now.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import shlex
+import statistics
+from typing import Any
+
+from t2t_repro.config import HParams
+from t2t_repro.corpora import raw_record
+from t2t_repro.corpora.request import RawText
+from t2t_repro.data import needs, preset, records
+from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data.needs import DataNeeds, size_text
+from t2t_repro.errors import UserError
+from t2t_repro.files import write_text_atomic
+from t2t_repro.models import parameters
+from t2t_repro.names import snake_case
+from t2t_repro.problem import OutputType, Split, Text2TextProblem
+from t2t_repro.run_directory import PLAN, RunDirectory
+from t2t_repro.text import vocabulary_size
+from t2t_repro.training import devices, updates
+from t2t_repro.training.devices import Devices
+from t2t_repro.training.request import TrainRequest
+
+PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
+MOST_HOURS = 14 * 24  # of what is begun without --yes
+_LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
+_FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
+_REAL = 0.9  # of these are no padding
+_PROCESS = 800 << 20  # bytes of TensorFlow itself
+# The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
+_SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
+# On a GPU a layer is many small operations, each of which takes its time however small it is.
+_GPU_SHARE, _GPU_LAYER = 0.58, 0.55e-3
+_WARM_UP, _MEASURED = 1.0, 0.5  # seconds: at first a process's threads share a core
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What a run trains on.
+
+    Attributes:
+        devices: for people.
+        memory: bytes of the smallest; a CPU's is that of the machine; 0: unknown.
+        kind: "GPU" or "CPU".
+        replicas: how many devices, or parts of a CPU, share each batch, of all workers.
+        sharing: how many of these share one device: the parts of a CPU.
+        rate: FLOP/s of one device's matrix products, in the precision of the model.
+    """
+
+    devices: str
+    memory: int
+    kind: str
+    replicas: int
+    sharing: int
+    rate: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """What a run will take: sizes in bytes, `flop` and `step_seconds` of a step on all devices.
+
+    `vocabulary` is estimated where the data are not there; `batch` is what an update is made of,
+    its tokens without padding; `memory` is that of each device; `checkpoints` lie on the disk at
+    once; `steps` are those that are left.
+    """
+
+    hparams_set: str
+    problem: str
+    run: str
+    data: DataNeeds
+    parameters: int
+    vocabulary: tuple[int, int]
+    batch: dict[str, Any]
+    machine: Machine
+    memory: int
+    steps: int
+    flop: float
+    step_seconds: float
+    checkpoint: int
+    checkpoints: int
+    disk_free: int
+
+    @property
+    def hours(self) -> float:
+        """To the end, without evaluations."""
+        return self.steps * self.step_seconds / 3600
+
+    def to_json(self) -> str:
+        """Returns it as JSON, for programs."""
+        derived = {"hours": self.hours, "training_flop": self.flop * self.steps}
+        values = dataclasses.asdict(self) | derived | {"lacks": lacks(self)}
+        return json.dumps(values, indent=1) + "\n"
+
+    def __str__(self) -> str:
+        batch, machine = self.batch, self.machine
+        about = "" if self.data.are_there else "about "
+        symbols = " and ".join(f"{size:,}" for size in dict.fromkeys(self.vocabulary))
+        each = f"{batch['size']:,} {batch['unit']} x {batch['replicas']} {machine.kind}"
+        each += f" x {batch['accumulated']} batches" if batch["accumulated"] > 1 else ""
+        total = batch["size"] * batch["replicas"] * batch["accumulated"]
+        room = f" of {size_text(machine.memory)}" if machine.memory else ""
+        lines = {
+            "data": self.data,
+            "model": f"{about}{self.parameters:,} parameters, vocabulary of {about}{symbols}",
+            "batch": f"{each} = {total:,} an update; of it {batch['source_tokens']:,} source and "
+            f"{batch['target_tokens']:,} target tokens; the paper's are {PAPERS_TOKENS:,} of each",
+            "devices": machine.devices,
+            "memory": f"about {size_text(self.memory)}{room}",
+            "time": f"{self.steps:,} steps of {self.step_seconds:,.3g} s: {span(self.hours)}, by "
+            f"{self.flop / 1e12:,.3g} TFLOP a step and {machine.rate / 1e9:,.0f} GFLOP/s of "
+            f"a device's matrix products, measured now",
+            "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "
+            f"{size_text(self.disk_free)} are free",
+        }
+        return "\n".join(f"  {name:<12} {text}" for name, text in lines.items())
+
+
+def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
+    """Prints what a run will take, and returns it; None: it goes on from a checkpoint.
+
+    Of several workers the chief alone looks, and goes on whatever it sees.
+
+    Raises:
+        UserError: if this machine plainly cannot do it; with one thing that it can.
+    """
+    wishes = request.foresight
+    assert wishes is not None
+    if not where.cluster.is_chief:
+        return None
+    if request.run.newest_step() and not wishes.plan:
+        print(f"Training on {devices.names(where)}.", flush=True)
+        return None
+    plan = make(request, examine(where, request.config.hparams.activation_dtype))
+    print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
+    if not (found := lacks(plan)):
+        return plan
+    why = "; ".join(found.values())
+    if wishes.yes and not wishes.plan:
+        print(f"Going on, though this machine plainly cannot do it: {why}.", flush=True)
+        return plan
+    instead = suggestion(request, found)
+    if wishes.plan or where.cluster.size > 1:
+        print(f"This machine plainly cannot do it: {why}. {instead}")
+        return plan
+    raise UserError(
+        f"Expected a machine that can do this. Received: {why}. --yes goes on all the same. "
+        f"{instead}"
+    )
+
+
+def examine(where: Devices, dtype: str) -> Machine:
+    """Returns what the devices of a run are; products in `dtype` are measured for a moment."""
+    size = {"CPU": 2048, "GPU": 8192}[where.kind]  # work for some 50 milliseconds
+    work = devices.product(size, dtype)
+    taken: list[float] = []
+    for seconds in (_WARM_UP, _MEASURED):
+        taken.clear()
+        while len(taken) < 3 or sum(taken) < seconds:
+            taken.append(devices.fastest(work, 1))
+    return Machine(
+        devices=devices.names(where),
+        memory=min((memory for _, memory in devices.found(where)), default=0),
+        kind=where.kind,
+        replicas=where.replicas,
+        sharing=1 if where.kind == "GPU" else where.local,
+        rate=2 * size**3 / statistics.median(taken),
+    )
+
+
+def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
+    """Returns what a run will take on a machine; nothing is made, and no step.
+
+    Raises:
+        UserError: if data are broken, or are not there and nothing makes them.
+    """
+    config, hparams = request.config, request.config.hparams
+    data = data_of(request)
+    vocabulary = _vocabulary(request)
+    shape = _mean_batch(request, data)
+    count = parameters.count(hparams, *vocabulary).total
+    flop = machine.replicas * parameters.train_step_flop(hparams, vocabulary[1], *shape)
+    seconds = _step_seconds(hparams, flop, machine)
+    steps = max(0, request.plan.train_steps - request.run.newest_step())
+    checkpoint = 4 * count * _copies(hparams)
+    real, gathered = real_tokens(request, data), updates.gathered(hparams)
+    source, target = (round(machine.replicas * gathered * tokens) for tokens in real)
+    held = _held(hparams, vocabulary[1], *shape)
+    return TrainingPlan(
+        hparams_set=config.hparams_set,
+        problem=config.problem,
+        run=str(request.run.path),
+        data=data,
+        parameters=count,
+        vocabulary=vocabulary,
+        batch={
+            "size": hparams.batch_size,
+            "unit": "sentences" if hparams.use_fixed_batch_size else "tokens",
+            "replicas": machine.replicas,
+            "accumulated": gathered,
+            "source_tokens": source,
+            "target_tokens": target,
+            "papers_tokens": PAPERS_TOKENS,
+        },
+        machine=machine,
+        memory=round(
+            machine.sharing * (checkpoint + 4 * count + held) + _PROCESS * (machine.kind == "CPU")
+        ),
+        steps=steps,
+        flop=flop,
+        step_seconds=seconds,
+        checkpoint=checkpoint,
+        checkpoints=_kept(request, steps * seconds / 3600),
+        disk_free=needs.free(request.run.path)[1],
+    )
+
+
+def data_of(request: TrainRequest) -> DataNeeds:
+    """Returns what the data of a run take; raises as `make`."""
+    problem, data_dir, job = request.problem, request.config.data_dir, request.job
+    if job is None:
+        records.find_shards(problem, Split.TRAIN, data_dir)
+        return needs.of(problem, data_dir, None)
+    return needs.of(problem, data_dir, job.tmp_dir, job.options)
+
+
+def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:
+    """Returns the source and the target tokens of one device's mean batch, without padding."""
+    if found := _statistics(request, data):
+        return found.inputs_tokens / found.batches, found.targets_tokens / found.batches
+    sentences, source, target = _mean_batch(request, data)
+    return _REAL * sentences * source, _REAL * sentences * target
+
+
+def lacks(plan: TrainingPlan) -> dict[str, str]:
+    """Returns what a machine plainly lacks for a run, of "data", "memory", "disk" and "time"."""
+    data, machine, found = plan.data, plan.machine, {}
+    if data.missing:
+        missing = ", ".join(data.missing)
+        found["data"] = f"{data.tmp_dir} lacks {missing}, which cannot be downloaded"
+    if machine.memory and plan.memory > machine.memory:
+        needed = f"about {size_text(plan.memory)} of memory are needed"
+        found["memory"] = f"{needed}, and {size_text(machine.memory)} are there"
+    systems: dict[int, dict[str, int]] = {}
+    checkpoints = (plan.run, plan.checkpoint * plan.checkpoints)
+    for folder, size in (
+        (data.tmp_dir, data.raw_disk),
+        (data.data_dir, data.data_disk),
+        checkpoints,
+    ):
+        if size:
+            systems.setdefault(needs.free(folder)[0], {})[folder] = size
+    for folders in systems.values():
+        size, free = sum(folders.values()), needs.free(next(iter(folders)))[1]
+        if size > free:
+            found["disk"] = (
+                f"about {size_text(size)} of disk are needed in {' and '.join(folders)}, and "
+                f"{size_text(free)} are free"
+            )
+    if plan.hours > MOST_HOURS:
+        found["time"] = f"it would take {span(plan.hours)}"
+    return found
+
+
+def suggestion(request: TrainRequest, found: dict[str, str]) -> str:
+    """Returns one thing to do instead of a run that lacks what was found."""
+    command = shlex.join(word for word in request.command if word != "--plan")
+    problem = request.problem.forward()
+    if set(found) == {"data"} and problem.raw_file_flags:
+        sample = ""
+        if problem.output_type == OutputType.TREE:
+            sample = (
+                ". The treebank's public sample is enough for t2t-trainer "
+                "--hparams_set=transformer_parsing_regularized --treebank_dir=SAMPLE "
+                "--treebank_split=0.8,0.1,0.1 (docs/parsing.md)"
+            )
+        return f"Add {' '.join(problem.raw_file_flags)}: {problem.raw_file_hint}{sample}."
+    if set(found) == {"disk"}:
+        return f"To keep one checkpoint: {command} --keep_checkpoint_max=1"
+    if set(found) == {"memory"}:
+        return f"To find a batch_size that fits: {command} --find_batch_size"
+    captions = "transformer_multi30k"
+    if request.config.hparams_set != captions:
+        return (
+            f"For 29,000 captions, English to German: t2t-trainer --hparams_set={captions} "
+            "--train_steps=10000"
+        )
+    return "In two minutes, without data: t2t-trainer"
+
+
+def write(run: RunDirectory, plan: TrainingPlan) -> None:
+    """Writes plan.json into a run, unless it has one: a resumed run keeps its first."""
+    if not (run.path / PLAN).exists():
+        write_text_atomic(run.path / PLAN, plan.to_json())
+
+
+def span(hours: float) -> str:
+    """Returns a time for people: "3 minutes", "5.2 hours", "63 days" or "2.1 years"."""
+    if hours < 1:
+        minutes = max(1, round(60 * hours))
+        return f"{minutes} minute{'s' * (minutes > 1)}"
+    if hours < 48:
+        return f"{hours:.1f} hours"
+    return f"{hours / 24:,.1f} days" if hours < 24 * 365 else f"{hours / 24 / 365:,.1f} years"
+
+
+def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:
+    """Returns the seconds of a step that takes `flop` operations on all devices of a machine."""
+    of_each = flop * machine.sharing / machine.replicas / machine.rate
+    if machine.kind == "GPU":
+        layers = hparams.encoder_layers + hparams.decoder_layers
+        return of_each / _GPU_SHARE + _GPU_LAYER * layers
+    near = min(_SHARES, key=lambda width: abs(math.log(width / hparams.hidden_size)))
+    return of_each / _SHARES[near]
+
+
+def _mean_batch(request: TrainRequest, data: DataNeeds) -> tuple[float, float, float]:
+    """Returns sentences and both lengths, padding included, of one device's mean batch."""
+    hparams, problem = request.config.hparams, request.problem
+    if found := _statistics(request, data):
+        room = found.kept * (1 - found.padding)
+        lengths = found.inputs_tokens / room, found.targets_tokens / room
+        return found.kept / found.batches, *lengths
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
+    length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
+    bucket = sum(length >= boundary for boundary in scheme["boundaries"])
+    tokens = max(1.0, _FULL * hparams.batch_size)
+    fixed = hparams.use_fixed_batch_size
+    return scheme["batch_sizes"][bucket] if fixed else tokens / length, length, length
+
+
+def _statistics(request: TrainRequest, data: DataNeeds) -> Any:
+    """Returns the SplitStatistics of the training data in batches; None: they are not there."""
+    if not data.are_there:
+        return None
+    from t2t_repro.data.pipeline import describe
+
+    where = (request.config.hparams, request.config.data_dir)
+    found = describe(request.problem, Split.TRAIN, *where, training=True)
+    return found if found.kept and found.batches else None
+
+
+def _vocabulary(request: TrainRequest) -> tuple[int, int]:
+    """Returns the symbols of both sides, from the files or as many as the problem will make."""
+    problem, data_dir, job = request.problem, request.config.data_dir, request.job
+    try:
+        return problem.inputs_vocab_size(data_dir), problem.targets_vocab_size(data_dir)
+    except UserError:
+        size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
+    if job and preset.is_for(problem):
+        raw, _ = RawText.of(job.options)
+        paths: list[str] = list(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
+        if raw:
+            train = [corpus for corpus in raw.corpora() if corpus.split == Split.TRAIN]
+            paths = [path for corpus in train for path in corpus.paths()]
+        text = round(sum(map(os.path.getsize, paths)) / raw_record.repeated(paths))
+        size = job.vocab_size or (vocabulary_size.supported(text) if text else 0) or size
+    sides = size, getattr(problem, "approx_targets_vocab_size", size)
+    return sides[::-1] if problem.was_reversed else sides
+
+
+def _copies(hparams: HParams) -> int:
+    """Returns how many values a checkpoint has of each parameter: its own and the optimizer's."""
+    factored = snake_case(hparams.optimizer) == "adafactor"
+    gathers = hparams.optimizer_multistep_accumulate_steps > 0
+    return 1 + (hparams.ema_decay > 0) + (not factored) * (2 + gathers)
+
+
+def _held(
+    hparams: HParams, vocab_size: int, sentences: float, source_length: float, target_length: float
+) -> float:
+    """Returns about how many bytes a step of a Transformer keeps for its backward pass."""
+    layers = hparams.encoder_layers * source_length + 1.5 * hparams.decoder_layers * target_length
+    of_layers = layers * (10 * hparams.hidden_size + 2 * hparams.filter_size)
+    scores = 3 * hparams.num_heads * layers * max(source_length, target_length)
+    held = sentences * (of_layers + scores + 2 * target_length * vocab_size)
+    passes = 2 if hparams.r_drop_alpha else 1
+    return passes * held * (4 if hparams.activation_dtype == "float32" else 2)
+
+
+def _kept(request: TrainRequest, hours: float) -> int:
+    """Returns how many checkpoints will lie on the disk at once, with the one being written."""
+    plan, each = request.plan, request.plan.save_checkpoints_secs
+    saves = math.ceil(hours * 3600 / each if each else plan.train_steps / plan.local_eval_frequency)
+    newest = min(saves, plan.keep_checkpoint_max or saves)
+    return max(1, newest + int(hours / plan.keep_checkpoint_every_n_hours) + (newest < saves))
