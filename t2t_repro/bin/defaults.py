@@ -12,14 +12,25 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import kept_flags, quickstart
+from t2t_repro.bin import quickstart
 from t2t_repro.bin.data_flags import raw_file_options, vocabulary_options
+from t2t_repro.requests import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
+from t2t_repro.training.request import Plan
 
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
 TEXT = "text2text_tmpdir"  # the problem of the user's own files
 _KEPT = ("random_seed", "xla_compile")  # of a run that goes on, beside its hparams
+_ONE_SHOT = "restart_damaged_run"  # what is done once, and not again
+# Flags that a run keeps in its run.json: how it trains and is evaluated, not what it is.
+KEPT = (
+    *(name for name in flags_of(Plan) if name != _ONE_SHOT),
+    *("schedule", "warm_start_from", "warm_start_partial", "worker_gpu", "finish", "certify"),
+    *("eval_steps", "eval_use_test_set", "eval_bleu_sentences", "samples_every"),
+    *("keep_best", "best_metric", "eval_early_stopping_steps", "eval_early_stopping_metric"),
+    *("eval_early_stopping_metric_delta", "eval_early_stopping_metric_minimize"),
+)
 _HINTS = {
     "problem": "--registry_help lists the problems.",
     "hparams_set": "--registry_help lists the sets; transformer_base_v1 is the paper's, by T2T.",
@@ -56,7 +67,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         if before:
             del found["hparams_set"]  # the run's hparams may be others
             found |= {name: getattr(before, name) for name in _KEPT}
-            found |= kept_flags.of_the_run(args, before)
+            found |= of_the_run(args, before)
         return found
     found = _of_the_set(args)
     made_for = found.get("problem")
@@ -65,7 +76,7 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         problem_of(before)  # names the --t2t_usr_dir that is missing
         kept = ("problem", "data_dir", *_KEPT)
         found |= {name: getattr(before, name) for name in kept}
-        found |= kept_flags.of_the_run(args, before)
+        found |= of_the_run(args, before)
     if made_for and found["problem"] == made_for:
         from t2t_repro.data import records
 
@@ -74,6 +85,23 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         found["generate_data"] = bool(args.train_source) or not there
     if not (before or args.hparams_set or args.warm_start_from):
         found |= _set_of_the_text(args, found)
+    return found
+
+
+def flags_to_persist(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {flag: text} of what a run keeps: what is not as it is by default."""
+    kept = {name: values.get(name) for name in KEPT if values.get(name) != args[name].default}
+    if kept.get("warm_start_from"):
+        kept["warm_start_from"] = os.path.abspath(kept["warm_start_from"])
+    return {name: str(value) for name, value in kept.items()}
+
+
+def of_the_run(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
+    """Returns {flag: value} of what a run has kept."""
+    options = (before.options or {}).items()
+    found = {name: args[name].parser.parse(text) for name, text in options if name in KEPT}
+    if args["local_eval_frequency"].present:  # which counts where no seconds are named
+        found.pop("save_checkpoints_secs", None)
     return found
 
 

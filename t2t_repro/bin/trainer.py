@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import __version__, cli, fields, registry, signals
-from t2t_repro.bin import asked_hparams, defaults, kept_flags, quickstart, unread_flags
+from t2t_repro import __version__, cli, fields, progress, registry, signals
+from t2t_repro.bin import asked_hparams, defaults, quickstart
 from t2t_repro.bin.data_flags import (
     check_needs,
     define_check_flags,
@@ -44,7 +44,6 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import cluster
 from t2t_repro.training.request import (
-    SCHEDULES,
     Foresight,
     Plan,
     TrainRequest,
@@ -155,99 +154,113 @@ def main(args: flags.FlagValues) -> None:
         if request.finish:
             check_finish(request)
         request.check()
-        if not args.plan:
+        plans = request.foresight is not None and request.foresight.plan
+        if not plans:
             check_room(request.run.path)
         check_tables(request)
         from t2t_repro.provenance import write_of_run
         from t2t_repro.training import experiment
 
         train = functools.partial(experiment.run, request)
-        if defaults.is_quickstart(args) and not args.plan:
+        if defaults.is_quickstart(args) and not plans:
             quickstart.run(request.run, train)
         else:
             train()
-        trains = request.schedule in SCHEDULES[:3] and not args.plan
-        if trains and request.certify and not os.environ.get(cluster.VARIABLE):
+        if request.certify and not plans and not os.environ.get(cluster.VARIABLE):
             write_of_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
-        if request.finish and not args.plan:
+        if request.finish and not plans:
             finish(request)
+
+
+class _Values(dict):
+    """{flag: value}, which knows what was read of it."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:
     """Returns what the flags ask for; what they leave out is as `defaults` knows it.
 
+    Flags that were given and that nothing reads beside the others are named in a warning.
+
     Raises:
         UserError: if they lack something or contradict each other.
     """
     check_needs(args)
-    before = defaults.run_before(args)
-    unread_flags.check(args, kept_flags.of_the_run(args, before) if before else {})
-    known = defaults.known(args)
-    values: dict[str, Any] = {name: args[name].value for name in args}
+    cli.check_filled(args, ["warm_start_from"])
+    before, known = defaults.run_before(args), defaults.known(args)
+    given = {name: args[name].value for name in args}
     # What fits the user's text changes beside what --hparams does.
-    values |= {n: value for n, value in known.items() if n == "hparams" or not args[n].present}
+    given |= {n: value for n, value in known.items() if n == "hparams" or not args[n].present}
+    values = _Values(given)
     defaults.check_complete(values, before)
     hparams_set, hparams = asked_hparams.of(values, before)
     problem = registry.get_problem(values["problem"])
-    data_dir, split = values["data_dir"], "test" if values["eval_use_test_set"] else "dev"
+    schedule, finds = values["schedule"], values["find_batch_size"]
+    trains, evaluates = schedule != "evaluate" and not finds, schedule != "train" and not finds
+    split = "test" if evaluates and values["eval_use_test_set"] else "dev"
     job = job_of(args, values, problem)
     usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     config = RunConfig(
         hparams_set=hparams_set,
         hparams=hparams,
         problem=values["problem"],
-        data_dir=os.path.abspath(os.path.expanduser(data_dir)),
+        data_dir=os.path.abspath(os.path.expanduser(values["data_dir"])),
         version=__version__,
         random_seed=values["random_seed"],
         xla_compile=values["xla_compile"],
         t2t_usr_dir=usr_dir,
-        options=kept_flags.to_keep(args, values, before),
+        options=defaults.flags_to_persist(args, values),
     )
-    return TrainRequest(
+    both = trains and evaluates
+    of_plan = [name for name in flags_of(Plan) if both or trains and not name.startswith("eval_")]
+    foresight = Foresight(plan=values["plan"], yes=values["yes"]) if trains else None
+    if foresight and defaults.is_quickstart(args) and not foresight.plan:
+        foresight = None  # it is short
+    # The devices that train are not those that evaluate.
+    devices = values["worker_gpu"]
+    if schedule == "evaluate" and not args["worker_gpu"].present:
+        devices = None
+    sentences = values["eval_bleu_sentences"] if evaluates else 0
+    request = TrainRequest(
         run=RunDirectory(values["output_dir"]),
         config=config,
         problem=problem,
         plan=Plan(
             train_steps=hparams.train_steps,
-            keep_best=keep_best(values),
-            early_stopping=early_stopping(values, split),
-            **{name: values[name] for name in flags_of(Plan)},
+            keep_best=keep_best(values) if both else None,
+            early_stopping=early_stopping(values, split) if both else None,
+            **{name: values[name] for name in of_plan},
         ),
-        schedule=values["schedule"],
-        eval_steps=values["eval_steps"],
+        schedule=schedule,
+        eval_steps=values["eval_steps"] if evaluates else 0,
         eval_split=split,
-        worker_gpu=values["worker_gpu"],
+        worker_gpu=devices,
         threads=tuple(values[f"{kind}_op_parallelism_threads"] for kind in ("inter", "intra")),
         warm_start_from=values["warm_start_from"],
-        warm_start_partial=values["warm_start_partial"],
+        warm_start_partial=bool(values["warm_start_from"]) and values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
         generate=functools.partial(generate, job, usr_dir, args.vocab_from) if job else None,
         job=job,
-        foresight=foresight_of(args),
-        finish=values["finish"],
-        certify=values["certify"],
+        foresight=foresight,
+        finish=trains and values["finish"],
+        certify=trains and values["certify"],
         make_samples=functools.partial(make_samples, problem=problem, config=config),
-        make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"]),
-        samples_every=values["samples_every"],
+        make_bleu=make_bleu(problem, config, sentences),
+        samples_every=values["samples_every"] if both else 0,
         load_user_code=functools.partial(load_user_code, usr_dir) if usr_dir else None,
     )
-
-
-def foresight_of(args: flags.FlagValues) -> Foresight | None:
-    """Returns what to do with a forecast; the embedded default, which is short, has none.
-
-    Raises:
-        UserError: if the flags ask for one of what has none.
-    """
-    wishes = cli.request(args, Foresight)
-    without = ["--find_batch_size"] if args.find_batch_size else []
-    without += ["--schedule=evaluate"] if args.schedule == "evaluate" else []
-    asked = [f"--{name}" for name in flags_of(Foresight) if args[name].value]
-    if without and asked:
-        raise UserError(
-            f"{asked[0]} has no effect with {without[0]}. Received: both. Leave one of them out."
-        )
-    return None if defaults.is_quickstart(args) and not wishes.plan else wishes
+    said = (name for name in (*defaults.KEPT, "plan", "yes") if args[name].present)
+    unread = [f"--{n}" for n in said if n not in values.read and args[n].value is not False]
+    if unread:
+        progress.on_stderr(f"Warning: beside the other flags {', '.join(unread)} had no effect.")
+    return request
 
 
 def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
@@ -261,12 +274,12 @@ def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
 
 def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | None":
     """Returns the early stopping that the flags describe; None: none."""
-    stopping = unread_flags.EARLY_STOPPING
+    stopping = "eval_early_stopping_"
     if not values[f"{stopping}steps"]:
         return None
     from t2t_repro.training.early_stopping import EarlyStopping
 
-    names = ("steps", *unread_flags.OF_EARLY_STOPPING)
+    names = ("steps", "metric", "metric_delta", "metric_minimize")
     return EarlyStopping(**{name: values[stopping + name] for name in names}, split=split)
 
 
@@ -279,13 +292,8 @@ def check_tables(request: TrainRequest) -> None:
 
 
 def check_finish(request: TrainRequest) -> None:
-    """Refuses --finish where nothing is trained, or not by one process, or there is no text."""
+    """Refuses --finish by several processes, or where there is no text."""
     check_text(request.problem, "--finish")
-    if request.schedule not in SCHEDULES[:3]:
-        raise UserError(
-            f"Expected a schedule that trains with --finish. Received: {request.schedule}. Leave "
-            "it out: t2t-avg-all --tune does it to a run that is there."
-        )
     if os.environ.get(cluster.VARIABLE):
         raise UserError(
             f"Expected one process with --finish. Received: {cluster.VARIABLE}. Leave it out, and "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from t2t_repro.errors import UserError, unknown
+from t2t_repro.errors import unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
@@ -38,10 +38,6 @@ class KeepBest:
 
     count: int = 1
     metric: str = "loss"
-
-    def __post_init__(self):
-        if self.count < 1:
-            raise UserError(f"Expected to keep 1 best checkpoint or more. Received: {self.count}.")
 
     def directory(self, run: RunDirectory) -> RunDirectory:
         """Returns the run directory of the best."""

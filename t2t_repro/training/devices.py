@@ -27,7 +27,6 @@ from t2t_repro import memory, signals
 from t2t_repro.cores import available_cores
 from t2t_repro.errors import UserError
 from t2t_repro.training import cluster as clusters
-from t2t_repro.training import program_cache
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
@@ -201,18 +200,8 @@ def seed_variables(model: keras.Model) -> list[keras.Variable]:
 
 
 def set_threads(between: int = 0, within: int = 0) -> None:
-    """Gives TensorFlow so many threads among operations, and in an operation; 0 twice: its own.
-
-    Raises:
-        UserError: if they are said, and Keras computes by another backend.
-    """
-    if between or within:
-        if keras.backend.backend() != "tensorflow":
-            raise UserError(
-                "Expected the TensorFlow backend with --inter_op_parallelism_threads and "
-                "--intra_op_parallelism_threads, which are of its threads. Received: "
-                f"{keras.backend.backend()}. Leave them out, or unset KERAS_BACKEND."
-            )
+    """Gives TensorFlow so many threads among operations, and in an operation; 0 twice: its own."""
+    if (between or within) and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         tf.config.threading.set_inter_op_parallelism_threads(between)
@@ -259,7 +248,7 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
             tf.config.set_logical_device_configuration(cpu, parts)
     logical = tf.config.list_logical_devices(kind)
     if count > len(logical):
-        raise _too_many(count, len(logical), "CPU, which TensorFlow has begun to use as it is")
+        raise _too_many(count, len(logical))
     names = [device.name for device in logical[:count]]
     return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
 
@@ -308,34 +297,47 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
     devices = jax.devices()
     kind = "CPU" if devices[0].platform == "cpu" else "GPU"
     if kind == "GPU":
-        program_cache.keep()
+        _keep_programs()
     count = _count(worker_gpu, 0 if kind == "CPU" else len(devices), cluster)
     if count > len(devices):
-        raise _too_many(count, len(devices), "CPU, which JAX has begun to use as it is")
+        raise _too_many(count, len(devices))
     if count == 1:
         return Devices(kind=kind)
     names = [f"{device.platform}:{device.id}" for device in devices[:count]]
     return Devices(keras.distribution.DataParallel(devices=names), cluster, count, kind)
 
 
+def _keep_programs() -> None:
+    """Lets JAX keep its programs in $XDG_CACHE_HOME/t2t_repro/xla, by default of ~/.cache.
+
+    A step of transformer_base takes half a minute to compile, and four seconds to load. And that is
+    the same program: compiling anew, XLA may choose other ones by their time, and these round
+    otherwise. Where JAX_COMPILATION_CACHE_DIR is set that counts, and empty there is none.
+    """
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]
+        return
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    jax.config.update("jax_compilation_cache_dir", os.path.join(caches, "t2t_repro", "xla"))
+    # All of them: a search has many small ones.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
     """Returns how many devices this worker trains on, of so many GPUs."""
     if worker_gpu is None:
         return gpus or 1
-    if gpus:
-        most, what = gpus, "GPU"
-    elif cluster.size > 1:
-        most, what = 1, "CPU of a worker, as there is no GPU"
-    else:
-        most, what = max(2, available_cores()), "CPU cores, as there is no GPU"
+    most = gpus or (1 if cluster.size > 1 else max(2, available_cores()))
     if not 1 <= worker_gpu <= most:
-        raise _too_many(worker_gpu, most, what)
+        raise _too_many(worker_gpu, most)
     return worker_gpu
 
 
-def _too_many(wanted: int, most: int, what: str) -> UserError:
+def _too_many(wanted: int, most: int) -> UserError:
     return UserError(
-        f"Expected --worker_gpu between 1 and {most}, the number found here: {most} {what}. "
+        f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there are. "
         f"Received: {wanted}. Give another number; without one a run takes that which it has kept."
     )
 

@@ -38,13 +38,6 @@ class EarlyStopping:
     split: str = "dev"
 
     def __post_init__(self):
-        if not math.isfinite(self.metric_delta):
-            raise UserError(
-                "Expected --eval_early_stopping_metric_delta to be finite. Received: "
-                f"{self.metric_delta}. With 0 any gain counts."
-            )
-        if self.steps < 1:
-            raise UserError(f"Expected --eval_early_stopping_steps >= 1. Received: {self.steps}.")
         less = self.metric in LESS_IS_BETTER
         if self.metric_minimize not in (None, less):
             flag = f"--{'' if less else 'no'}eval_early_stopping_metric_minimize"
@@ -60,21 +53,14 @@ class EarlyStopping:
         Args:
             options: {flag: text}.
             batches: how many steps of the run are one that the user counts.
-
-        Raises:
-            UserError: on values that are none.
         """
-        try:
-            steps = int(options.get(f"{FLAGS}steps", 0))
-            delta = float(options.get(f"{FLAGS}metric_delta", cls.metric_delta))
-        except ValueError as error:
-            raise UserError(f"Expected numbers in run.json. Received: {error}.") from None
+        steps = int(options.get(f"{FLAGS}steps", 0))
         if not steps:
             return None
         return cls(
             steps=steps * batches,
             metric=options.get(f"{FLAGS}metric", cls.metric),
-            metric_delta=delta,
+            metric_delta=float(options.get(f"{FLAGS}metric_delta", cls.metric_delta)),
             split="test" if options.get("eval_use_test_set") == "True" else cls.split,
         )
 

@@ -26,7 +26,6 @@ from t2t_repro.training import (
     plan,
     training_data,
     warm_start,
-    xla,
 )
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
@@ -51,8 +50,6 @@ def run(request: TrainRequest) -> dict[str, Any]:
     devices.set_threads(*request.threads)
     evaluates = request.schedule == "evaluate"
     where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
-    if not evaluates:
-        xla.check(request, where)
     for warning in devices.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
     found, asked = None, request
@@ -163,7 +160,6 @@ class Experiment:
     def _check(self, with_evaluation: bool) -> None:
         """Raises a UserError for what would stop the run later, before its directory is made."""
         self._training_data(0, most_shapes=0)
-        self._request.check_metrics(with_evaluation)
         if with_evaluation:
             _ = self._dev
 

@@ -118,18 +118,33 @@ def test_a_run_of_another_program_leaves_them(begun):
     assert begun("--output_dir=o").plan.keep_checkpoint_max == 40
 
 
-@pytest.mark.parametrize("name, text", [("keep_best", "many"), ("kep_best", "2"), ("problem", "x")])
-def test_what_is_no_such_flag_is_refused(begun, capsys, name, text):
-    file = begun().run.path / "run.json"
-    values = json.loads(file.read_text())
-    assert "options" not in values
-    file.write_text(json.dumps(values | {"options": {name: text}}))
-    with pytest.raises(SystemExit):
-        run("--output_dir=o")
-    error = capsys.readouterr().err
-    assert f"run.json to be flags of t2t-trainer and their values. Received: {name}={text!r}." in (
-        error
-    )
+@pytest.mark.parametrize(
+    "given, unread",
+    [
+        ("--schedule=train --eval_steps=3", "--eval_steps"),
+        ("--schedule=train --eval_throttle_seconds=60", "--eval_throttle_seconds"),
+        ("--schedule=train --samples_every=7 --keep_best=2", "--samples_every, --keep_best"),
+        ("--schedule=evaluate --keep_best=3 --plan", "--keep_best, --plan"),
+        ("--schedule=evaluate --local_eval_frequency=50 --nocertify", "--local_eval_frequency"),
+        ("--schedule=evaluate --eval_steps=3 --eval_use_test_set --train_steps=9", ""),
+        ("--best_metric=loss", "--best_metric"),
+        ("--best_metric=loss --keep_best=2", ""),
+        ("--warm_start_partial", "--warm_start_partial"),
+        ("--eval_early_stopping_metric=loss", "--eval_early_stopping_metric"),
+        ("--eval_early_stopping_metric=loss --eval_early_stopping_steps=9", ""),
+    ],
+)
+def test_what_is_given_and_not_read_is_one_warning(asked, capsys, given, unread):
+    run(*BEGIN, *given.split())
+    assert len(asked) == 1
+    warned = [line for line in capsys.readouterr().err.splitlines() if " had no effect" in line]
+    assert len(warned) == bool(unread) and all(unread in line for line in warned)
+
+
+def test_what_the_run_keeps_reads_what_is_given(begun, capsys):
+    begun("--keep_best=2")
+    begun("--output_dir=o", "--best_metric=accuracy")
+    assert "had no effect" not in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -75,12 +75,6 @@ def test_what_is_missing_is_named(flags, capsys, missing):
     "flag, message",
     [
         ("--schedule=trian", "Unknown schedule. Received: 'trian'. Did you mean 'train'"),
-        (
-            "--schedule=continuous_eval",
-            "one of continuous_train.*: 'continuous_eval', which .*: --schedule=evaluate or t2t-ev",
-        ),
-        ("--schedule=run_std_server", "alone has: there are no parameter servers; several hosts"),
-        ("--schedule=train_eval_and_decode", "_and_eval decodes too, with --eval_bleu_sentences"),
         ("--worker_gpu=0", "number from 1 .* Received: '0'. To compute on the CPU leave it out"),
         ("--decode_hparams=beam_size=1", "--decode_hparams is not supported: t2t-decoder takes"),
         ("--hparams_set=transformer_bas", "Did you mean 'transformer_base'"),
@@ -90,29 +84,16 @@ def test_what_is_missing_is_named(flags, capsys, missing):
         ("--random_seed=4294967296", "random_seed to be a whole number from 0 to 4294967295. R"),
         ("--data_dir=/nothing", "t2t-datagen --problem="),
         ("--worker_gpu=7000", "--worker_gpu between 1 and"),
-        (
-            "--schedule=train --keep_best=1",
-            "a schedule that evaluates.* with --keep_best. Received: t",
-        ),
-        ("--schedule=train --eval_early_stopping_steps=2", "with --eval_early_stopping_steps"),
         ("--keep_best=1 --best_metric=acuracy", "Unknown metric of --best_metric.*'accuracy'"),
         (
             "--eval_early_stopping_steps=2 --eval_early_stopping_metric=bleu",
-            "Expected --eval_bleu_sentences=N with --eval_early_stopping_metric=bleu: N sent",
+            "Unknown metric of --eval_early_stopping_metric. Received: 'bleu'",
         ),
         (
             "--eval_bleu_sentences=7",
             f"--eval_bleu_sentences scores text, which {PROBLEM} does not have",
         ),
         ("--finish", f"--finish scores text, which {PROBLEM} does not have"),
-        (
-            "--problem=text2text_tmpdir --schedule=train --eval_bleu_sentences=7",
-            "a schedule that evaluates.* with --eval_bleu_sentences. Received: train",
-        ),
-        (
-            "--eval_early_stopping_metric_delta=0.2",
-            "--eval_early_stopping_metric_delta has no effect without --eval_early_stopping_st",
-        ),
         ("--max_nonfinite_steps=-1", "max_nonfinite_steps"),
         ("--evalsteps=3", "Unknown flag. Received: '--evalsteps'. Did you mean 'eval_steps'"),
     ],
@@ -126,14 +107,6 @@ def test_wrong_flags_end_in_one_line(flags, capsys, flag, message, tmp_path):
     assert stopped.value.code == 2 and error.count("\n") == 1
     assert re.search(message, error), error
     assert not (tmp_path / "run").exists()
-
-
-def test_an_evaluation_is_not_finished(flags, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        run(*flags[:-1], "--problem=text2text_tmpdir", "--schedule=evaluate", "--finish")
-    assert stopped.value.code == 2
-    said = "Expected a schedule that trains with --finish. Received: evaluate"
-    assert said in capsys.readouterr().err
 
 
 def test_registry_help_lists_everything_and_loads_nothing_heavy():

@@ -223,13 +223,6 @@ def test_times_for_people(hours, said):
     assert plan.span(hours) == said
 
 
-@pytest.mark.parametrize("more", ["--find_batch_size", "--schedule=evaluate"])
-def test_what_has_no_plan_is_not_asked_for_one(on, refused, more):
-    on(TWO_CORES)
-    for flag in ("--plan", "--yes"):
-        assert flag in refused("--hparams_set=transformer_big", flag, more).err
-
-
 def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):
     begun = on(TWO_CORES)
     monkeypatch.setattr(trainer.quickstart, "run", lambda directory, train: train())

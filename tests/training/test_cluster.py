@@ -38,62 +38,24 @@ def test_a_chief_by_name_comes_first():
     assert not parse(jobs, worker(1)).is_chief and parse(jobs, worker(1)).index == 2
 
 
-def test_text_that_is_no_json_is_refused():
-    expected = "JSON in the environment variable TF_CONFIG, such as .*Received: '{cluster'.*unset"
-    with pytest.raises(UserError, match=expected):
-        cluster.from_environment({"TF_CONFIG": "{cluster"})
+@pytest.mark.parametrize("text", ["{cluster", "[]", "3", "{}"])
+def test_what_is_no_cluster_is_refused(text):
+    with pytest.raises(UserError, match="TF_CONFIG"):
+        cluster.from_environment({"TF_CONFIG": text})
 
 
 @pytest.mark.parametrize(
-    "jobs", [None, {}, [], {"worker": []}, {"worker": "a:1"}, {"worker": [["a:1"]]}]
+    "jobs, task",
+    [
+        *((jobs, worker(0)) for jobs in (None, {}, {"worker": []}, {"worker": [["a:1"]]})),
+        *(({"worker": THREE, job: ["d:1"]}, worker(0)) for job in ("ps", "evaluator")),
+        ({"chief": ["a:2222"], "worker": THREE}, worker(0)),
+        ({"chief": THREE}, worker(0, "chief")),
+        *(({"worker": THREE}, task) for task in (None, {}, {"type": "worker"}, "worker")),
+        *(({"worker": THREE}, worker(0, kind)) for kind in ("chief", ["worker"])),
+        *(({"worker": THREE}, worker(index)) for index in (3, -1, "1")),
+    ],
 )
-def test_a_cluster_without_workers_is_refused(jobs):
-    with pytest.raises(UserError):
-        parse(jobs, worker(0))
-
-
-@pytest.mark.parametrize("config", ["[]", "3", "{}"])
-def test_json_that_is_no_cluster_is_refused(config):
-    with pytest.raises(UserError):
-        cluster.from_environment({"TF_CONFIG": config})
-
-
-@pytest.mark.parametrize("job", ["ps", "evaluator", "workers"])
-def test_other_kinds_of_workers_are_refused(job):
-    with pytest.raises(UserError, match=f'only "chief" and "worker".*Received: {job!r}'):
-        parse({"worker": THREE, job: ["d:1"]}, worker(0))
-
-
-@pytest.mark.parametrize("address", ["a", ":2222", "a:", "a:b"])
-def test_an_address_has_a_host_and_a_port(address):
-    with pytest.raises(UserError, match=f'each worker as HOST:PORT. Received: "{address}"'):
-        parse({"worker": ["b:1", address]}, worker(0))
-
-
-def test_two_workers_at_one_address_are_refused():
-    with pytest.raises(UserError, match="2222"):
-        parse({"chief": ["a:2222"], "worker": THREE}, worker(0))
-
-
-def test_two_chiefs_are_refused():
-    with pytest.raises(UserError):
-        parse({"chief": THREE}, worker(0, "chief"))
-
-
-@pytest.mark.parametrize("task", [None, {}, {"type": "worker"}, {"index": 0}, "worker"])
-def test_a_task_says_who_it_is(task):
-    with pytest.raises(UserError):
-        parse({"worker": THREE}, task)
-
-
-@pytest.mark.parametrize("kind, shown", [("chief", '"chief"'), (["worker"], r'\["worker"\]')])
-def test_a_task_of_no_kind_in_the_cluster_is_refused(kind, shown):
-    with pytest.raises(UserError, match=f'"type" that the cluster has .worker.. Received: {shown}'):
-        parse({"worker": THREE}, worker(0, kind))
-
-
-@pytest.mark.parametrize("index, shown", [(3, "3"), (-1, "-1"), ("1", '"1"'), (True, "true")])
-def test_an_index_is_that_of_a_worker(index, shown):
-    expected = f'"index" from 0 to 2: the cluster has 3 worker. Received: {shown}'
-    with pytest.raises(UserError, match=expected):
-        parse({"worker": THREE}, worker(index))
+def test_workers_that_do_not_say_who_they_are_are_refused(jobs, task):
+    with pytest.raises(UserError, match="TF_CONFIG"):
+        parse(jobs, task)

@@ -58,8 +58,6 @@ def test_it_is_read_of_what_a_run_keeps():
     expected = EarlyStopping(steps=7, metric="bleu", metric_delta=0.25, split="test")
     assert EarlyStopping.of_options(kept, 1) == expected
     assert EarlyStopping.of_options({"local_eval_frequency": "9"}, 1) is None
-    with pytest.raises(UserError, match="run.json"):
-        EarlyStopping.of_options({"eval_early_stopping_steps": "x"}, 1)
 
 
 def test_evaluations_of_another_sample_do_not_count():
@@ -126,12 +124,6 @@ def test_a_direction_against_the_metric_is_refused():
     message = "--eval_early_stopping_metric_minimize: of loss, less is better. Received: False"
     with pytest.raises(UserError, match=message):
         EarlyStopping(steps=1, metric_minimize=False)
-    for delta in ("inf", "-inf", "nan"):
-        message = f"metric_delta to be finite. Received: {delta}. With 0 any gain counts."
-        with pytest.raises(UserError, match=message):
-            EarlyStopping(steps=1, metric_delta=float(delta))
-    with pytest.raises(UserError, match="--eval_early_stopping_steps"):
-        EarlyStopping(steps=0)
 
 
 def test_the_best_of_the_reason_is_a_number_where_there_is_one():

@@ -9,8 +9,7 @@ from t2t_repro import registry
 from t2t_repro.bin import trainer
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import experiment, xla
-from t2t_repro.training.devices import ONE, Devices
+from t2t_repro.training import experiment
 from t2t_repro.training.request import Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -47,43 +46,6 @@ def make(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    "where, message",
-    [
-        (ONE, "one GPU with --xla_compile. Received: a CPU, .* gets no faster; with KERAS_BACKEND"),
-        (Devices(strategy=object(), local=3, kind="GPU"), "Received: 3 GPUs, .*--worker_gpu=1"),
-    ],
-)
-def test_it_is_refused_where_it_is_of_no_use(make, where, message):
-    with pytest.raises(UserError, match=message):
-        xla.check(make(), where)
-    xla.check(make(xla_compile=False), where)
-    xla.check(make(), Devices(kind="GPU"))
-
-
-def test_it_is_refused_for_a_loop_over_tokens_which_is_not_compiled(make):
-    recurrent = make(hparams=registry.get_hparams("lstm_seq2seq"))
-    with pytest.raises(UserError, match="lstm_seq2seq"):
-        xla.check(recurrent, Devices(kind="GPU"))
-    xla.check(make(hparams=registry.get_hparams("bytenet_base")), Devices(kind="GPU"))
-
-
-def test_a_run_that_has_it_goes_on_but_not_where_it_cannot_be(make, monkeypatch):
-    begun = make(begun=True)
-    xla.check(begun, ONE)
-    with pytest.raises(UserError, match="--worker_gpu"):
-        xla.check(begun, Devices(strategy=object(), local=3, kind="GPU"))
-    monkeypatch.setattr(xla.keras.backend, "backend", lambda: "jax")
-    xla.check(begun, Devices(strategy=object(), local=3, kind="GPU"))
-
-
-def test_it_is_refused_under_jax(make, monkeypatch):
-    monkeypatch.setattr(xla.keras.backend, "backend", lambda: "jax")
-    monkeypatch.setattr(xla.devices, "described", lambda: "jax on 2 x H100")
-    with pytest.raises(UserError, match="2"):
-        xla.check(make(), Devices(kind="GPU"))
-
-
 def test_a_run_keeps_it(make, tmp_path):
     run = make(begun=True).run
     assert json.loads((run.path / "run.json").read_text())["xla_compile"] is True
@@ -98,15 +60,6 @@ def test_a_run_keeps_it(make, tmp_path):
     assert trainer.request_of(new).config.xla_compile
 
 
-def test_it_has_no_effect_on_an_evaluation(make):
-    run = make(begun=True).run
-    with pytest.raises(UserError, match="--schedule"):
-        trainer.request_of(
-            parsed(f"--output_dir={run.path}", "--schedule=evaluate", "--xla_compile")
-        )
-    assert trainer.request_of(parsed(f"--output_dir={run.path}", "--schedule=evaluate"))
-
-
 def parsed(*argv):
     given = flags.FlagValues()
     trainer.define_flags(given)
@@ -115,12 +68,8 @@ def parsed(*argv):
 
 
 @pytest.mark.slow
-def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(
-    make, tmp_path, monkeypatch, write_reversals
-):
-    """On a CPU, as if it were a GPU: the refusal alone is left out."""
+def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(make, tmp_path, write_reversals):
     write_reversals(tmp_path / "data", PROBLEM, 300)
-    monkeypatch.setattr(xla, "check", lambda request, where: None)
     folder, losses, widths = str(tmp_path / "data"), {}, {}
     for name, compiled, ends in (("plain", False, [20]), ("xla", True, [10, 20])):
         for steps in ends:
