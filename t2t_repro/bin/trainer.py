@@ -193,7 +193,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         UserError: if they lack something or contradict each other.
     """
     check_needs(args)
-    cli.check_filled(args, ["warm_start_from"])
+    if args.warm_start_from == "":  # it would begin with random weights
+        raise UserError("Expected --warm_start_from to name a run. Received: nothing.")
     before, known = defaults.run_before(args), defaults.known(args)
     given = {name: args[name].value for name in args}
     # What fits the user's text changes beside what --hparams does.
