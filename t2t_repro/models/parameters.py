@@ -4,9 +4,6 @@ import dataclasses
 import math
 import random
 
-import keras
-from keras.src.backend.common import global_state
-
 from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.hparam_rules import BYTENET, RECURRENT
@@ -43,6 +40,9 @@ def shapes(
         vocab_size: of the inputs.
         targets_vocab_size: of the targets; None: they have one vocabulary.
     """
+    import keras
+    from keras.src.backend.common import global_state
+
     state = random.getstate()  # of which layers take their seeds
     with keras.StatelessScope():
         model = registry.get_model(hparams.model).from_hparams(
