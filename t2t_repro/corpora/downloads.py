@@ -4,7 +4,6 @@ While a file NAME arrives it is called NAME.incomplete, beside NAME.incomplete.j
 it is a part of. Beside a whole one lies NAME.download.json: its URL, length and SHA-256.
 """
 
-import hashlib
 import json
 import os
 import pathlib
@@ -13,13 +12,13 @@ from typing import Any
 
 from t2t_repro import progress, schema
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
 
 _BLOCK = 1 << 18
 _TIMEOUT = 30  # seconds without a byte
 
 
-def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> None:
+def download(url: str, path: str | os.PathLike, digest: str | None = None) -> None:
     """Downloads `url` to `path`, which appears only when it is whole.
 
     What has arrived when it fails is kept, and the next call goes on from there, if the server can
@@ -28,7 +27,7 @@ def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> No
     Args:
         url: http, https or ftp.
         path: the file. A record of it is written beside it, see `verify`.
-        sha256: the published checksum. Without one the length that the server announces must agree.
+        digest: the published SHA-256. Without one the length that the server announces must agree.
 
     Raises:
         UserError: if it cannot; the message names the URL, the file and the folder to put it in.
@@ -36,31 +35,29 @@ def download(url: str, path: str | os.PathLike, sha256: str | None = None) -> No
     import http.client  # slow to load, and needed by few
 
     path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + INCOMPLETE)
     by_hand = f"Get it by hand and put it into {path.parent} as {path.name}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         _fetch(url, partial)
     except (OSError, http.client.HTTPException) as error:
-        kept = _kept(url, partial)
-        again = f" Or repeat the command: it goes on from {kept:,} bytes." if kept else ""
         raise UserError(
-            f"Cannot download {url} to {path}. Received: {error}. {by_hand}.{again}"
+            f"Cannot download {url} to {path}. Received: {error}. {by_hand}; or repeat the command."
         ) from error
-    digest = _sha256(partial)
-    if sha256 is not None and digest != sha256:
+    found = sha256(partial)
+    if digest is not None and found != digest:
         _remove(partial)
         raise UserError(
-            f"Expected {url} to have SHA-256 {sha256}. Received: {digest}. {by_hand}, if you "
-            "trust it."
+            f"Expected {url} to have SHA-256 {digest}. Received: {found}. {by_hand}, if you trust "
+            "it."
         )
-    record = {"url": url, "bytes": partial.stat().st_size, "sha256": digest}
+    record = {"url": url, "bytes": partial.stat().st_size, "sha256": found}
     write_text_atomic(_record(path), json.dumps(record, indent=1) + "\n")
     os.replace(partial, path)
     _remove(partial)
 
 
-def verify(path: str | os.PathLike, sha256: str | None = None) -> None:
+def verify(path: str | os.PathLike, digest: str | None = None) -> None:
     """Looks whether a file is still what was downloaded.
 
     A file that somebody put there is only compared with the published checksum: where it differs, a
@@ -68,26 +65,25 @@ def verify(path: str | os.PathLike, sha256: str | None = None) -> None:
 
     Args:
         path: the file.
-        sha256: its published checksum, if there is one.
+        digest: its published SHA-256, if there is one.
 
     Raises:
         UserError: if the file differs from the record that `download` left beside it.
     """
     path = pathlib.Path(path)
-    record = _read_json(_record(path))
-    if not record and sha256 is None:
+    recorded = _read_json(_record(path)).get("sha256")
+    if not (recorded or digest):
         return
-    size, digest = path.stat().st_size, _sha256(path)
-    if record and (size, digest) != (record.get("bytes"), record.get("sha256")):
+    found = sha256(path)
+    if recorded and found != recorded:
         raise UserError(
-            f"Expected {path} to be as it was downloaded: {record.get('bytes')} bytes, SHA-256 "
-            f"{record.get('sha256')}. Received: {size} bytes, {digest}. Delete it and "
-            f"{_record(path).name}, and try again."
+            f"Expected {path} to be as it was downloaded, of SHA-256 {recorded}. Received: "
+            f"{found}. Delete it and {_record(path).name}, and try again."
         )
-    if not record and digest != sha256:
+    if not recorded and found != digest:
         print(
-            f"Warning: {path} is not the published file, which has SHA-256 {sha256}; it has "
-            f"{digest}. It is used as it is.",
+            f"Warning: {path} is not the published file, which has SHA-256 {digest}; it has "
+            f"{found}. It is used as it is.",
             file=sys.stderr,
         )
 
@@ -102,23 +98,22 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     import urllib.error  # slow to load, and needed by few
     import urllib.request
 
-    done, name = _kept(url, partial), partial.name.removesuffix(INCOMPLETE)
+    state, done = _read_json(_state(partial)), 0
     headers = {"User-Agent": "t2t_repro", "Accept-Encoding": "identity"}
-    if done:
-        headers |= {"Range": f"bytes={done}-", "If-Range": _read_json(_state(partial))["validator"]}
+    if partial.exists() and state.get("url") == url and state.get("validator"):
+        done = partial.stat().st_size
+        headers |= {"Range": f"bytes={done}-", "If-Range": state["validator"]}
+    request = urllib.request.Request(url, headers=headers)
     try:
-        response = urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=_TIMEOUT
-        )
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code != 416:  # the part is as long as the file, or longer
+        if error.code != 416:  # what is there is all of it, or more
             raise
-        if error.headers.get("Content-Range") != f"bytes */{done}":
-            _remove(partial)
-            _fetch(url, partial)
-        return
+        _remove(partial)
+        return _fetch(url, partial)
     with response:
-        if response.headers.get_content_type() == "text/html" and partial.stem[-5:] != ".html":
+        name = partial.name.removesuffix(INCOMPLETE)
+        if response.headers.get_content_type() == "text/html" and not name.endswith(".html"):
             raise UserError(
                 f"Expected a file at {url}. Received: a web page. Open the URL in a browser, and "
                 f"put the file into {partial.parent} as {name}."
@@ -138,13 +133,6 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     got = partial.stat().st_size
     if total is not None and got != total:
         raise OSError(f"{got:,} of {total:,} bytes, then the end")
-
-
-def _kept(url: str, partial: pathlib.Path) -> int:
-    """Returns how many bytes of `url` an earlier call has left that one can go on from."""
-    state = _read_json(_state(partial))
-    usable = state.get("url") == url and state.get("validator") and partial.exists()
-    return partial.stat().st_size if usable else 0
 
 
 def _validator(headers: Any) -> str:
@@ -172,8 +160,3 @@ def _read_json(path: pathlib.Path) -> dict[str, Any]:
         return schema.read(path, dict[str, Any])
     except (OSError, ValueError):
         return {}
-
-
-def _sha256(path: pathlib.Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

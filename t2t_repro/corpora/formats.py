@@ -5,7 +5,6 @@ cannot read. A line break within a sentence becomes a space.
 """
 
 import csv
-import itertools
 import json
 import os
 import pathlib
@@ -27,7 +26,6 @@ KINDS = {
     ".json": "json",
     ".tmx": "tmx",
 }
-_PACKED = (".zip", ".bz2", ".xz", ".zst", ".7z", ".tar", ".tgz", ".rar")
 _HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 _SHOWN = 60  # characters of what was received
 _QUOTED = re.compile(r'"[^"]*(?:"|$)')  # a field of CSV, or what of it is on its first line
@@ -52,13 +50,8 @@ def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
     """Returns the format of a file, or of two side by side, which is "lines".
 
     Raises:
-        UserError: on a file that needs another, or has one that it does not need, or is packed.
+        UserError: on a file that needs another, or has one that it does not need.
     """
-    for path in (source, target):
-        if path is not None and _suffix(path) in _PACKED:
-            raise UserError(
-                f"Expected text, plain or .gz. Received: {os.fspath(path)}. Unpack it first."
-            )
     kind = _kind_by_name(source)
     if target is not None:
         for path, other in ((source, target), (target, source)):
@@ -108,7 +101,7 @@ def _lines(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Pai
 
 
 def _tsv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
-    rows = ((number, line.split("\t")) for number, line in enumerate(_table_lines(path), start=1))
+    rows = ((number, line.split("\t")) for number, line in enumerate(raw.lines(path), start=1))
     return _table_pairs(path, rows, sides, headless=True)
 
 
@@ -117,9 +110,9 @@ def _csv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
 
 
 def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
-    unquoted = _QUOTED.sub("", next(_table_lines(path), ""))
+    unquoted = _QUOTED.sub("", next(raw.lines(path), ""))
     delimiter = max(",;\t", key=unquoted.count)
-    lines = (line + "\n" for line in _table_lines(path))
+    lines = (line + "\n" for line in raw.lines(path))
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         number = table.line_num + 1
@@ -136,16 +129,6 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
         if row is None:
             return
         yield number, row
-
-
-def _table_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the lines of a table; one alone may not hold others that end in a way of their own."""
-    read = raw.lines(path)
-    first = list(itertools.islice(read, 2))
-    if len(first) == 1:
-        raw.check_is_one(first[0], path)
-    yield from first
-    yield from read
 
 
 def _table_pairs(

@@ -15,10 +15,8 @@ from typing import IO
 
 from t2t_repro.errors import UserError
 
-LONGEST_LINE = 1 << 26  # bytes, its end included
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BREAKS = re.compile(r"[\r\n]+")
-_GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARKS = (  # UTF-32's little one begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -81,41 +79,19 @@ def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
     characters that Unicode calls line separators occur inside real sentences.
 
     Raises:
-        UserError: on gzip that is broken or has no .gz in its name, on UTF-16 and UTF-32, and on a
-            line of more than LONGEST_LINE bytes: a small .gz may hold one that no memory does.
+        UserError: on gzip that is broken, and on UTF-16 and UTF-32.
     """
     with opened(path) as stream:
-        for number, line in enumerate(
-            iter(functools.partial(stream.readline, LONGEST_LINE + 1), b"")
-        ):
-            if len(line) > LONGEST_LINE:
-                raise UserError(
-                    f"Expected lines of at most {LONGEST_LINE:,} bytes in {os.fspath(path)}. "
-                    f"Received: a longer one, line {number + 1}. Is it text, a sentence a line?"
-                )
+        for number, line in enumerate(stream):
             if number == 0:
-                _check_encoding(path, line)
+                encoding = next((e for mark, e in _BYTE_ORDER_MARKS if line.startswith(mark)), "")
+                if encoding:
+                    raise UserError(
+                        f"Expected UTF-8 text in {os.fspath(path)}. Received: {encoding}. Convert "
+                        f"it: iconv -f {encoding} -t UTF-8 {shlex.quote(os.fspath(path))} > NEW"
+                    )
                 line = line.removeprefix(codecs.BOM_UTF8)
             yield line
-
-
-def _check_encoding(path: str | os.PathLike, line: bytes) -> None:
-    """Refuses what the first line shows to be no UTF-8, and names it."""
-    name = os.fspath(path)
-    if line.startswith(_GZIP):
-        raise UserError(
-            f"Expected text in {name}. Received: a gzip file. Give it a name that ends in .gz."
-        )
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if line.startswith(mark)), "")
-    start = line[:1000]
-    zeros = start[::2].count(0), start[1::2].count(0)
-    if not encoding and 4 * max(zeros) > len(start) and not min(zeros):
-        encoding = "UTF-16BE" if zeros[0] else "UTF-16LE"
-    if encoding:
-        raise UserError(
-            f"Expected UTF-8 text in {name}. Received: {encoding}. Convert it: iconv -f "
-            f"{encoding} -t UTF-8 {shlex.quote(name)} > NEW"
-        )
 
 
 def lines(path: str | os.PathLike) -> Iterator[str]:
@@ -145,17 +121,11 @@ def check_lines(path: str | os.PathLike, most: int | None = None) -> None:
         most: look at so many lines; None: at all.
 
     Raises:
-        UserError: as `lines`, and if there is no line, or one that holds others which end in "\\r"
-            alone.
+        UserError: as `lines`, and if there is no line.
     """
     if os.path.isfile(path) and most != 0:
-        read = lines(path)
-        first = next(read, None)
-        if first is None:
+        if not sum(1 for _ in itertools.islice(lines(path), most)):
             raise UserError(f"Expected sentences in {os.fspath(path)}. Received: an empty file.")
-        rest = sum(1 for _ in itertools.islice(read, None if most is None else most - 1))
-        if not rest and most != 1:
-            check_is_one(first, path)
 
 
 def one_line(text: str, path: str | os.PathLike, number: int) -> str:
@@ -194,8 +164,7 @@ def stripped_lines(
         read: yields the samples of the file.
 
     Raises:
-        UserError: as `lines` does, or if the file has no line, or empty ones alone, or one that
-            holds others which end in "\\r" alone.
+        UserError: as `lines` does, or if the file has no line, or empty ones alone.
     """
     return (line.strip() for line in _checked(path, may_be_blank, read))
 
@@ -206,29 +175,13 @@ def _checked(
     read: Callable[[str | os.PathLike], Iterable[str]] = lines,
 ) -> Iterator[str]:
     """Yields a file's lines as they are; see `stripped_lines`."""
-    count, any_text, line = 0, False, ""
+    count, any_text = 0, False
     for line in read(path):
         count, any_text = count + 1, any_text or not (not line or line.isspace())
         yield line
     if not any_text and not (may_be_blank and count):
         received = f"{count} empty lines" if count else "an empty file"
         raise UserError(f"Expected text in {os.fspath(path)}. Received: {received}.")
-    if count == 1:
-        check_is_one(line, path)
-
-
-def check_is_one(line: str, path: str | os.PathLike) -> None:
-    """Refuses a file's only line that holds others.
-
-    Raises:
-        UserError: if they end in \\r alone.
-    """
-    if "\r" in line.strip():
-        name = os.fspath(path)
-        raise UserError(
-            f"Expected lines of {name} to end in \\n. Received: one line, in which others end in "
-            f"\\r alone. Convert it: tr '\\r' '\\n' < {shlex.quote(name)} > NEW"
-        )
 
 
 def parallel_lines(

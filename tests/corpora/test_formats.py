@@ -81,40 +81,34 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, text, sides, message",
+    "name, text, sides, named",
     [
-        ("a.tsv", "a\tb\nc\td\te\tf\n", (), "2 columns at line 2 of .*a.tsv.*: 4: 'c \\| d"),
-        ("a.tsv", "a\tb\n\nalone\n", (), "2 columns at line 3 .* Received: 1: 'alone'"),
-        ("a.tsv", "a\tb\tc\n", (), "two columns, or a first line with source and target"),
-        ("a.tsv", "a\tb\n", (None, ("1", "3")), "columns 1 and 3 in .* Received: 2 columns"),
-        ("a.tsv", "a\tb\n", (None, ("0", "1")), "Expected columns 0 and 1"),
-        ("a.csv", "Hello,Hallo\n", (), "a first line with source and target .*'Hello \\| Hallo'"),
-        ("a.csv", "English,German\nHello,Hallo\n", (), "names, or, where this line is a pair"),
-        ("a.csv", "german,english\n", (None, ("englisch", "german")), "Did you mean 'english'"),
-        ("a.csv", 'source,target\n"a" b,c\n', (), "from line 2 on, .* Mend its quotes"),
-        ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "field limit .131072.*Or split the"),
-        ("a.csv", 'source,target\na,"b\nc,d\n', (), "from line 2 on, unexpected end of data"),
-        ("a.jsonl", '{"source": "a"}\n', (), "source and target on line 1 of .* Received: source"),
-        ("a.jsonl", "{}\n", (), "Received: nothing. Name them by --columns"),
-        ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "with en, de"),
-        ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target on line 1.* text. Received: 7"),
-        ("a.jsonl", '{"source": "\\ud83d", "target": "b"}\n', (), r"text. Received: '\\ud83d'"),
-        ("a.jsonl", '{"source": "a"\n', (), r"JSON object on line 1 of .*\(Expecting ',' delim"),
-        ("a.jsonl", '[\n{"source": "a"}]\n', (), r"jq -c '\.\[\]' FILE > NEW.jsonl makes"),
-        ("a.jsonl", "[" * 100_000, (), "Expected a JSON object on line 1"),
-        ("a.jsonl", '{"source": "a\\u0000", "target": "b"}\n', (), "NUL character at line 1"),
-        ("a.tsv", "a\tb\nc\0\td\n", (), "a.tsv. Received: a NUL character at line 2"),
-        ("a.tsv", TSV.encode("utf-16"), (), "Received: UTF-16. Convert it: iconv -f UTF-16 -t"),
-        ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv. Received: byte 0xef at line 2, column 3"),
-        ("a.tsv", "en\tde\rHello\tHallo\r", (None, ("1", "2")), "one line, in which others end in"),
-        ("a.csv", "source,target\rHello,Hallo\r", (), "one line, in which others end in"),
-        ("a.tsv.bz2", "a", (), "text, plain or .gz. Received: .*a.tsv.bz2. Unpack it first"),
-        ("a.tar.gz", "a", (), "text, plain or .gz. Received: .*a.tar.gz. Unpack it first"),
-        ("a.txt", "one side\n", (), "Expected the other side of .*a.txt, or a file that holds"),
+        ("a.tsv", "a\tb\nc\td\te\tf\n", (), "2 .*line 2 .*a.tsv.* 4"),
+        ("a.tsv", "a\tb\n\nalone\n", (), "line 3 .*alone"),
+        ("a.tsv", "a\tb\tc\n", (), "a.tsv.*--columns"),
+        ("a.tsv", "a\tb\n", (None, ("1", "3")), "1 and 3 .*--columns"),
+        ("a.tsv", "a\tb\n", (None, ("0", "1")), "0 and 1"),
+        ("a.csv", "Hello,Hallo\n", (), "'Hello \\| Hallo'.*--columns"),
+        ("a.csv", "german,english\n", (None, ("englisch", "german")), "'english'.*--columns"),
+        ("a.csv", 'source,target\n"a" b,c\n', (), "a.csv.*line 2"),
+        ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "131072"),
+        ("a.csv", 'source,target\na,"b\nc,d\n', (), "line 2"),
+        ("a.jsonl", '{"source": "a"}\n', (), "line 1 of .*--columns"),
+        ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "en, de"),
+        ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target .*line 1.* 7"),
+        ("a.jsonl", '{"source": "\\ud83d", "target": "b"}\n', (), r"\\ud83d"),
+        ("a.jsonl", '{"source": "a"\n', (), "line 1 of .*a.jsonl"),
+        ("a.jsonl", '[\n{"source": "a"}]\n', (), "jq -c"),
+        ("a.jsonl", "[" * 100_000, (), "line 1"),
+        ("a.jsonl", '{"source": "a\\u0000", "target": "b"}\n', (), "NUL .*line 1"),
+        ("a.tsv", "a\tb\nc\0\td\n", (), "a.tsv.* NUL .*line 2"),
+        ("a.tsv", TSV.encode("utf-16"), (), "UTF-16"),
+        ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv.* 0xef at line 2, column 3"),
+        ("a.txt", "one side\n", (), "a.txt"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_named(tmp_path, name, text, sides, message):
-    with pytest.raises(UserError, match=message):
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, text, sides, named):
+    with pytest.raises(UserError, match=named):
         read(write(tmp_path / name, text), Sides(*sides))
 
 

@@ -112,45 +112,10 @@ def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):
         list(raw.stripped_lines(path, may_be_blank=True))
 
 
-@pytest.mark.parametrize(
-    "content, received",
-    [
-        (
-            "Grüße\n".encode("utf-16"),
-            "UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 '?/.*a b.txt'? >",
-        ),
-        ("Gruss\n".encode("utf-16-le"), "UTF-16LE. Convert it: iconv -f UTF-16LE"),
-        ("Gruss\n".encode("utf-16-be"), "UTF-16BE. Convert it: iconv -f UTF-16BE"),
-        ("Gruss\n".encode("utf-32"), "UTF-32. Convert it: iconv -f UTF-32"),
-        (gzip.compress(b"text\n", mtime=0), "a gzip file. Give it a name that ends in .gz"),
-    ],
-)
-def test_another_encoding_is_recognised(tmp_path, content, received):
-    with pytest.raises(UserError, match=f"text in .*a b.txt. Received: {received}"):
-        list(raw.lines(write(tmp_path / "a b.txt", content)))
-
-
-def test_lines_of_an_old_macintosh_are_named(tmp_path):
-    with pytest.raises(UserError):
-        list(raw.stripped_lines(write(tmp_path / "old", b"one\rtwo\r")))
-    for most in (None, 2):
-        with pytest.raises(UserError):
-            raw.check_lines(write(tmp_path / "old", b"one\rtwo"), most)
-        raw.check_lines(write(tmp_path / "old", b"one\rtwo\nthree"), most)
-    assert list(raw.stripped_lines(write(tmp_path / "one", b"one\r\n"))) == ["one"]
-    assert list(raw.stripped_lines(write(tmp_path / "two", b"o\rne\ntwo\n"))) == ["o\rne", "two"]
-
-
-@pytest.mark.parametrize("name", ["text", "text.gz"])
-def test_a_line_that_no_memory_may_hold(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(raw, "LONGEST_LINE", 10)
-    path = tmp_path / name
-    content = b"123456789\n" + b"a" * 11
-    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    lines = raw.lines(path)
-    assert next(lines) == "123456789"
-    with pytest.raises(UserError, match=f"at most 10 bytes in .*{name}. Received: a .*line 2. Is"):
-        next(lines)
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-32"])
+def test_another_encoding_is_recognised(tmp_path, encoding):
+    with pytest.raises(UserError, match=f"a b.txt.* {encoding}"):
+        list(raw.lines(write(tmp_path / "a b.txt", "Grüße\n".encode(encoding))))
 
 
 def test_lines_are_joined_in_time_that_is_linear():
