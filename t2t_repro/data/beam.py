@@ -61,40 +61,36 @@ class Beam:
     def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
         del texts
         beam = _import()
-        name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"
-        path = os.path.join(job.data_dir, name)
         load = functools.partial(self._load, job.problem.name)
+        read = functools.partial(_texts, load, job.data_dir, job.tmp_dir)
 
-        def build(pipeline: Any) -> None:
+        def build(pipeline: Any, store: Any) -> None:
             _ = (
                 pipeline
                 | beam.Create([None])
-                | beam.FlatMap(_Texts(load, job.data_dir, job.tmp_dir))
+                | beam.FlatMap(read)
                 | beam.Reshuffle()
                 | beam.Map(vocabulary.count_tokens)
                 | beam.CombineGlobally(_add_counts)
-                | beam.Map(functools.partial(_store, path))
+                | beam.Map(store)
             )
 
-        self._run(build)
-        try:
-            return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        finally:
-            os.unlink(path)
+        name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"
+        return self._run(build, os.path.join(job.data_dir, name))
 
     def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
         del track
         beam, paths = _import(), files.paths
         load = functools.partial(self._load, job.problem.name)
-        read = _Samples(
-            load, job.data_dir, job.tmp_dir, files.source, job.seed, job.max_cases or None
-        )
-        encode = blocks.EncodeSamples(load, job.data_dir) if read.encodes_apart() else None
-        seed = job.seed if files.shuffled else None
-        finish = _Finish(paths, blocks.FinishFile(seed, load()))
-        statistics_path = f"{paths[0]}.statistics{INCOMPLETE}"
+        problem = load()
+        where = job.data_dir, job.tmp_dir, files.source
+        read = functools.partial(_samples, load, where, job.seed, job.max_cases or None)
+        apart = blocks.is_encoded_by_sample(problem)
+        encode = blocks.EncodeSamples(load, job.data_dir) if apart else None
+        make_file = blocks.FinishFile(job.seed if files.shuffled else None, problem)
+        finish = functools.partial(_finish, paths, make_file)
 
-        def build(pipeline: Any) -> None:
+        def build(pipeline: Any, store: Any) -> None:
             made = (
                 pipeline
                 | beam.Create([None])
@@ -106,31 +102,24 @@ class Beam:
             nothing = pipeline | "every file" >> beam.Create(none)
             parts = made | "frames" >> beam.FlatMap(_by_file)
             _ = (parts, nothing) | beam.Flatten() | beam.GroupByKey() | beam.Map(finish)
-            _ = (
-                made
-                | "statistics" >> beam.Map(_statistics)
-                | beam.CombineGlobally(_merge)
-                | beam.Map(functools.partial(_store, statistics_path))
-            )
+            counts = made | "statistics" >> beam.Map(lambda block: block.statistics)
+            _ = counts | beam.CombineGlobally(_merge) | beam.Map(store)
 
-        self._run(build)
-        try:
-            statistics = json.loads(pathlib.Path(statistics_path).read_text(encoding="utf-8"))
-        finally:
-            os.unlink(statistics_path)
+        statistics = self._run(build, f"{paths[0]}.statistics{INCOMPLETE}")
         if statistics["examples"]:
             for path in paths:
                 os.replace(path + _WHOLE, path)
         return statistics
 
-    def _run(self, build: Callable[[Any], None]) -> None:
+    def _run(self, build: Callable[[Any, Any], None], path: str) -> dict[str, Any]:
+        """Returns what a pipeline stores in a file."""
         beam = _import()
         from apache_beam.options.pipeline_options import PipelineOptions
 
         options = PipelineOptions([f"--runner={self._runner}", *self._options])
         try:
             with beam.Pipeline(options=options) as pipeline:
-                build(pipeline)
+                build(pipeline, functools.partial(_store, path))
         except Exception as error:  # each runner has its own kinds
             # Beam puts the names of its steps behind the message of the function that failed.
             message = str(error).partition(" [while running")[0].strip()
@@ -138,65 +127,40 @@ class Beam:
             raise UserError(
                 f"Expected the pipeline to run on {self._runner}. Received: {said}"
             ) from error
+        stored = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        os.unlink(path)
+        return stored
 
 
-@dataclasses.dataclass
-class _Texts:
-    """Blocks of the texts that the vocabulary is built from."""
-
-    load: blocks.LoadProblem
-    data_dir: str
-    tmp_dir: str
-
-    def __call__(self, _: None) -> Iterator[list[str]]:
-        problem = self.load().forward()
-        assert isinstance(problem, Text2TextProblem), problem
-        while other := problem.use_vocab_from_other_problem:
-            problem = other
-        texts = problem.generate_text_for_vocab(self.data_dir, self.tmp_dir)
-        yield from batched(texts, blocks.TEXTS)
+def _texts(load: blocks.LoadProblem, data_dir: str, tmp_dir: str, _: None) -> Iterator[list[str]]:
+    """Yields blocks of the texts that the vocabulary is built from."""
+    problem = load().forward()
+    assert isinstance(problem, Text2TextProblem), problem
+    while other := problem.use_vocab_from_other_problem:
+        problem = other
+    yield from batched(problem.generate_text_for_vocab(data_dir, tmp_dir), blocks.TEXTS)
 
 
-@dataclasses.dataclass
-class _Samples:
-    """Numbered blocks of the samples of a split."""
-
-    load: blocks.LoadProblem
-    data_dir: str
-    tmp_dir: str
-    source: str
-    seed: int
-    most: int | None
-
-    def encodes_apart(self) -> bool:
-        """Whether the samples are texts, to be encoded by others."""
-        return blocks.is_encoded_by_sample(self.load())
-
-    def __call__(self, _: None) -> Iterator[tuple[int, list[Sample]]]:
-        yield from blocks.numbered(itertools.islice(self._samples(), self.most))
-
-    def _samples(self) -> Iterable[Sample]:
-        problem = self.load().forward()
-        problem.random_seed = self.seed
-        where = self.data_dir, self.tmp_dir, self.source
-        if self.encodes_apart():
-            assert isinstance(problem, Text2TextProblem), problem
-            return problem.kept_samples(*where)
-        return problem.generate_encoded_samples(*where)
+def _samples(
+    load: blocks.LoadProblem, where: tuple[str, str, str], seed: int, most: int | None, _: None
+) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields numbered blocks of the samples of a split."""
+    problem = load().forward()
+    problem.random_seed = seed
+    apart = blocks.is_encoded_by_sample(problem)
+    samples = problem.kept_samples if apart else problem.generate_encoded_samples
+    yield from blocks.numbered(itertools.islice(samples(*where), most))
 
 
-@dataclasses.dataclass
-class _Finish:
-    """The parts of a file, in any order, to the file."""
-
-    paths: list[str]
-    finish: blocks.FinishFile
-
-    def __call__(self, file_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
-        file, parts = file_and_parts
-        frames = b"".join(part for _, part in sorted(parts))
-        path = self.paths[file]
-        self.finish.write(path, frames, path + _WHOLE)
+def _finish(
+    paths: list[str],
+    make_file: blocks.FinishFile,
+    file_and_parts: tuple[int, Iterable[tuple[int, bytes]]],
+) -> None:
+    """Writes a file of its parts, which come in any order."""
+    file, parts = file_and_parts
+    frames = b"".join(part for _, part in sorted(parts))
+    make_file.write(paths[file], frames, paths[file] + _WHOLE)
 
 
 def _by_file(made: blocks.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:
@@ -204,15 +168,11 @@ def _by_file(made: blocks.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:
         yield file, (made.number, frames)
 
 
-def _statistics(made: blocks.Made) -> dict[str, Any]:
-    return dataclasses.asdict(made.statistics)
-
-
-def _merge(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _merge(parts: Iterable[blocks.Statistics]) -> blocks.Statistics:
     merged = blocks.Statistics()
     for part in parts:
-        merged.merge(blocks.Statistics(**part))
-    return dataclasses.asdict(merged)
+        merged.merge(part)
+    return merged
 
 
 def _add_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -222,9 +182,9 @@ def _add_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     return counts
 
 
-def _store(path: str, content: dict) -> None:
+def _store(path: str, content: Any) -> None:
     with writing(path) as file:
-        json.dump(content, file)
+        json.dump(content if isinstance(content, dict) else dataclasses.asdict(content), file)
 
 
 def _import() -> Any:

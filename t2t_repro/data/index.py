@@ -29,7 +29,6 @@ class Index:
 
     Attributes:
         paths: the files.
-        versions: of each file (bytes, time of change in ns), as it was read.
         file: (R,) int32, the record's file.
         offset: (R,) int64, where its bytes begin in the file.
         size: (R,) int32, how many there are.
@@ -38,7 +37,6 @@ class Index:
     """
 
     paths: tuple[str, ...]
-    versions: tuple[Version, ...]
     file: np.ndarray
     offset: np.ndarray
     size: np.ndarray
@@ -93,7 +91,7 @@ def read(paths: Sequence[str], features: tuple[str, ...] = records.FEATURES) -> 
     ids = {
         name: [int(part[f"{name}_largest"].max(initial=0)) for part in parts] for name in lengths
     }
-    return Index(tuple(paths), versions, file, rows["offset"], rows["size"], lengths, ids)
+    return Index(tuple(paths), file, rows["offset"], rows["size"], lengths, ids)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -111,8 +109,20 @@ def _read_unchanged_file(
         for name, kind in kinds.items()
     }
     rows = {name: row.astype(kinds[name]) for name, row in rows.items()}
-    _check_ids(path, parts, features)
-    _check_packing(path, parts, features)
+    smallest = min((int(part[f"{n}_smallest"]) for part in parts for n in features), default=0)
+    if smallest < 0:
+        raise UserError(
+            f"Expected no id below 0 in {path}. Received: {smallest}. Make it again by t2t-datagen "
+            "--overwrite."
+        )
+    for part in parts:
+        for name in (name for name in features if name.endswith(packing.KINDS)):
+            if (part[f"{name}_length"] != part[f"{name.partition('_')[0]}_length"]).any():
+                raise UserError(
+                    f"Expected every record of {path} to have {name} for each id, for the problem "
+                    "is packed. Received: a record without. Make it again by t2t-datagen "
+                    "--overwrite."
+                )
     ends = np.cumsum(rows["size"].astype(np.int64) + _HEADER + _FOOTER)
     rows["offset"] = ends - rows["size"] - _FOOTER
     return rows
@@ -161,50 +171,15 @@ def _by_numpy(path: str, features: Sequence[str]) -> list[dict[str, np.ndarray]]
     return [measures]
 
 
-def _check_ids(path: str, parts: list[dict[str, np.ndarray]], features: Sequence[str]) -> None:
-    """Raises a UserError that names the record if an id is below 0."""
-    for name in features:
-        smallest = min((int(part[f"{name}_smallest"]) for part in parts), default=0)
-        if smallest < 0:
-            values = (example.lists(record).get(name, []) for record in tfrecord.read(path))
-            number = next(number for number, ids in enumerate(values) if smallest in ids)
-            raise UserError(
-                f"Expected no id below 0 in the feature {name!r} of {path}. Received: {smallest} "
-                f"in record {number}. Make it again by t2t-datagen --overwrite."
-            )
-
-
-def _check_packing(path: str, parts: list[dict[str, np.ndarray]], features: Sequence[str]) -> None:
-    """Raises a UserError unless segments and positions, where read, are those of their ids."""
-    for part in parts:
-        for name in sorted(name for name in features if name.endswith(packing.KINDS)):
-            side, _, kind = name.partition("_")
-            lengths, largest = part[f"{side}_length"], int(part[f"{name}_largest"])
-            received = ""
-            if (part[f"{name}_length"] != lengths).any():
-                received = "a record without"
-            elif largest > lengths.max(initial=0):
-                received = f"{largest} in a record of {lengths.max(initial=0)} ids at most"
-            if received:
-                raise UserError(
-                    f"Expected every record of {path} to have {side}_{kind} for each id of the "
-                    f"{side}, for the problem is packed. Received: {received}. Make the "
-                    "files again by t2t-datagen --overwrite."
-                )
-
-
 class Reader:
     """Reads records by their number in an index, through memory maps.
 
     The files are mapped at once: who removes or replaces them later changes nothing here.
-
-    Raises:
-        UserError: if one was replaced since the index was read.
     """
 
     def __init__(self, index: Index):
         self._index = index
-        self._maps = [_map(*of) for of in zip(index.paths, index.versions, strict=True)]
+        self._maps = list(map(_map, index.paths))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Returns the records as an array of bytes objects."""
@@ -217,12 +192,8 @@ class Reader:
         return read
 
 
-def _map(path: str, version: Version) -> mmap.mmap | bytes:
+def _map(path: str) -> mmap.mmap | bytes:
     with open(path, "rb") as stream:
-        status = os.fstat(stream.fileno())
-        if (status.st_size, status.st_mtime_ns) != version:
-            raise UserError(
-                f"Expected nobody to write {path} while it is read. Received: another file than a "
-                "moment ago. Wait for t2t-datagen to end, and give the command again."
-            )
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
+        if not os.fstat(stream.fileno()).st_size:
+            return b""
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

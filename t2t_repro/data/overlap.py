@@ -6,20 +6,17 @@ themselves, where t2t-datagen has left in its summary what they were, and they s
 
 import collections
 import contextlib
-import dataclasses
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from t2t_repro import progress, schema
+from t2t_repro import schema
 from t2t_repro.corpora import bad_pairs
 from t2t_repro.data import raw_text, vocabularies
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
-
-_LARGE = 1 << 28  # bytes that take a moment to read
 
 
 class Text(NamedTuple):
@@ -29,21 +26,8 @@ class Text(NamedTuple):
     target: str
     left_out: set[int]
 
-    @property
-    def files(self) -> tuple[str, str]:
-        """Both files."""
-        return self.source, self.target
-
 
 Texts = dict[str, Text]  # by split
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Summary:
-    """What is read of the summary of t2t-datagen."""
-
-    splits: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-    tmp_dir: str = ""
 
 
 def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
@@ -51,39 +35,17 @@ def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
 
     Those of a problem whose samples are not made of two files are not.
     """
-    summary = _Summary()
-    with contextlib.suppress(OSError, UserError):  # tensor2tensor leaves none
-        summary = schema.read(vocabularies.summary_path(problem, data_dir), _Summary)
     found: Texts = {}
-    left_out = bad_pairs.path_of(data_dir, problem.dataset_filename())
-    for split, made in summary.splits.items():
-        digests = made.get("raw_text", {})
-        if split not in Split.ALL or not isinstance(digests, Mapping) or len(digests) != 2:
-            continue
-        with contextlib.suppress(OSError, UserError):  # they are gone
-            paths = problem.raw_text_files(summary.tmp_dir, split)
+    with contextlib.suppress(OSError, UserError):  # tensor2tensor leaves no summary
+        summary = schema.read(vocabularies.summary_path(problem, data_dir), dict[str, Any])
+        left_out = bad_pairs.path_of(data_dir, problem.dataset_filename())
+        for split in {Split.TRAIN, Split.EVAL} & summary["splits"].keys():
+            paths = problem.raw_text_files(summary.get("tmp_dir", ""), split)
             names = [os.path.basename(path).removesuffix(".gz") for path in paths]
             now = {name: raw_text.sha256(path) for name, path in zip(names, paths, strict=True)}
-            if now == digests:
+            if len(now) == 2 and now == summary["splits"][split].get("raw_text"):
                 found[split] = Text(paths[0], paths[1], bad_pairs.read(left_out, split))
     return found
-
-
-def counts(training: Texts, *devs: Texts) -> list[int | None]:
-    """Returns of each dev how many of its pairs stand in the text of a training.
-
-    None: it is not known. Blanks at the ends of a line are none, as in the records, and a pair
-    without words is nobody's.
-    """
-    if Split.TRAIN not in training:
-        return [None for _ in devs]
-    wanted = [collections.Counter(_pairs(dev.get(Split.EVAL))) for dev in devs]
-    found = [0 for _ in devs]
-    for pair in _pairs(training[Split.TRAIN]):
-        for number, pairs in enumerate(wanted):
-            found[number] += pairs.pop(pair, 0)
-    known = [Split.EVAL in dev for dev in devs]
-    return [count if there else None for count, there in zip(found, known, strict=True)]
 
 
 def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
@@ -95,37 +57,42 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
         parent: what that is called.
     """
     said = []
-    (known,) = counts(old, new)
-    if known:
+    if known := count(old, new):
         own = "its own dev"
         if Split.EVAL in old:
-            source, target = map(shlex.quote, old[Split.EVAL].files)
+            source, target = map(shlex.quote, old[Split.EVAL][:2])
             own += f" (--dev_source={source} --dev_target={target}, in new folders)"
         said.append(
             f"{known:,} pairs of dev stand in the text that {parent} was trained on: what it and a "
             "run from it make of them says too much. Leave them out of dev; or, where this is more "
             f"text of the same domain, keep {own}."
         )
-    (known,) = counts(new, old)
-    if known:
+    if known := count(new, old):
         how = "Mix in what it was trained on"
         if Split.TRAIN in old:
-            how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN].files))
+            how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN][:2]))
         said.append(
-            f"{known:,} pairs of the dev of {parent} stand in this training text: its BLEU "
-            f"will say too much of the old domain. {how}, in the place of the text that its "
-            "dev was drawn from."
+            f"{known:,} pairs of the dev of {parent} stand in this training text: scores of the "
+            f"old domain by them say too much. {how}, in the place of the text that its dev was "
+            "drawn from."
         )
     return said
 
 
-def _pairs(text: Text | None) -> Iterator[tuple[str, str]]:
-    """Yields the pairs in the records; what has no partner is the business of who reads it."""
-    if text is None:
-        return
-    lines: Iterable[tuple[str, str]] = zip(*map(raw.lines, text.files), strict=False)
-    if sum(map(os.path.getsize, text.files)) > _LARGE:
-        lines = progress.track(lines, f"Looking for pairs of dev in {text.source}", unit="pairs")
+def count(training: Texts, dev: Texts) -> int:
+    """Returns how many pairs of a dev stand in the text of a training; 0 where it is not known.
+
+    Blanks at the ends of a line are none, as in the records, and a pair without words is nobody's.
+    """
+    if Split.TRAIN not in training or Split.EVAL not in dev:
+        return 0
+    wanted = collections.Counter(_pairs(dev[Split.EVAL]))
+    return sum(wanted.pop(pair, 0) for pair in _pairs(training[Split.TRAIN]))
+
+
+def _pairs(text: Text) -> Iterator[tuple[str, str]]:
+    """Yields the pairs in the records."""
+    lines = zip(raw.lines(text.source), raw.lines(text.target), strict=False)
     for source, target in bad_pairs.without(lines, text.left_out):
         pair = source.strip(), target.strip()
         if any(pair):

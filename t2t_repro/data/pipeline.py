@@ -78,15 +78,8 @@ def make_dataset(
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
-            or the filter leaves no example; subword_dropout or bidirectional_steps cannot be; or
-            the seed or the start is below 0.
+            or the filter leaves no example; or subword_dropout or bidirectional_steps cannot be.
     """
-    if not 0 <= shard_index < num_shards:
-        raise UserError(
-            f"Expected 0 <= shard_index < num_shards. Received: {shard_index} and {num_shards}."
-        )
-    if min(seed, start) < 0:
-        raise UserError(f"Expected seed and start of at least 0. Received: {seed} and {start}.")
     hparams = _limited(hparams, problem)
     source = _Source.open(problem, split, hparams, data_dir, training)
     source.check()

@@ -106,7 +106,7 @@ def test_a_reversed_problem_swaps_segments_and_positions(samples, tmp_path):
 
 def test_files_that_are_not_packed_are_refused(samples, tmp_path):
     write_examples(Packed().filepaths("train", tmp_path, 1)[0], samples)
-    with pytest.raises(UserError, match="inputs_position"):
+    with pytest.raises(UserError, match="inputs_(position|segmentation)"):
         batches(tmp_path, 1, training=True)
 
 

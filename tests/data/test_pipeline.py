@@ -103,15 +103,6 @@ def test_training_is_decided_by_the_seed_for_any_number_of_threads(problem, writ
         assert same(first, list(limited.as_numpy_iterator()))
 
 
-@pytest.mark.parametrize("given", [{"start": -1}, {"seed": -1}])
-@pytest.mark.parametrize("training", [True, False])
-def test_a_negative_seed_or_start_is_refused(problem, write_split, given, training):
-    seed, start = given.get("seed", 0), given.get("start", 0)
-    message = f"Expected seed and start of at least 0. Received: {seed} and {start}."
-    with pytest.raises(UserError, match=message):
-        batches(problem, write_split(LENGTHS), 1, training=training, **given)
-
-
 def test_training_goes_on_from_any_step(problem, write_split):
     data_dir = write_split(LENGTHS)
     assert same(batches(problem, data_dir, 90)[50:], batches(problem, data_dir, 40, start=50))
@@ -126,11 +117,6 @@ def test_shards_share_each_batch_without_overlap(problem, write_split):
         shares = [part[step]["inputs"] for part in parts]
         assert len({len(share) for share in shares}) == 1 and len(shares[0]) in alone
         assert sorted(rows([whole])) == sorted(rows([part[step] for part in parts]))
-
-
-def test_shard_index_is_checked(problem, write_split):
-    with pytest.raises(UserError, match="shard_index"):
-        batches(problem, write_split(LENGTHS), num_shards=2, shard_index=2)
 
 
 def test_evaluation_gives_every_example_once_in_t2ts_batches(problem, write_split):
