@@ -90,7 +90,7 @@ class Attention(Layer):
         multiply = kernels.product if training else kernels.flat_product
         return multiply(x, ops.cast(kernel, x.dtype))
 
-    def project_apart(self, x, kernel: FusedVariable, training: bool) -> list:
+    def project_heads(self, x, kernel: FusedVariable, training: bool) -> list:
         """Returns the heads (B, N, T, H) of x (B, T, D) through each part of a fused kernel."""
         parts = ops.split(self.project(x, kernel, training), kernel.cuts, axis=-1)
         return [self.split_heads(part) for part in parts]
@@ -226,7 +226,7 @@ class SelfAttention(Attention):
 
     def heads(self, x, training=False):
         """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
-        queries, keys, values = self.project_apart(x, self.query_key_value, training)
+        queries, keys, values = self.project_heads(x, self.query_key_value, training)
         return self.score.queries(queries), self.score.keys(keys), values
 
     def call(
@@ -325,7 +325,7 @@ class CrossAttention(Attention):
 
     def memory_heads(self, memory, training=False) -> dict:
         """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
-        keys, values = self.project_apart(memory, self.key_value, training)
+        keys, values = self.project_heads(memory, self.key_value, training)
         return {"keys": self.score.keys(keys), "values": values}
 
     def call(self, x, memory, attention_mask=None, memory_mask=None, training=False):

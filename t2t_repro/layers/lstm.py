@@ -59,9 +59,9 @@ class LSTM(Layer):
         """Returns the next state, given the inputs' part of the gates (B, K, 4 H)."""
         kernel = ops.cast(self.kernel, state["h"].dtype)  # a search calls it from outside of `call`
         gates = gates + ops.matmul(state["h"], kernel[-self.units :])
-        opened, new, kept, said = ops.split(gates, 4, axis=-1)
-        c = state["c"] * ops.sigmoid(kept + 1.0) + ops.sigmoid(opened) * ops.tanh(new)
-        return {"c": c, "h": ops.sigmoid(said) * ops.tanh(c)}
+        i, j, f, o = ops.split(gates, 4, axis=-1)  # TensorFlow 1's order
+        c = state["c"] * ops.sigmoid(f + 1.0) + ops.sigmoid(i) * ops.tanh(j)
+        return {"c": c, "h": ops.sigmoid(o) * ops.tanh(c)}
 
     def call(self, x, real, state: State | None = None):
         """Reads (B, T, D); returns (outputs (B, T, H), 0 behind the end; the last state).
