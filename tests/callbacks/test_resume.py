@@ -223,7 +223,8 @@ def test_what_could_not_go_on_is_refused(tmp_path):
         with pytest.raises(UserError):
             call(ExactResume(tmp_path))
     with pytest.raises(Stop):
-        model.fit(endless, callbacks=[ExactResume(tmp_path, 3), stop_at(4)], **arguments)
+        model.fit(endless, callbacks=[resume := ExactResume(tmp_path, 3), stop_at(4)], **arguments)
+    resume._saver.wait()
     (path,) = checkpoints.list_checkpoints(tmp_path)
     (path / checkpoints.WEIGHTS).write_bytes(b"torn")
     with pytest.raises(UserError, match="1"):
