@@ -23,7 +23,6 @@ PROGRAMS = {
     "t2t-bleu": "bleu",
     "t2t-translate-all": "translate_all",
     "t2t-paper": "paper",
-    "t2t-reproduce": "reproduce",
     "t2t-checkpoint": "checkpoint",
     "t2t-exporter": "exporter",
     "t2t-visualize": "visualize",

@@ -36,7 +36,7 @@ import number_words
 
 import t2t_repro
 from t2t_repro.scoring import bleu
-from t2t_repro.studies.compare import norms
+from t2t_repro.study import norms
 from t2t_repro.views import attention, attention_pictures, pictures, positions
 
 folder = pathlib.Path("t2t_runs/lessons/inside_a_run")

@@ -50,6 +50,8 @@ FLOORS = (
     {"loaded_run", "provenance"},
     {"interop", "serving", "tuning"},
     {"views"},
+    {"study"},
+    {"paper"},
     {"studies", "own_text", "callbacks"},
     {"distilling"},  # goes in the stages of own_text
     {"cli"},  # what the programs share: it loads a user's package

@@ -2,7 +2,7 @@
 
   t2t-compare --problem=translate_ende_multi30k --data_dir=t2t_data \\
       --hparams_set=transformer_multi30k --hparams=batch_size=512 \\
-      --depths=2,6,12 --warmup=0,2000 --seeds=2 --train_steps=300 --output_dir=comparison
+      --depths=2,6,12 --warmup=0,2000 --seeds=3 --train_steps=300 --output_dir=comparison
   t2t-compare --problem=translate_ende_multi30k --data_dir=t2t_data \\
       --hparams_sets=transformer_base_v1,transformer_base_v2 --output_dir=sets
 
@@ -10,37 +10,33 @@ Each cell of the grid depths x warm-ups x sequences (or sets) x seeds is a run d
 under OUTPUT_DIR/cells. Only the sequences of pre- and postprocessing differ between two cells of
 one depth, warm-up and seed; of sets, the report lists what does. Each is compared with the warm-up
 that suits it. Written: report.html (pictures inside, nothing to load), report.md, results.csv,
-curves.csv, norms.csv, comparisons.csv and the pictures. A run that diverges is a result. Stopped or
-killed, the same command goes on; with longer axes it adds their cells.
+curves.csv, norms.csv and the pictures. A run that diverges is a result. Stopped or killed, the same
+command goes on; with longer axes it adds their cells.
 """
 
-import glob
 import os
 import pathlib
+import shlex
 import sys
 
 from absl import flags
 
-from t2t_repro import cli, registry, signals
+from t2t_repro import cli, registry
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.errors import UserError, unknown
-from t2t_repro.fields import parse_overrides
-from t2t_repro.hparam_rules import MODELS
-from t2t_repro.problem import Split
-from t2t_repro.studies.compare import runner
-from t2t_repro.studies.compare.grid import Grid, parse_numbers
-from t2t_repro.studies.compare.variants import of_sequences, of_sets
+from t2t_repro.errors import UserError
+from t2t_repro.study import engine, runs
+from t2t_repro.study.variants import Grid, of_sequences, of_sets
 
 _BLEU_SENTENCES = 200
-_SEARCH = ("beam_size", "alpha", "extra_length")  # of decode hparams
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-compare's flags."""
     cli.define_run_flags(f)
 
-    def whole(name: str, default: int | None, text: str, least: int = 0) -> None:
-        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=f)
+    def whole(name: str, default: int | None, text: str, least: int = 0, most=None) -> None:
+        bounds = {"lower_bound": least, "upper_bound": most}
+        flags.DEFINE_integer(name, default, text, flag_values=f, **bounds)
 
     text = "Layers of the encoder and of the decoder, with commas between; default: the set's."
     flags.DEFINE_string("depths", "", text, flag_values=f)
@@ -58,15 +54,14 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_string("sequences", "none/dan,n/da", text, flag_values=f)
     text = "Of the learning rate, instead of the set's (T2T's legacy learning_rate 0.1 is 1.0)."
     flags.DEFINE_float("learning_rate_constant", None, text, lower_bound=0, flag_values=f)
-    text = "How many runs of each, of the seeds 0, 1, ..."
-    flags.DEFINE_integer("seeds", 3, text, lower_bound=1, upper_bound=1000, flag_values=f)
+    whole("seeds", 3, "How many runs of each, of the seeds 0, 1, ...", 1, engine.MOST_SEEDS)
     whole("train_steps", 2000, "Steps of each run.", 1)
     whole("evaluations", 8, "How often each run is evaluated on its way.", 1)
-    text = "At most this many batches for that, but all where sets cut them otherwise; 0: all, as "
-    whole("eval_steps", 20, f"{text}at the end.")
+    text = "At most this many batches for that; 0, and of sets: all, as at the end."
+    whole("eval_steps", 20, text)
     text = "How many dev sentences to translate at the end; default: 200 of a translation; 0: none."
-    flags.DEFINE_integer("bleu_sentences", None, text, lower_bound=0, flag_values=f)
-    text = f"How, as t2t-decoder: {', '.join(_SEARCH)}; default: the problem's."
+    whole("bleu_sentences", None, text)
+    text = "How, as t2t-decoder; default: the problem's."
     flags.DEFINE_string("decode_hparams", "", text, flag_values=f)
     text = "On how many GPUs to train each run; default: all, or one CPU. batch_size is of each."
     whole("worker_gpu", None, text, 1)
@@ -74,11 +69,10 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Trains what is not trained yet, and writes the report."""
-    with signals.watching():
-        runner.run(request_of(args))
+    runs.run(request_of(args))
 
 
-def request_of(args: flags.FlagValues) -> runner.Request:
+def request_of(args: flags.FlagValues) -> runs.Request:
     """Returns the comparison that the flags describe.
 
     Raises:
@@ -93,24 +87,15 @@ def request_of(args: flags.FlagValues) -> runner.Request:
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
-            "Expected a problem whose examples are sentences: they are compared one by one. "
-            f"Received: {args.problem}, which packs them. Take the problem that it packs."
+            f"Expected a problem whose examples are sentences. Received: {args.problem}, which "
+            "packs them. Take the problem that it packs."
         )
-    data_dir = pathlib.Path(args.data_dir).expanduser()
-    for name in parse_overrides(args.decode_hparams).keys() - set(_SEARCH):
-        raise unknown("decode hparam of t2t-compare", name, _SEARCH)
     DecodeHParams.of(problem, args.decode_hparams)
     bleu_sentences = args.bleu_sentences
     if bleu_sentences is None:
         bleu_sentences = _BLEU_SENTENCES if args.problem.startswith("translate_") else 0
-    if args.decode_hparams and not bleu_sentences:
-        raise UserError(
-            "Expected --bleu_sentences with --decode_hparams, which has no effect where nothing is "
-            f"decoded. Received: --decode_hparams={args.decode_hparams}, and 0 sentences. Give "
-            "both, or neither."
-        )
-    depths: tuple[int | None, ...] = parse_numbers("depths", args.depths) or (None,)
-    warmups: tuple[int | None, ...] = parse_numbers("warmup", args.warmup) or (None,)
+    depths: tuple[int | None, ...] = _numbers("depths", args.depths, 1) or (None,)
+    warmups: tuple[int | None, ...] = _numbers("warmup", args.warmup, 0) or (None,)
     if args.hparams_sets:
         variants = of_sets(args.hparams_sets)
     else:
@@ -121,7 +106,7 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         warmups = (base.learning_rate_warmup_steps,) if warmups == (None,) else warmups
     grid = Grid(
         problem=args.problem,
-        data_dir=os.path.abspath(data_dir),
+        data_dir=os.path.abspath(args.data_dir),
         variants=variants,
         hparams=args.hparams,
         depths=depths,
@@ -130,33 +115,27 @@ def request_of(args: flags.FlagValues) -> runner.Request:
         train_steps=args.train_steps,
         learning_rate_constant=args.learning_rate_constant,
         evaluations=args.evaluations,
-        eval_steps=args.eval_steps,
+        eval_steps=0 if args.hparams_sets else args.eval_steps,
         bleu_sentences=bleu_sentences,
         decode_hparams=args.decode_hparams,
     )
-    if not any(data_dir.glob(f"{glob.escape(problem.dataset_filename())}-{Split.TRAIN}-*")):
+    usr_dir = args.t2t_usr_dir and os.path.abspath(args.t2t_usr_dir)
+    command = shlex.join(["t2t-compare", *sys.argv[1:]])
+    return runs.Request(grid, pathlib.Path(args.output_dir), command, usr_dir, args.worker_gpu)
+
+
+def _numbers(flag: str, text: str, least: int) -> tuple[int, ...]:
+    """Reads "2,6,12"."""
+    try:
+        numbers = tuple(int(piece) for piece in text.split(",")) if text else ()
+    except ValueError:
+        numbers = (least - 1,)
+    if min(numbers, default=least) < least or len(set(numbers)) < len(numbers):
         raise UserError(
-            f"Expected the files of {args.problem} in --data_dir. Received: {data_dir} without "
-            f"them. Make them: {problem.datagen_command(data_dir)}"
+            f"Expected --{flag} to be different whole numbers of at least {least} with commas "
+            f"between. Received: {text!r}."
         )
-    if bleu_sentences:
-        _check_decodes(grid)
-    output_dir = pathlib.Path(args.output_dir).expanduser()
-    command = ("t2t-compare", *sys.argv[1:])
-    usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
-    return runner.Request(grid, output_dir, command, usr_dir, args.worker_gpu)
-
-
-def _check_decodes(grid: Grid) -> None:
-    """Refuses a model that nothing could translate with when it is trained."""
-    models = {grid.hparams_of(cell).model for cell in grid.cells()}
-    for name in sorted(models.difference(MODELS)):  # this package's own decode
-        if not hasattr(registry.get_model(name), "decode_step"):
-            raise UserError(
-                "Expected models that translate, for the BLEU of dev sentences. Received: "
-                f"model={name} without start_decoding and decode_step. Add --bleu_sentences=0, "
-                "with a new --output_dir."
-            )
+    return numbers
 
 
 console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)

@@ -117,39 +117,3 @@ def test_what_takes_all_that_there_are(translator, name, flags):
     where = {"run": translator.path, "folder": translator.path.parent}
     said = call(name, *(flag.format(**where) for flag in flags), there=2)
     assert "shared by 2\n" in said
-
-
-CELL = """
-import pathlib, sys
-
-from t2t_repro.models import copies
-
-share = copies.share
-
-def watched(work, items, devices):
-    print("shared by", len(set(devices)))
-    return share(work, items, devices)
-
-copies.share = watched
-from t2t_repro.studies.compare import cell
-from t2t_repro.studies.compare.grid import Grid
-from t2t_repro.studies.compare.variants import of_sequences
-
-if __name__ == "__main__":
-    grid = Grid(
-        problem="text2text_tmpdir", data_dir=sys.argv[1], train_steps=2, evaluations=1, seeds=1,
-        variants=of_sequences("transformer_test", "none/dan,n/da"), bleu_sentences=20,
-        hparams="num_hidden_layers=1,hidden_size=16,filter_size=24,batch_size=256",
-    )
-    output = pathlib.Path(sys.argv[2])
-    cell.run(grid, grid.cells()[0], output, ["t2t-compare"], worker_gpu=2)
-"""
-
-
-def test_a_cell_of_a_comparison(translator, tmp_path):
-    command = [sys.executable, "-c", CELL, str(translator.config().data_dir), str(tmp_path)]
-    environment = os.environ | {"KERAS_BACKEND": "tensorflow"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    scored, decoded = done.stdout.split("Scoring the dev split")[1].split("Decoding the dev split")
-    assert "shared by 2\n" in scored and "shared by 2\n" in decoded

@@ -6,8 +6,8 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.models import parameters
-from t2t_repro.studies.paper import published
-from t2t_repro.studies.paper.tables import parameters_in_2017, vocabularies_of
+from t2t_repro.paper import published
+from t2t_repro.paper.tables import parameters_in_2017, vocabularies_of
 
 VOCABULARY = 97
 SIZES = pytest.mark.parametrize("targets", [97, 130])  # of two sizes no table is shared

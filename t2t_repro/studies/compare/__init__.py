@@ -1,1 +1,1 @@
-"""t2t-compare: a grid of runs, its cells, results, pictures and report."""
+"""An experiment with warm-ups."""

@@ -15,15 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_repro import progress
-from t2t_repro.studies.compare import pictures as comparison_pictures
-from t2t_repro.studies.compare.grid import Cell, Grid
-from t2t_repro.studies.compare.variants import of_sequences
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.result import Result
+from t2t_repro.study.variants import Cell, Grid, of_sequences
 from t2t_repro.training import distribution, learning_rate
 from t2t_repro.views import pictures
 
-POST, PRE = "none/dan", "n/da"
+POST, PRE = "post-norm", "pre-norm"
 DEPTH = 6  # layers of the encoder, and of the decoder
 WARMUPS = (0, 50, 200)
 SEEDS = 2
@@ -56,7 +54,7 @@ def asked() -> Grid:
     return Grid(
         problem="algorithmic_identity_decimal40",  # the task's name; nothing is read
         data_dir="",
-        variants=of_sequences("transformer_quickstart", f"{POST},{PRE}"),
+        variants=of_sequences("transformer_quickstart", "none/dan,n/da"),
         hparams="hidden_size=64,filter_size=128,learning_rate_schedule=constant*linear_warmup",
         depths=(DEPTH,),
         warmups=WARMUPS,
@@ -149,11 +147,19 @@ def picture(grid: Grid, rows: Sequence[Row]):
     figure, axes = pictures.figure(2, title=title)
     for each, name in zip(axes, ("loss", "accuracy"), strict=True):
         ends = {
-            Cell(DEPTH, row.warmup, row.sequences, row.seed): getattr(row, name)
+            (DEPTH, row.warmup, row.sequences, row.seed): getattr(row, name)
             for row in rows
             if row.steps == STEPS
         }
-        comparison_pictures.against_warmup(each, grid, DEPTH, ends)
+        for variant in grid.names:
+            means = []
+            for place, warmup in enumerate(WARMUPS):
+                values = [v for cell, v in ends.items() if cell[1:3] == (warmup, variant)]
+                each.plot([place] * len(values), values, "o", markersize=4)
+                means.append(np.mean(values) if values else np.nan)
+            each.plot(range(len(WARMUPS)), means, label=variant)
+        each.set_xticks(range(len(WARMUPS)), [f"{warmup:,}" for warmup in WARMUPS])
+        each.legend()
         each.set_ylabel("dev loss, nats" if name == "loss" else name)
         each.set_ylim(bottom=0)
     return figure

@@ -21,12 +21,12 @@ import numpy as np
 from t2t_repro import progress
 from t2t_repro.config import HParams
 from t2t_repro.decoding.decode import decode
+from t2t_repro.paper import conclusions
+from t2t_repro.paper.conclusions import Conclusion, Verdict
 from t2t_repro.scoring import bleu
 from t2t_repro.studies.experiments import copying
 from t2t_repro.studies.experiments.copying import Batch
 from t2t_repro.studies.experiments.result import Result
-from t2t_repro.studies.paper import conclusions
-from t2t_repro.studies.paper.conclusions import Conclusion, Verdict
 from t2t_repro.text.encoders import EOS_ID, NUM_RESERVED_TOKENS
 from t2t_repro.views import pictures
 

@@ -22,9 +22,9 @@ import numpy as np
 from t2t_repro import memory, processes, progress
 from t2t_repro.layers.blockwise_attention import blockwise_attention
 from t2t_repro.layers.local_attention import LocalSelfAttention
+from t2t_repro.paper import published
 from t2t_repro.studies.experiments.result import Result
 from t2t_repro.studies.paper import layer_costs as costs
-from t2t_repro.studies.paper import published
 from t2t_repro.studies.power_law import exponent
 from t2t_repro.training.devices import fastest
 from t2t_repro.views import pictures

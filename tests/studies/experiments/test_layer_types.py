@@ -5,10 +5,10 @@ import math
 import pytest
 
 from t2t_repro import processes
+from t2t_repro.paper import published
 from t2t_repro.studies.experiments import layer_types as experiment
 from t2t_repro.studies.experiments.layer_types import Attention
 from t2t_repro.studies.paper import layer_costs as costs
-from t2t_repro.studies.paper import published
 
 MEMORY = dict.fromkeys(experiment.KINDS, (1.0, 2.0, 4.0, 8.0))
 MEMORY[experiment.WHOLE] = (1.0, 4.0, 16.0, 64.0)

@@ -1,0 +1,206 @@
+"""What "Attention Is All You Need" prints (https://arxiv.org/abs/1706.03762v5), as data."""
+
+from typing import NamedTuple
+
+SUSTAINED_TFLOPS = 9.5  # of a P100 (footnote 5)
+BATCH_TOKENS = 25_000  # of each side, about (section 5.1)
+VOCABULARY = 37_000  # of English-German (section 5.1)
+GPUS = 8  # P100 (section 5.2)
+
+
+class LayerType(NamedTuple):
+    """A row of table 1: n positions of width d, kernels of k, neighbourhoods of r."""
+
+    name: str
+    complexity: str
+    sequential: str
+    path: str
+    exponents: tuple[int, int]  # of n and of d in the complexity
+
+
+TABLE1 = (
+    LayerType("Self-Attention", "O(n^2 d)", "O(1)", "O(1)", (2, 1)),
+    LayerType("Recurrent", "O(n d^2)", "O(n)", "O(n)", (1, 2)),
+    LayerType("Convolutional", "O(k n d^2)", "O(1)", "O(log_k n)", (1, 2)),
+    LayerType("Self-Attention (restricted)", "O(r n d)", "O(1)", "O(n/r)", (1, 1)),
+)
+# The convolutions of section 4's text: complexity, sequential, path. The last costs as much as
+# self-attention and a point-wise feed-forward layer, it says.
+SECTION4 = {
+    "Convolutional (dilated)": ("O(k n d^2)", "O(1)", "O(log_k n)"),
+    "Convolutional (separable)": ("O(k n d + n d^2)", "O(1)", "O(n/k)"),
+    "Convolutional (separable, k = n)": ("O(n^2 d + n d^2)", "O(1)", "O(1)"),
+}
+
+
+class System(NamedTuple):
+    """A row of table 2: newstest2014 BLEU and training FLOPs; None where nothing is printed."""
+
+    name: str
+    bleu_ende: float | None
+    bleu_enfr: float | None
+    flop_ende: float | None
+    flop_enfr: float | None
+
+
+TABLE2 = (
+    System("ByteNet", 23.75, None, None, None),
+    System("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
+    System("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
+    System("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
+    System("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
+    System("Deep-Att + PosUnk Ensemble", None, 40.4, None, 8.0e20),
+    System("GNMT + RL Ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
+    System("ConvS2S Ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
+    System("Transformer (base model)", 27.3, 38.1, 3.3e18, 3.3e18),
+    System("Transformer (big)", 28.4, 41.8, 2.3e19, 2.3e19),
+)
+
+
+class Reproduction(NamedTuple):
+    """What others have reached on newstest2014 En-De; `tokens` are a batch's, padding included."""
+
+    who: str
+    devices: str
+    tokens: int | None
+    steps: str
+    bleu: float
+    kind: str
+    source: str
+
+
+_MULTI_BLEU, _SACRE = "multi-bleu", "sacreBLEU"
+REPRODUCTIONS = (
+    Reproduction(
+        *("T2T user, base, 20 averaged", "8 GPUs x 4,096", 32_768, "250k"),
+        *(26.96, _MULTI_BLEU, "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("the same with byte pairs", "8 GPUs x 4,096", 32_768, "250k"),
+        *(27.11, "compounds split", "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("T2T user, base", "1 GPU x 3,072", 3_072, "500k", 25.61),
+        *(_MULTI_BLEU, "tensor2tensor#317"),
+    ),
+    Reproduction(
+        *("T2T user, base_single_gpu", "2 GPUs", None, "400k", 23.50),
+        *(_MULTI_BLEU, "tensor2tensor#455"),
+    ),
+    Reproduction(
+        *("T2T user, big_single_gpu", "2 GPUs x 2,048", 4_096, "600k", 26.02),
+        *(_MULTI_BLEU, "tensor2tensor#518"),
+    ),
+    Reproduction(
+        *("TensorFlow models, big", "8 V100", 24_576, "250k", 28.4),
+        *("uncased", "tensorflow/models#7816"),
+    ),
+    Reproduction(
+        *("NVIDIA, big", "8 A100 x 10,240", 81_920, "", 27.92, _SACRE),
+        "DeepLearningExamples",
+    ),
+    Reproduction(
+        *("fairseq, big, Scaling NMT", "128 GPUs", None, "", 29.29),
+        *("compounds split", "fairseq examples/scaling_nmt"),
+    ),
+    Reproduction("OpenNMT-tf, base", "", None, "", 26.93, _SACRE, "CTranslate2's README"),
+)
+
+
+def sacrebleu_of(bleu: float) -> float:
+    """Returns about which sacreBLEU a tokenised BLEU with compounds split of En-De is.
+
+    NVIDIA's line over 2,000 checkpoints (DeepLearningExamples, PyTorch/Translation/Transformer).
+    """
+    return 0.978 * bleu - 0.05
+
+
+class Training(NamedTuple):
+    """How long the paper trained a model on 8 P100s (section 5.2)."""
+
+    model: str
+    hparams_set: str
+    hours: float
+    flop: float  # as table 2 prints it
+
+
+TRAINING = (
+    Training("base", "paper_table3_base", 12, 3.3e18),
+    Training("big", "paper_table3_big", 3.5 * 24, 2.3e19),
+)
+
+
+class Variation(NamedTuple):
+    """A row of table 3: what it prints, on newstest2013, and the hparam set that is the row."""
+
+    hparams_set: str
+    changes: dict[str, float]  # printed in the row; all else is as in base
+    perplexity: float
+    bleu: float
+    million_parameters: int | None  # None: none printed
+
+    @property
+    def name(self) -> str:
+        """The row's short name."""
+        return self.hparams_set.removeprefix("paper_table3_")
+
+
+# The columns of table 3 in the base model's row. d: d_model; drop: P_drop; eps: label smoothing.
+BASE = {
+    **{"N": 6, "d": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64},
+    **{"drop": 0.1, "eps": 0.1, "k steps": 100},
+}
+
+
+def _heads(h: int, size: int) -> dict[str, float]:
+    return {"h": h, "d_k": size, "d_v": size}
+
+
+_BIG = {"d": 1024, "d_ff": 4096, "h": 16, "drop": 0.3, "k steps": 300}
+TABLE3 = (
+    Variation("paper_table3_base", {}, 4.92, 25.8, 65),
+    Variation("paper_table3_a_h1", _heads(1, 512), 5.29, 24.9, None),
+    Variation("paper_table3_a_h4", _heads(4, 128), 5.00, 25.5, None),
+    Variation("paper_table3_a_h16", _heads(16, 32), 4.91, 25.8, None),
+    Variation("paper_table3_a_h32", _heads(32, 16), 5.01, 25.4, None),
+    Variation("paper_table3_b_dk16", {"d_k": 16}, 5.16, 25.1, 58),
+    Variation("paper_table3_b_dk32", {"d_k": 32}, 5.01, 25.4, 60),
+    Variation("paper_table3_c_n2", {"N": 2}, 6.11, 23.7, 36),
+    Variation("paper_table3_c_n4", {"N": 4}, 5.19, 25.3, 50),
+    Variation("paper_table3_c_n8", {"N": 8}, 4.88, 25.5, 80),
+    Variation("paper_table3_c_dmodel256", {"d": 256, "d_k": 32, "d_v": 32}, 5.75, 24.5, 28),
+    Variation("paper_table3_c_dmodel1024", {"d": 1024, "d_k": 128, "d_v": 128}, 4.66, 26.0, 168),
+    Variation("paper_table3_c_dff1024", {"d_ff": 1024}, 5.12, 25.4, 53),
+    Variation("paper_table3_c_dff4096", {"d_ff": 4096}, 4.75, 26.2, 90),
+    Variation("paper_table3_d_dropout0", {"drop": 0.0}, 5.77, 24.6, None),
+    Variation("paper_table3_d_dropout2", {"drop": 0.2}, 4.95, 25.5, None),
+    Variation("paper_table3_d_smoothing0", {"eps": 0.0}, 4.67, 25.3, None),
+    Variation("paper_table3_d_smoothing2", {"eps": 0.2}, 5.47, 25.7, None),
+    Variation("paper_table3_e_learned_positions", {}, 4.92, 25.7, None),
+    Variation("paper_table3_big", _BIG, 4.33, 26.4, 213),
+)
+
+
+class Parser(NamedTuple):
+    """A row of table 4: F1 on section 23 of the WSJ."""
+
+    name: str
+    training: str
+    f1: float
+
+
+_WSJ_ONLY = "WSJ only, discriminative"
+TABLE4 = (
+    Parser("Vinyals & Kaiser et al. (2014)", _WSJ_ONLY, 88.3),
+    Parser("Petrov et al. (2006)", _WSJ_ONLY, 90.4),
+    Parser("Zhu et al. (2013)", _WSJ_ONLY, 90.4),
+    Parser("Dyer et al. (2016)", _WSJ_ONLY, 91.7),
+    Parser("Transformer (4 layers)", _WSJ_ONLY, 91.3),
+    Parser("Zhu et al. (2013)", "semi-supervised", 91.3),
+    Parser("Huang & Harper (2009)", "semi-supervised", 91.3),
+    Parser("McClosky et al. (2006)", "semi-supervised", 92.1),
+    Parser("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
+    Parser("Transformer (4 layers)", "semi-supervised", 92.7),
+    Parser("Luong et al. (2015)", "multi-task", 93.0),
+    Parser("Dyer et al. (2016)", "generative", 93.3),
+)

@@ -1,0 +1,106 @@
+"""Gradient norms and activations, against a plain tape, the model's own call, and Xiong et al."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_repro import Transformer, get_hparams
+from t2t_repro.study import norms
+from t2t_repro.training import distribution, named_variables
+
+VOCABULARY = 29
+POST, PRE = ("none", "dan"), ("n", "da")
+
+
+def make(sequences, layers, **changes):
+    keras.utils.set_random_seed(3)
+    before, after = sequences
+    values = {
+        "num_hidden_layers": layers,
+        "hidden_size": 32,
+        "filter_size": 48,
+        "num_heads": 2,
+        "layer_preprocess_sequence": before,
+        "layer_postprocess_sequence": after,
+        "layer_prepostprocess_dropout": 0,
+        **changes,
+    }
+    text = ",".join(f"{name}={value}" for name, value in values.items())
+    hparams = get_hparams("transformer_base_v1", text)
+    sizes = {"inputs_vocab_size": VOCABULARY, "targets_vocab_size": VOCABULARY}
+    return Transformer.from_hparams(hparams, **sizes)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(5)
+    sides = {"inputs": rng.integers(2, VOCABULARY, (6, 7)), "targets": None}
+    sides["targets"] = rng.integers(2, VOCABULARY, (6, 9))
+    sides["inputs"][1, 4:] = 0
+    sides["targets"][2, 5:] = 0
+    return {name: ids.astype("int32") for name, ids in sides.items()}
+
+
+def test_gradients_are_those_of_the_loss_by_sublayer(batch):
+    model = make(PRE, 2)
+    with tf.GradientTape() as tape:
+        loss = model.train_loss(batch)
+    weights = named_variables.weights(model)
+    gradients = tape.gradient(loss, [weight.value for weight in weights.values()])
+    squares = {}
+    for (name, weight), gradient in zip(weights.items(), gradients, strict=True):
+        if len(weight.shape) > 1:
+            place = norms.place_of(name)
+            square = float(tf.reduce_sum(tf.convert_to_tensor(gradient) ** 2))
+            squares[place] = squares.get(place, 0.0) + square
+    before = {name: np.array(weight) for name, weight in weights.items()}
+    measured_loss, measured = norms.GradientNorms(model).measure([batch, batch])
+    assert measured_loss == pytest.approx(float(loss), rel=1e-6)
+    assert measured == pytest.approx({k: v**0.5 for k, v in squares.items()}, rel=1e-4)
+    assert len(measured) == 1 + 2 * 2 + 2 * 3
+    for name, weight in weights.items():
+        np.testing.assert_array_equal(np.array(weight), before[name])
+
+
+def test_a_gradient_that_is_not_finite_is_no_measurement(batch):
+    model = make(PRE, 1)
+    model.decoder.layers[0].ffn.layer.weights[0].assign(
+        np.full(model.decoder.layers[0].ffn.layer.weights[0].shape, np.nan)
+    )
+    with pytest.raises(distribution.NotFinite):
+        norms.GradientNorms(model).measure([batch])
+
+
+@pytest.mark.parametrize("sequences, one_way", [(POST, False), (PRE, True)])
+def test_activations_are_those_on_the_way_to_the_models_own_logits(batch, sequences, one_way):
+    model = make(sequences, 2, unidirectional_encoder=one_way)
+    scales, output = norms._walk(model, batch)
+    np.testing.assert_allclose(model.softmax.logits(output), model(batch), atol=1e-6)
+    assert scales == norms.activation_scales(model, batch)
+    assert list(scales)[:2] == ["encoder/layer_0/self_attention", "encoder/layer_0/ffn"]
+    if sequences == POST:  # a norm of scale 1 and bias 0 is the last thing in each sublayer
+        assert list(scales.values()) == pytest.approx([1.0] * len(scales), rel=1e-3)
+    else:  # sums grow
+        assert scales["decoder/layer_1/ffn"] > scales["decoder/layer_0/ffn"] > 1.0
+
+
+@pytest.mark.slow
+def test_before_the_first_step_post_norm_is_large_at_the_end_and_pre_norm_falls_with_depth(batch):
+    """Xiong et al. 2020, theorem 1: no change with depth L, and L**-0.5 = 0.41 from 1 to 6."""
+    last = {}
+    for sequences in (POST, PRE):
+        for depth in (1, 6):
+            _, gradients = norms.GradientNorms(make(sequences, depth)).measure([batch])
+            for stack in ("encoder", "decoder"):
+                place = f"{stack}/layer_{depth - 1}/ffn"
+                last[sequences, stack, depth] = gradients[place]
+    for stack in ("encoder", "decoder"):
+        assert last[POST, stack, 6] > 1.5 * last[PRE, stack, 6]
+    assert last[POST, "decoder", 6] > 0.8 * last[POST, "decoder", 1]
+    assert last[PRE, "decoder", 6] < 0.75 * last[PRE, "decoder", 1]
+
+
+def test_sublayers_join_to_layers():
+    places = {"encoder/layer_1/ffn": 3.0, "encoder/layer_1/self_attention": 4.0, "embedding": 2.0}
+    assert norms.by_layer(places) == {"encoder/layer_1": 5.0, "embedding": 2.0}
