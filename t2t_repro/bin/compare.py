@@ -24,8 +24,8 @@ from absl import flags
 from t2t_repro import cli, registry
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.study import engine, runs
-from t2t_repro.study.variants import Grid, of_sequences, of_sets
+from t2t_repro.study import engine
+from t2t_repro.study.variants import Grid, Request, of_sequences, of_sets
 
 _BLEU_SENTENCES = 200
 
@@ -69,10 +69,13 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Trains what is not trained yet, and writes the report."""
-    runs.run(request_of(args))
+    request = request_of(args)
+    from t2t_repro.study import runs  # slow to load
+
+    runs.run(request)
 
 
-def request_of(args: flags.FlagValues) -> runs.Request:
+def request_of(args: flags.FlagValues) -> Request:
     """Returns the comparison that the flags describe.
 
     Raises:
@@ -121,7 +124,7 @@ def request_of(args: flags.FlagValues) -> runs.Request:
     )
     usr_dir = args.t2t_usr_dir and os.path.abspath(args.t2t_usr_dir)
     command = shlex.join(["t2t-compare", *sys.argv[1:]])
-    return runs.Request(grid, pathlib.Path(args.output_dir), command, usr_dir, args.worker_gpu)
+    return Request(grid, pathlib.Path(args.output_dir), command, usr_dir, args.worker_gpu)
 
 
 def _numbers(flag: str, text: str, least: int) -> tuple[int, ...]:

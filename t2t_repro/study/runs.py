@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import pathlib
 import time
 from typing import Any
 
@@ -17,32 +16,13 @@ from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.study import engine, results
 from t2t_repro.study.results import RESULT_FILE, run_of
-from t2t_repro.study.variants import Cell, Grid
+from t2t_repro.study.variants import Cell, Grid, Request
 
 GRID_FILE = "compare.json"
 _AXES = ("depths", "warmups", "seeds", "variants", "data_dir")  # may change as it goes on
 _REPORTS = 100  # lines of training in metrics.jsonl
 _MEASURED = 2  # batches whose gradients are measured
 _COUNTED = 200  # batches whose words are counted
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What t2t-compare is asked for.
-
-    Attributes:
-        grid: what to compare.
-        output_dir: where to.
-        command: the command line, which the report shows.
-        usr_dir: the user's own package; None: there is none.
-        worker_gpu: on how many devices each cell is trained; None: as t2t-trainer finds them.
-    """
-
-    grid: Grid
-    output_dir: pathlib.Path
-    command: str = "t2t-compare"
-    usr_dir: str | None = None
-    worker_gpu: int | None = None
 
 
 def run(request: Request, program: engine.Program = processes.run_program) -> None:

@@ -8,6 +8,7 @@ are the same. Where sets are compared, all that the sets say differs.
 import dataclasses
 import functools
 import itertools
+import pathlib
 import re
 
 from t2t_repro import registry
@@ -207,6 +208,25 @@ class Grid:
         names = [field.name for field in dataclasses.fields(own)]
         differs = [n for n in names if getattr(own, n) != getattr(base, n) and not own.unread([n])]
         return ",".join(f"{name}={getattr(own, name)}" for name in differs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What t2t-compare is asked for.
+
+    Attributes:
+        grid: what to compare.
+        output_dir: where to.
+        command: the command line, which the report shows.
+        usr_dir: the user's own package; None: there is none.
+        worker_gpu: on how many devices each cell is trained; None: as t2t-trainer finds them.
+    """
+
+    grid: Grid
+    output_dir: pathlib.Path
+    command: str = "t2t-compare"
+    usr_dir: str | None = None
+    worker_gpu: int | None = None
 
 
 @functools.lru_cache(maxsize=1024)

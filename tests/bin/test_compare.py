@@ -15,7 +15,7 @@ from t2t_repro.bin import compare
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.study import results, runs, variants
+from t2t_repro.study import results, variants
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -29,7 +29,7 @@ def flags(tmp_path):
     ]
 
 
-def request_of(argv) -> runs.Request:
+def request_of(argv) -> variants.Request:
     args = absl_flags.FlagValues()
     compare.define_flags(args)
     args(["t2t-compare", *argv])

@@ -14,7 +14,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.study import pictures, results, runs
-from t2t_repro.study.variants import Grid, of_sequences
+from t2t_repro.study.variants import Grid, Request, of_sequences
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -57,7 +57,7 @@ def finished(plan, tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setattr(runs.processes, "call", lambda function, *arguments: function(*arguments))
     output_dir = tmp_path_factory.mktemp("comparison")
-    runs.run(runs.Request(plan, output_dir), in_this_process)
+    runs.run(Request(plan, output_dir), in_this_process)
     patch.undo()
     return output_dir
 
@@ -82,11 +82,11 @@ def test_a_cell_holds_what_the_report_needs(plan, finished):
 def test_finished_cells_are_not_made_again(plan, finished, tmp_path):
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     page = (tmp_path / "report.md").read_text()
-    runs.run(runs.Request(plan, tmp_path), lambda command, doing: pytest.fail(doing))
+    runs.run(Request(plan, tmp_path), lambda command, doing: pytest.fail(doing))
     assert (tmp_path / "report.md").read_text() == page
     other = dataclasses.replace(plan, train_steps=5)
     with pytest.raises(UserError, match="train_steps"):
-        runs.run(runs.Request(other, tmp_path), in_this_process)
+        runs.run(Request(other, tmp_path), in_this_process)
     made = []
 
     def program(command, doing):
@@ -95,7 +95,7 @@ def test_finished_cells_are_not_made_again(plan, finished, tmp_path):
 
     more = dataclasses.replace(plan, seeds=2, depths=(1, 2))
     with pytest.raises(UserError, match="no data"):
-        runs.run(runs.Request(more, tmp_path, worker_gpu=None, usr_dir="/mine"), program)
+        runs.run(Request(more, tmp_path, worker_gpu=None, usr_dir="/mine"), program)
     (command,) = made
     assert "--random_seed=1" in command and "--t2t_usr_dir=/mine" in command
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
         return values | dict.fromkeys(nothing) | {"activations": {}}
 
     monkeypatch.setattr(runs.processes, "call", measure)
-    runs.run(runs.Request(plan, tmp_path), program)
+    runs.run(Request(plan, tmp_path), program)
     assert ended == [False, False]
     for result in results.load(plan, tmp_path).by_cell.values():
         assert (result.status, result.stopped_at) == ("not finite", 3)
