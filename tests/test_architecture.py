@@ -35,7 +35,7 @@ FLOORS = (
             "fields",
             "hparam_rules",
         ),
-        *("waiting", "requests", "outputs"),
+        *("waiting", "requests", "stages", "outputs"),
         *("signals", "quiet"),
         *("imports", "serializable", "t2t_compat"),
     },

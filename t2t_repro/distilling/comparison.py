@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from typing import Any
 
 from t2t_repro import processes
 from t2t_repro.distilling.request import DistillRequest
@@ -55,6 +56,10 @@ class Comparison:
     def speed(self) -> float:
         """How many times as fast as the teacher the student is."""
         return self.student.sentences_per_second / self.teacher.sentences_per_second
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it for the record, and what it says."""
+        return dataclasses.asdict(self) | {"said": str(self)}
 
     def __str__(self) -> str:
         return (

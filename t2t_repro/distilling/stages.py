@@ -1,24 +1,22 @@
 """From a teacher to a trained student: which programs run, in which order, with which flags."""
 
-import dataclasses
 import pathlib
 import shlex
 from collections.abc import Callable
 
-from t2t_repro import files, registry
+from t2t_repro import files, registry, stages
 from t2t_repro.data import records
 from t2t_repro.distilling import comparison, pairs, teaching
 from t2t_repro.distilling import student as students
-from t2t_repro.distilling.record import Record
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import Student
 from t2t_repro.errors import UserError
 from t2t_repro.outputs import check_outputs
 from t2t_repro.own_text import plan
-from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.stages import Record, Stage, Stages
 from t2t_repro.training.state import RANKING, WEIGHTS, no_checkpoint
 from t2t_repro.translation import TranslateDistillProblem
 from t2t_repro.views.run_view import view
@@ -39,6 +37,7 @@ class Folder:
         back = teacher / f"reverse_translations.{wrote}"
         self.taught_back = pairs.Taught(teacher / "targets.txt", back)
         self.summary = self.data / f"datagen.{PROBLEM}.json"
+        self.record = path / "distill.json"
 
     @property
     def texts(self) -> list[pathlib.Path]:
@@ -62,7 +61,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     path = pathlib.Path(request.output_dir).expanduser()
     # "." names nothing in a command
     folder = Folder(path if path.parts else path.absolute(), request.n_best)
-    Record.check_folder(folder.path)
+    stages.check_folder(folder.record)
     plan.check_model(folder.run, folder.model)
     teacher = trained_run(request.teacher, request.data_dir or None)
     wanted = students.student(request, teacher.config)
@@ -70,7 +69,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     plan.check_same_end(RunDirectory(folder.run), wanted.train_steps, hparams)
     plan.check_not_shorter(RunDirectory(folder.run), wanted.train_steps)
     vocabulary = check(request, teacher)
-    before = Record.read(folder.path)
+    before = stages.read(folder.record)
     if before is None or not before.stages:  # else a teacher has translated for it already
         students.check(request, teacher, wanted)
     teachers = [teacher, *teaching.others(request)]
@@ -79,25 +78,25 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     weights = [path for each in teachers for path in _weights(each.directory)]
     inputs = [*weights, *map(pathlib.Path, request.texts)]
     digests = {str(path.absolute()): files.sha256(path) for path in inputs}
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with files.locked([folder.path], say):
-        begun = Record.begin(folder.path, request.begun_with(), digests)
-        runner = Runner(folder.path, begun, say)
-        runner.keep(begun)
-        _text(request, folder, teacher, runner, say)
-        runner.run(_data(folder, vocabulary))
+    with stages.begin(folder.record, request.begun_with(), digests, say) as doing:
+        _text(request, folder, teacher, doing, say)
+        doing.run(_data(folder, vocabulary))
         training = _training(request, folder, wanted)
         if request.only_data:
             say(f"\nThe student's data are in {folder.data}. To train it:")
             say(f"  {shlex.join(training.command)}")
-            return runner.record
-        runner.run(training)
-        runner.run(_tuning(request, folder, wanted))
+            return doing.record
+        doing.run(training)
+        doing.run(_tuning(request, folder, wanted))
         if not request.back_translate:
-            _comparison(request, folder, runner, say)
+            found = doing.run(
+                Stage(name="comparison", says="Student and teacher on dev"),
+                lambda: comparison.compare(request, str(folder.model), str(folder.data)).as_json(),
+            )
+            say(found["said"])
     model = shlex.quote(f"--output_dir={folder.model}")
     say(f"\nWhat to try next:\n  t2t-decoder {model} --decode_interactive\n  t2t-exporter {model}")
-    return runner.record
+    return doing.record
 
 
 def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
@@ -151,30 +150,29 @@ def _text(
     request: DistillRequest,
     folder: Folder,
     teacher: TrainedRun,
-    runner: Runner[Record],
+    doing: Stages,
     say: Callable[[str], None],
 ) -> None:
     """Has the teacher translate, and makes the student's pairs."""
     taught, taught_back = folder.taught, folder.taught_back
-    runner.run(
-        Task(name="sources", says="What the teacher is to translate", makes=[taught.read]),
+    doing.run(
+        Stage(name="sources", says="What the teacher is to translate", outputs=[taught.read]),
         lambda: pairs.write_sources(teacher, request, taught.read),
     )
-    runner.run(teaching.task(request, *taught))
+    doing.run(teaching.task(request, *taught))
     if request.reverse_teacher:
         said = "What the reverse teacher is to translate"
-        runner.run(
-            Task(name="targets", says=said, makes=[taught_back.read]),
+        doing.run(
+            Stage(name="targets", says=said, outputs=[taught_back.read]),
             lambda: pairs.write_targets(teacher, taught_back.read),
         )
-        runner.run(teaching.reverse_task(request, *taught_back))
+        doing.run(teaching.reverse_task(request, *taught_back))
 
-    def write() -> None:
-        counts = pairs.write_pairs(teacher, request, taught, taught_back, folder.text)
-        runner.keep(dataclasses.replace(runner.record, pairs=counts))
-
-    runner.run(Task(name="pairs", says="The student's pairs", makes=folder.texts), write)
-    for what, count in runner.record.pairs.items():
+    counts = doing.run(
+        Stage(name="pairs", says="The student's pairs", outputs=folder.texts),
+        lambda: pairs.write_pairs(teacher, request, taught, taught_back, folder.text),
+    )
+    for what, count in counts.items():
         if count:
             say(f"  {count:,} {what}")
 
@@ -183,8 +181,8 @@ def _usr_dir(request: DistillRequest) -> list[str]:
     return [f"--t2t_usr_dir={request.t2t_usr_dir}"] if request.t2t_usr_dir else []
 
 
-def _data(folder: Folder, vocabulary: list[str]) -> Task:
-    return Task(
+def _data(folder: Folder, vocabulary: list[str]) -> Stage:
+    return Stage(
         name="data",
         says="Records, with the teacher's vocabulary",
         command=[
@@ -194,14 +192,14 @@ def _data(folder: Folder, vocabulary: list[str]) -> Task:
             f"--data_dir={folder.data}",
             *vocabulary,
         ],
-        makes=[folder.summary],
+        outputs=[folder.summary],
     )
 
 
-def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
+def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Stage:
     changes = [f"--hparams={wanted.hparams}"] if wanted.hparams else []
     frequency = max(plan.LEAST_STEPS, wanted.train_steps // plan.EVALUATIONS)
-    return Task(
+    return Stage(
         name="training",
         says="The student learns, the best by BLEU kept",
         command=[
@@ -221,13 +219,13 @@ def _training(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
             *([f"--warm_start_from={request.teacher}", _FITS] if request.warm_start else []),
             *_usr_dir(request),
         ],
-        makes=[folder.run / TRAINING_DATA],
+        outputs=[folder.run / TRAINING_DATA],
     )
 
 
-def _tuning(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
+def _tuning(request: DistillRequest, folder: Folder, wanted: Student) -> Stage:
     greedy = ["--beam_sizes=1", "--alphas=0.6"] if wanted.greedy else []
-    return Task(
+    return Stage(
         name="tuning",
         says=f"Checkpoints or their mean{'' if wanted.greedy else ', beams and alpha'}, by dev",
         command=[
@@ -237,21 +235,5 @@ def _tuning(request: DistillRequest, folder: Folder, wanted: Student) -> Task:
             *greedy,
             *_usr_dir(request),
         ],
-        makes=[folder.model / "decoding.json"],
+        outputs=[folder.model / "decoding.json"],
     )
-
-
-def _comparison(
-    request: DistillRequest,
-    folder: Folder,
-    runner: Runner[Record],
-    say: Callable[[str], None],
-) -> None:
-    """Compares the student with its teacher."""
-
-    def compare() -> None:
-        found = comparison.compare(request, str(folder.model), str(folder.data))
-        runner.keep(dataclasses.replace(runner.record, comparison=found))
-
-    runner.run(Task(name="comparison", says="Student and teacher on dev"), compare)
-    say(str(runner.record.comparison))

@@ -6,9 +6,9 @@ from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
-from t2t_repro.own_text.runner import Task
 from t2t_repro.problem import OutputType
 from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.stages import Stage
 
 
 def check(request: DistillRequest, teacher: TrainedRun) -> None:
@@ -63,14 +63,14 @@ def _check_reverse(request: DistillRequest, teacher: TrainedRun) -> None:
     _check_n_best(request, back.decode_settings(request.decode_hparams))
 
 
-def task(request: DistillRequest, sources: pathlib.Path, translations: pathlib.Path) -> Task:
+def task(request: DistillRequest, sources: pathlib.Path, translations: pathlib.Path) -> Stage:
     """Returns the work of the teacher, a line for each of the sources."""
     given = {"data_dir": request.data_dir, "ensemble": request.ensemble}
     said = "The teacher translates"
     return _decoding(request, said, request.teacher, given, sources, translations)
 
 
-def reverse_task(request: DistillRequest, targets: pathlib.Path, sources: pathlib.Path) -> Task:
+def reverse_task(request: DistillRequest, targets: pathlib.Path, sources: pathlib.Path) -> Stage:
     """Returns the work of the reverse teacher, a line for each of the targets."""
     said = "The reverse teacher translates"
     return _decoding(request, said, request.reverse_teacher, {}, targets, sources)
@@ -83,7 +83,7 @@ def _decoding(
     its_own: dict[str, str],
     sources: pathlib.Path,
     translations: pathlib.Path,
-) -> Task:
+) -> Stage:
     """Returns the task in which a run translates.
 
     Args:
@@ -102,7 +102,7 @@ def _decoding(
         "engine": request.engine if request.engine != "tensorflow" else "",
         "t2t_usr_dir": request.t2t_usr_dir,
     }
-    return Task(
+    return Stage(
         name=translations.stem,
         says=said,
         command=[
@@ -112,5 +112,5 @@ def _decoding(
             f"--decode_to_file={translations}",
             *(f"--{name}={value}" for name, value in given.items() if value),
         ],
-        makes=[translations],
+        outputs=[translations],
     )

@@ -15,12 +15,13 @@ from t2t_repro.corpora.checks import output
 from t2t_repro.decoding import tuned
 from t2t_repro.files import write_text_atomic
 from t2t_repro.own_text.plan import NO_TRANSLATOR, said, to_the_end
-from t2t_repro.own_text.record import Record
+from t2t_repro.own_text.record import plan_of, scores_of
 from t2t_repro.page_policy import page_policy
 from t2t_repro.progress import took
 from t2t_repro.provenance import read
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.scoring.bleu import SacreBleu
+from t2t_repro.stages import Record
 from t2t_repro.text import raw
 from t2t_repro.views import pictures
 from t2t_repro.views.run_view import RunView, view
@@ -61,7 +62,6 @@ def write(
     """
     template = importlib.resources.files(__package__).joinpath("page.html")
     text, of = template.read_text(encoding="utf-8"), view(RunDirectory(run))
-    plan = record.plan
     found = tuned.read(model)
     values = {
         "POLICY": html.escape(page_policy(text, "img-src data:")),
@@ -70,7 +70,7 @@ def write(
         "SCORES": _scores(folder, record),
         "SAMPLES": _samples(folder),
         "TEXT": _text(folder, record),
-        "PLAN": html.escape(said(plan)).replace("\n", "<br>") if plan else "",
+        "PLAN": html.escape(said(plan_of(record))).replace("\n", "<br>"),
         "CURVES": _curves(of),
         "CHOSEN": _chosen(found) if found else "",
         "NEXT": html.escape("\n".join(next_steps(folder, record))),
@@ -97,12 +97,11 @@ def summary(folder: pathlib.Path, record: Record) -> list[str]:
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
             f"This is no translator yet: {found.search.bleu:.1f} BLEU on dev is below "
-            f"{NO_TRANSLATOR:.0f}. {record.plan.expects if record.plan else ''} More text helps, "
-            "too."
+            f"{NO_TRANSLATOR:.0f}. {plan_of(record).expects} More text helps, too."
         )
     for name, label in _LABELS.items():
-        if name in record.scores:
-            score = record.scores[name]
+        if name in scores_of(record):
+            score = scores_of(record)[name]
             lines.append(f"test: {score['score']:.2f} {label} ({score['signature']})")
     return lines
 
@@ -112,6 +111,7 @@ FEW = 10_000  # pairs; as many captions end at 36.9 BLEU (benchmarks/RESULTS.md)
 
 def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
     """Returns what to do with the model, as commands."""
+    plan = plan_of(record)
     place, export = shlex.quote(str(folder / "model")), folder / "export" / "saved_model"
     languages = _check(folder).get("languages", ())
     pair = "-".join(languages) + "=" if all(languages) and len(set(languages)) == 2 else ""
@@ -126,14 +126,14 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
         f"t2t-show {shlex.quote(str(folder / 'run'))}",
         f"t2t-show {place} --verify",
     ]
-    if record.plan and record.plan.train_steps < record.plan.wanted_steps:
+    if plan.train_steps < plan.wanted_steps:
         steps.append(
-            f"its set is made for {record.plan.wanted_steps:,} steps: the same t2t-own-text "
-            f"{to_the_end(record.plan)}"
+            f"its set is made for {plan.wanted_steps:,} steps: the same t2t-own-text "
+            f"{to_the_end(plan)}"
         )
-    if record.plan and record.plan.pairs < FEW:
+    if plan.pairs < FEW:
         steps.append(
-            f"{record.plan.pairs:,} pairs are few: docs/own-text.md has fine-tuning of a larger "
+            f"{plan.pairs:,} pairs are few: docs/own-text.md has fine-tuning of a larger "
             "run, and back-translation of text in the target language"
         )
     return steps
@@ -162,13 +162,13 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]], best: int | None 
 
 
 def _scores(folder: pathlib.Path, record: Record) -> str:
-    if not record.scores:
+    if not scores_of(record):
         return "<p>There is no test set.</p>"
     rows = [
-        (label, record.scores[name]["score"], record.scores[name]["signature"])
+        (label, scores_of(record)[name]["score"], scores_of(record)[name]["signature"])
         for name, label in _LABELS.items()
     ]
-    count = record.scores["sentences"]
+    count = scores_of(record)["sentences"]
     sources, references = (list(raw.lines(path)) for path in _test_files(folder))
     says = _SAYS.format(copied=SacreBleu(references).score(sources), guide=_GUIDE)
     return f"<p>{count:,} sentences.</p>{_table(('score', '', 'signature'), rows)}<p>{says}</p>"
@@ -203,8 +203,8 @@ def _text(folder: pathlib.Path, record: Record) -> str:
         why += f'<p><a href="{report.relative_to(folder)}">What the check of the text found</a>: '
         why += f"{check['bad_pairs']:,} pairs to leave out.</p>"
     heads = ("split", "pairs", "source subwords", "target subwords")
-    if record.scores:
-        rows.append(("test", record.scores["sentences"], "", ""))
+    if scores_of(record):
+        rows.append(("test", scores_of(record)["sentences"], "", ""))
     return _table(heads, rows) + why + warnings + inputs
 
 

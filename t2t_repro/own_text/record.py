@@ -1,10 +1,9 @@
 """own-text.json: what was made of what, by which commands, and what came out."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from t2t_repro.own_text.begun import Begun
+from t2t_repro.stages import Record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,20 +51,12 @@ class Plan:
     of_length: str = ""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Record(Begun):
-    """What there is so far.
+def plan_of(record: Record) -> Plan:
+    """Returns the plan, which has been made."""
+    return Plan(**record.stages["plan"].found)
 
-    Attributes:
-        test_size: pairs that are drawn for test; 0: none.
-        plan: None before it is made.
-        scores: of the test set, as t2t-bleu --json has them.
-    """
 
-    FILE: ClassVar[str] = "own-text.json"
-    PROGRAM: ClassVar[str] = "t2t-own-text"
-    RESULTS: ClassVar[Mapping[str, tuple[str, Any]]] = {"test": ("scores", {})}
-
-    test_size: int
-    plan: Plan | None = None
-    scores: dict[str, Any] = dataclasses.field(default_factory=dict)
+def scores_of(record: Record) -> dict[str, Any]:
+    """Returns the scores of the test set, as t2t-bleu --json_file has them; {}: there are none."""
+    done = record.stages.get("test")
+    return done.found if done else {}

@@ -1,12 +1,12 @@
 """What t2t-own-text is asked for."""
 
 import dataclasses
+import os
 from collections.abc import Collection
 from typing import Any
 
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
-from t2t_repro.own_text.begun import named_files
 from t2t_repro.requests import flag, flags_of
 
 
@@ -80,23 +80,16 @@ class OwnTextRequest:
         """Returns what stays in a folder: of text, splits, ids and model, {flag: value}.
 
         Args:
-            files: what was read. Of a flag that names them it is their number that stays, and what
-                they hold; they may be moved. Places without a file stay where they are.
+            files: what was read. A flag that names one is left out: the files may be moved.
         """
         values: dict[str, Any] = {name: getattr(self.raw, name) for name in flags_of(RawText)}
         values |= dict(self.vocabulary)
         names = ("random_seed", "keep_bad_pairs", "hparams_set", "hparams")
         values |= {name: getattr(self, name) for name in names}
-        stays = {}
-        for name, value in values.items():
-            if value is not None:
-                named = named_files(str(value), files)
-                stays[name] = _places(named) if named else str(value)
-        return stays
 
+        def names_files(value: Any) -> bool:
+            parts = (os.path.expanduser(part.strip()) for part in str(value).split(","))
+            return any(part in files for part in parts)
 
-def _places(named: list[str]) -> str:
-    """Returns how many files a flag names, and between which of them it names none."""
-    if all(named):
-        return f"files: {len(named)}"
-    return "files: " + ",".join("1" if file else "-" for file in named)
+        kept = {n: v for n, v in values.items() if v is not None and not names_files(v)}
+        return {name: str(value) for name, value in kept.items()}

@@ -7,19 +7,20 @@ import json
 import pathlib
 import shutil
 from collections.abc import Callable
+from typing import Any
 
-from t2t_repro import files, registry
+from t2t_repro import files, registry, stages
 from t2t_repro.corpora.raw_record import RawFile
 from t2t_repro.data import preset
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan
-from t2t_repro.own_text.record import Plan, Record
+from t2t_repro.own_text.record import Plan, plan_of
 from t2t_repro.own_text.request import OwnTextRequest
-from t2t_repro.own_text.runner import Runner, Task
 from t2t_repro.processes import run_program
 from t2t_repro.provenance import Score, add_scores
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.scoring.files import score_files
+from t2t_repro.stages import Record, Stage, Stages
 
 PROBLEM = "text2text_tmpdir"
 _TEST_SHARE, _MOST_TEST = 20, 1000  # one pair in so many is drawn for test, at most so many
@@ -37,6 +38,7 @@ class Folder:
         self.translations = path / "test" / "translations.txt"
         self.export, self.page = path / "export", path / "index.html"
         self.summary = self.data / f"datagen.{PROBLEM}.json"
+        self.record = path / "own-text.json"
 
     def sides(self, split: str) -> list[pathlib.Path]:
         """The two text files of a split."""
@@ -57,7 +59,7 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     """
     path = pathlib.Path(request.output_dir).expanduser()
     folder = Folder(path if path.parts else path.absolute())  # "." names nothing in a command
-    Record.check_folder(folder.path)  # before all of the text is read
+    stages.check_folder(folder.record)  # before all of the text is read
     plan.check_model(folder.run, folder.model)
     if request.hparams_set:
         registry.get_hparams(request.hparams_set, request.hparams)
@@ -67,29 +69,23 @@ def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     raw = {path: RawFile.of(path) for path in paths}
     found = {each.path: each.sha256 for each in raw.values()}
     size = _test_size(request)
-    flags, flag_of = request.begun_with(raw), request.raw.flag_of
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with files.locked([folder.path], say):
-        begun = Record.begin(folder.path, flags, found, flag_of, test_size=size)
-        size = begun.test_size
-        digests = {path: each.sha256 for path, each in raw.items()}
-        runner = Runner(folder.path, begun, say, digests)
-        runner.keep(begun)
+    with stages.begin(folder.record, request.begun_with(raw), found, say) as doing:
         tests = bool(request.raw.test_source or request.raw.test_size or size)
-        runner.run(_text(request, folder, size, tests))
-        decided = _plan(request, folder, runner, say)
-        runner.run(_training(request, folder, decided))
-        runner.run(_tuning(folder))
+        doing.run(_text(request, folder, size, tests))
+        decided = _plan(request, folder, doing, say)
+        doing.run(_training(request, folder, decided))
+        doing.run(_tuning(folder))
         if tests:
-            _test(folder, runner)
-        for task in _exports(folder):
-            runner.run(task)
-        page.write(folder.page, folder.path, runner.record, folder.run, folder.model)
-    say("\n" + "\n".join(page.summary(folder.path, runner.record)))
+            _test(folder, doing)
+        for stage in _exports(folder):
+            doing.run(stage)
+        record = doing.record
+        page.write(folder.page, folder.path, record, folder.run, folder.model)
+    say("\n" + "\n".join(page.summary(folder.path, record)))
     say(f"\nThe whole on one page: {folder.page}\nWhat to try next:")
-    for line in page.next_steps(folder.path, runner.record):
+    for line in page.next_steps(folder.path, record):
         say(f"  {line}")
-    return runner.record
+    return record
 
 
 def _test_size(request: OwnTextRequest) -> int:
@@ -107,7 +103,7 @@ def _test_size(request: OwnTextRequest) -> int:
     return count // _TEST_SHARE
 
 
-def _text(request: OwnTextRequest, folder: Folder, test_size: int, tests: bool) -> Task:
+def _text(request: OwnTextRequest, folder: Folder, test_size: int, tests: bool) -> Stage:
     splits = ("train", "dev", "test") if tests else ("train", "dev")
     command = [
         "t2t-datagen",
@@ -117,16 +113,16 @@ def _text(request: OwnTextRequest, folder: Folder, test_size: int, tests: bool) 
         f"--data_dir={folder.data}",
     ]
     makes = [path for split in splits for path in folder.sides(split)]
-    return Task(
+    return Stage(
         name="text",
         says="Text: intake, splits, check, vocabulary, records",
         command=command,
-        makes=[*makes, folder.summary],
+        outputs=[*makes, folder.summary],
     )
 
 
 def _plan(
-    request: OwnTextRequest, folder: Folder, runner: Runner, say: Callable[[str], None]
+    request: OwnTextRequest, folder: Folder, doing: Stages, say: Callable[[str], None]
 ) -> Plan:
     """Returns the plan, made by a trial where it is not there."""
     text = plan.Text.of(folder.summary)
@@ -144,23 +140,23 @@ def _plan(
             "--nocertify",  # it is removed
         ]
 
-    task = Task(
+    stage = Stage(
         name="plan",
         says="Plan: a few steps of trial",
         command=trial(chosen),
-        makes=[folder.plan],
-        before=[folder.trial, folder.plan],
+        outputs=[folder.plan],
+        clear=[folder.trial, folder.plan],
         limits=f"{request.train_steps} {request.train_minutes}",
     )
 
     def made_of(of: preset.Preset) -> Plan:
-        run_program(trial(of), task.says)
+        run_program(trial(of), stage.says)
         room = plan.room(folder.path, (folder.trial, folder.run, folder.model, folder.export))
         made = plan.make(request, text, of, RunDirectory(folder.trial), room, begun)
         shutil.rmtree(folder.trial)
         return made
 
-    def work() -> None:
+    def work() -> dict[str, Any]:
         made = made_of(chosen)
         fits = plan.chosen_set(request, text, problem, folder.data, tried=made)
         if fits.hparams_set != made.hparams_set:
@@ -169,18 +165,17 @@ def _plan(
         if begun is None:
             made = dataclasses.replace(made, hparams=fits.hparams)
         plan.check_not_shorter(RunDirectory(folder.run), made.train_steps)
-        runner.keep(dataclasses.replace(runner.record, plan=made))
-        text_of = json.dumps(dataclasses.asdict(made), indent=1) + "\n"
-        files.write_text_atomic(folder.plan, text_of)
+        found = dataclasses.asdict(made)
+        files.write_text_atomic(folder.plan, json.dumps(found, indent=1) + "\n")
+        return found
 
-    begun = runner.record.plan if RunDirectory(folder.run).exists() else None
-    if begun and not runner.is_done(task):
+    there = RunDirectory(folder.run).exists() and "plan" in doing.record.stages
+    begun = plan_of(doing.record) if there else None
+    if begun and not doing.is_done(stage):
         plan.check_length(begun, plan.hparams_of(request, chosen))
         if request.train_steps:
             plan.check_not_shorter(RunDirectory(folder.run), request.train_steps)
-    runner.run(task, work)
-    decided = runner.record.plan
-    assert decided is not None  # `work` has made it, or an earlier process
+    decided = Plan(**doing.run(stage, work))
     say(plan.said(decided))
     return decided
 
@@ -205,8 +200,8 @@ def _trainer(
     ]
 
 
-def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
-    return Task(
+def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Stage:
+    return Stage(
         name="training",
         says="Training, the best by BLEU kept",
         command=[
@@ -227,26 +222,26 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Task:
             f"--eval_early_stopping_steps={decided.patience}",
             "--eval_early_stopping_metric=bleu",
         ],
-        makes=[folder.run / TRAINING_DATA],
+        outputs=[folder.run / TRAINING_DATA],
     )
 
 
-def _tuning(folder: Folder) -> Task:
-    return Task(
+def _tuning(folder: Folder) -> Stage:
+    return Stage(
         name="tuning",
         says="Checkpoints or their mean, beams and alpha, by dev",
         command=[
             *("t2t-avg-all", "--tune"),
             *(f"--model_dir={folder.run}", f"--output_dir={folder.model}"),
         ],
-        makes=[folder.model / "decoding.json"],
+        outputs=[folder.model / "decoding.json"],
     )
 
 
-def _test(folder: Folder, runner: Runner) -> None:
+def _test(folder: Folder, doing: Stages) -> None:
     """Decodes the test set, and keeps its scores."""
     source, reference = folder.sides("test")
-    task = Task(
+    stage = Stage(
         name="test",
         says="Test",
         command=[
@@ -256,35 +251,30 @@ def _test(folder: Folder, runner: Runner) -> None:
             f"--decode_to_file={folder.translations}",
             f"--decode_reference={reference}",
         ],
-        makes=[folder.translations],
-        before=[folder.translations.parent],
+        outputs=[folder.translations],
+        clear=[folder.translations.parent],
     )
 
-    def score() -> None:
-        scores = score_files(folder.translations, reference).as_dict()
-        runner.keep(dataclasses.replace(runner.record, scores=scores))
+    def work() -> dict[str, Any]:
+        run_program(stage.command, stage.says)
+        return score_files(folder.translations, reference).as_dict()
 
-    def work() -> None:
-        run_program(task.command, task.says)
-        score()
-
-    if not runner.run(task, work) and not runner.record.scores:  # as older versions may leave it
-        score()
-    of = f"test ({runner.record.scores['sentences']} sentences)"
+    found = doing.run(stage, work)
+    of = f"test ({found['sentences']} sentences)"
     scored = [
         Score(name, value["score"], of, value["signature"])
-        for name, value in runner.record.scores.items()
+        for name, value in found.items()
         if name != "sentences"
     ]
     add_scores(folder.model, scored)  # which the exports take along
 
 
-def _exports(folder: Folder) -> list[Task]:
+def _exports(folder: Folder) -> list[Stage]:
     forms = {"saved_model": "saved_model.pb"}
     if importlib.util.find_spec("ctranslate2"):
         forms["ctranslate2"] = "model.bin"
     return [
-        Task(
+        Stage(
             name=f"export_{name}",
             says=f"Export: {name}",
             command=[
@@ -293,8 +283,8 @@ def _exports(folder: Folder) -> list[Task]:
                 f"--format={name}",
                 f"--export_dir={folder.export / name}",
             ],
-            makes=[folder.export / name / file],
-            before=[folder.export / name],
+            outputs=[folder.export / name / file],
+            clear=[folder.export / name],
         )
         for name, file in forms.items()
     ]

@@ -11,6 +11,7 @@ from t2t_repro.data.text_size import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan
 from t2t_repro.own_text.plan import Text
+from t2t_repro.own_text.record import plan_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from tests.own_text.left_files import SECONDS, run
 
@@ -106,15 +107,15 @@ def test_minutes_of_fewer_steps_than_were_made_are_refused_once_a_trial_has_told
         run(request_of(train_minutes=0.01, **small))
     assert programs.names == ["trainer"]
     again, _ = run(request_of(train_steps=30, **small))
-    assert again.plan == begun.plan
+    assert plan_of(again) == plan_of(begun)
 
 
 def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
     name = "transformer_own_text_small"
     more = {"hparams_set": name, "hparams": "effective_batch_size=9000", "train_minutes": 30}
     found, _ = run(request_of(**more))
-    assert found.plan.seconds_per_step == 8 * SECONDS
-    assert found.plan.minutes <= 30 and found.plan.train_steps == 440
+    assert plan_of(found).seconds_per_step == 8 * SECONDS
+    assert plan_of(found).minutes <= 30 and plan_of(found).train_steps == 440
 
 
 def test_a_gpu_that_the_trial_did_not_find_gives_no_time_without_limit(
@@ -126,7 +127,7 @@ def test_a_gpu_that_the_trial_did_not_find_gives_no_time_without_limit(
     shutil.rmtree(tmp_path / "out")
     monkeypatch.setattr(programs, "kind", "GPU")
     on_a_gpu, _ = run(request_of())
-    assert on_a_cpu.plan.train_steps == 4700 and on_a_gpu.plan.train_steps == 10_000
+    assert plan_of(on_a_cpu).train_steps == 4700 and plan_of(on_a_gpu).train_steps == 10_000
 
 
 def test_a_training_that_cannot_be_made_longer_keeps_its_length(programs, request_of):
@@ -161,9 +162,9 @@ def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, s
 def test_a_set_too_large_for_the_time_gives_way_to_a_smaller_one(programs, request_of):
     programs.pairs = 200_000
     found, _ = run(request_of(train_minutes=10))  # 200 tokens a second
-    assert found.plan.hparams_set == "transformer_own_text_cooldown"
-    assert programs.names.count("trainer") == 2 and found.plan.tokens_in_time == 120_000
-    assert "1000" in found.plan.expects  # minutes for a usable one
+    assert plan_of(found).hparams_set == "transformer_own_text_cooldown"
+    assert programs.names.count("trainer") == 2 and plan_of(found).tokens_in_time == 120_000
+    assert "1000" in plan_of(found).expects  # minutes for a usable one
 
 
 def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):
@@ -174,7 +175,7 @@ def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):
         "medium",
         "medium",
     ]
-    assert found.plan.hparams_set == "transformer_own_text_medium"
+    assert plan_of(found).hparams_set == "transformer_own_text_medium"
 
 
 def test_evaluations_leave_time_for_training():

@@ -9,10 +9,11 @@ import types
 import pytest
 
 from t2t_repro import cli, files, processes, provenance
+from t2t_repro import stages as job
 from t2t_repro.bin import own_text
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan, stages
-from t2t_repro.own_text.record import Record
+from t2t_repro.own_text.record import scores_of
 from t2t_repro.run_directory import RunDirectory
 from tests.own_text.left_files import run
 
@@ -41,12 +42,12 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
         assert f"  {stage.command}" in said, name
     assert "nocertify" in programs.called[1][1] and "nocertify" not in training
     assert not (out / "trial").exists() and json.loads((out / "plan.json").read_text())
-    assert Record.read(out) == found
+    assert job.read(out / "own-text.json") == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}
-    assert found.scores["sentences"] == 2 and "signature" in found.scores["sacrebleu"]
+    assert scores_of(found)["sentences"] == 2 and "signature" in scores_of(found)["sacrebleu"]
     certified = {score.name: score for score in provenance.read(out / "model").scores}
     assert certified["sacrebleu"].of == "test (2 sentences)" and "sentences" not in certified
-    assert certified["chrf2"].signature == found.scores["chrf2"]["signature"]
+    assert certified["chrf2"].signature == scores_of(found)["chrf2"]["signature"]
     page = (out / "index.html").read_text()
     assert "<td>a &lt;b&gt; &amp; c</td>" in page and "@" not in page.replace("@media", "")
     assert "img-src data:" in page and "the newest checkpoint" in page and "base64," in page
@@ -98,12 +99,10 @@ def test_a_test_that_was_not_scored_is_made_again(programs, request_of, tmp_path
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(stages, "score_files", stop)
         run(request_of(train_steps=90, **steadily))
-    assert not Record.read(tmp_path / "out").scores
+    assert "test" not in job.read(tmp_path / "out" / "own-text.json").stages
     del programs.called[:]
     found, _ = run(request_of(train_steps=90, **steadily))
     assert programs.names == PROGRAMS[-2:]
-    dataclasses.replace(found, scores={}).write(tmp_path / "out")  # as older versions may leave it
-    assert run(request_of(train_steps=90, **steadily))[0] == found
 
 
 def test_what_another_has_done_meanwhile_is_not_done_again(programs, request_of, monkeypatch):
@@ -188,27 +187,6 @@ def test_text_and_folder_may_be_moved_and_named_otherwise(
     turned = dataclasses.replace(begun.raw, train_source="../de", train_target="../en")
     with pytest.raises(UserError):
         run(dataclasses.replace(begun, raw=turned, output_dir="."))
-
-
-def test_lists_with_an_empty_place_may_be_moved(programs, request_of, tmp_path, monkeypatch):
-    """The form of a file with both sides beside files of one."""
-    both = tmp_path / "both.tsv"
-    both.write_text("".join(f"{i} a\t{i} b\n" for i in range(40)))
-    begun = request_of()
-    lists = {"train_source": f"{tmp_path}/en, {both}", "train_target": f"{tmp_path}/de,"}
-    run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
-    del programs.called[:]
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    for name in ("en", "de", "both.tsv"):
-        (tmp_path / name).rename(moved / name)
-    monkeypatch.setenv("HOME", str(moved))
-    lists = {"train_source": "~/en,~/both.tsv", "train_target": "~/de, "}
-    run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
-    assert not programs.called
-    lists = {"train_source": "~/both.tsv,~/en", "train_target": ",~/de"}
-    with pytest.raises(UserError, match="1"):
-        run(dataclasses.replace(begun, raw=dataclasses.replace(begun.raw, **lists)))
 
 
 def test_flags_with_which_nothing_could_be_done_need_not_stay(programs, request_of):
@@ -303,8 +281,9 @@ def test_a_program_prints_and_ends_as_it_does_alone(capfd):
 
 
 def test_what_a_kill_leaves_of_the_first_record_is_not_in_the_way(tmp_path):
-    (tmp_path / f"{Record.FILE}{files.INCOMPLETE}").write_text("")
-    Record.check_folder(tmp_path)
+    record = tmp_path / "own-text.json"
+    (tmp_path / f"{record.name}{files.INCOMPLETE}").write_text("")
+    job.check_folder(record)
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError):
-        Record.check_folder(tmp_path)
+        job.check_folder(record)
