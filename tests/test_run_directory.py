@@ -1,17 +1,14 @@
 """The run directory explains itself and keeps contradictions out."""
 
 import dataclasses
-import errno
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-from t2t_repro import run_directory
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
@@ -245,21 +242,6 @@ def test_a_description_is_copied_without_history(tmp_path):
     names = sorted(path.name for path in out.path.iterdir())
     assert names == ["hparams.json", "own.bpe", "run.json", "vocab.x"]
     assert out.config() == run.config()
-
-
-def test_a_description_that_a_full_disk_cuts_short_is_no_run(tmp_path, monkeypatch):
-    run, out = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "out")
-    run.begin(CONFIG, ["x"], [])
-    in_some_order = [run.path / name for name in ("run.json", "hparams.json")]
-    monkeypatch.setattr(pathlib.Path, "iterdir", lambda path: iter(in_some_order))
-
-    def full(path, mode):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    monkeypatch.setattr(run_directory, "writing", full)
-    with pytest.raises(OSError, match="hparams.json"):
-        run.copy_description(out)
-    assert not out.exists()
 
 
 def test_the_writer_of_a_run_is_known(tmp_path):
