@@ -208,13 +208,10 @@ def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
         UserError: if a flag has no value.
     """
     missing = [name for name, value in values.items() if not value]
-    if not missing:
-        return
-    *others, last = (f"--{name}" for name in missing)
-    listed = f"{', '.join(others)} and {last}" if others else last
-    received = "none of them" if others else "none"
-    said = " ".join(dict.fromkeys(hints[name] for name in missing))
-    raise UserError(f"Expected {listed}. Received: {received}. {said}")
+    if missing:
+        said = " ".join(dict.fromkeys(hints[name] for name in missing))
+        listed = " and ".join(f"--{name}" for name in missing)
+        raise UserError(f"Expected {listed}. Received: none. {said}")
 
 
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:

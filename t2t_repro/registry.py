@@ -243,14 +243,10 @@ def _load_catalogue(name: str) -> None:
     _LOADED.add(name)  # first: the catalogue's own modules may ask the registry
     inside, beside = _PACKAGE / name, _PACKAGE.parent / name
     folder = inside if inside.is_dir() else beside
-    try:
-        if full_name not in sys.modules:  # in a wheel, others may import it first
-            _import_from(full_name, folder)
-        for module in pkgutil.iter_modules([str(folder)]):
-            importlib.import_module(f"{full_name}.{module.name}")
-    except BaseException:
-        _LOADED.discard(name)
-        raise
+    if full_name not in sys.modules:  # in a wheel, others may import it first
+        _import_from(full_name, folder)
+    for module in pkgutil.iter_modules([str(folder)]):
+        importlib.import_module(f"{full_name}.{module.name}")
 
 
 def _import_from(full_name: str, folder: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from t2t_repro.errors import UserError, suggest, unknown
+from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_like
 from t2t_repro.hparam_rules import OPTIMIZERS
 
@@ -230,12 +230,9 @@ def check(name: str, value: Any, own: Iterable[str]) -> None:
     if name in RUN:
         return
     if name not in FOREIGN:
-        raise UserError(
-            f"Unknown hparam. Received: {name}={value!r}, a name that neither tensor2tensor's "
-            f"Transformer nor t2t_repro has.{suggest(name, own)} Leave it out."
-        )
+        raise unknown("hparam", name, own)
     values, instead = FOREIGN[name]
-    if not any(type(value) is type(v) and value == v or _same_number(value, v) for v in values):
+    if value not in values:
         wanted = " or ".join(f"{name}={v!r}" for v in values) or f"no {name}"
         raise UserError(
             f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
@@ -254,11 +251,4 @@ def check_override(name: str, text: str, own: Iterable[str]) -> None:
             f"hparam {name} has no effect: the hparams set {ADDED[name]} adds it, and nothing in "
             f"t2t_repro reads it. Received: {name}={text}. Leave it out."
         )
-    if name not in FOREIGN:
-        raise unknown("hparam", name, own)
     check(name, parse(name, text), own)
-
-
-def _same_number(a: Any, b: Any) -> bool:
-    numbers = (bool, int, float)
-    return type(a) in numbers and type(b) in numbers and a == b

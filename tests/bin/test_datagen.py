@@ -50,8 +50,7 @@ def test_wrong_names_are_errors(capsys):
     assert "error: Expected --data_dir. Received: none. It is" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run()
-    said = "error: Expected --problem and --data_dir. Received: none of them. --only_list list"
-    assert said in capsys.readouterr().err
+    assert "--problem and --data_dir" in capsys.readouterr().err
 
 
 def test_own_problems_are_loaded(tmp_path, capsys):
