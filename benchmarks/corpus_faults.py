@@ -1,12 +1,12 @@
 """Put faults of known kinds into a clean corpus, and count which of them the checks find.
 
     python benchmarks/corpus_faults.py --source=train.en --target=train.de \
-        --dev_source=val.en --dev_target=val.de [--rates=0.01,0.1] [--mix=0.22] [--json=FILE]
+        --dev_source=val.en --dev_target=val.de [--rates=0.01,0.1] [--mix=0.22]
 
 takes each kind alone at each rate, then ten kinds at once that make up the share --mix. Recall is
 the share of the lines with a fault that its check finds; precision the share of the lines that the
 check finds which have the fault. What is wrong with the corpus itself is taken out first, by rules
-as simple as may be; --output_dir writes the mixed corpus and truth.tsv (line, kind) instead.
+as simple as may be.
 --pairs=5000000 only measures time and memory, on so many pairs that are drawn: two of the corpus
 in a line each.
 """
@@ -288,8 +288,6 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(CHECKS_OF))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=0)
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--output_dir", type=pathlib.Path)
     args = parser.parse_args()
 
     def read(source: pathlib.Path, target: pathlib.Path) -> Lines:
@@ -304,49 +302,25 @@ def main() -> None:
         print(json.dumps(measured_size(clean, dev, args.pairs, args.seed)))
         return
     mixed = {kind: args.mix / len(MIX) for kind in MIX}
-    if args.output_dir:
-        pairs, truth = inject(clean, dev, mixed, args.seed)
-        write(args.output_dir, pairs, dev, truth)
-        return
-    kinds, results = args.kinds.split(","), {}
-    report = checked(train, dev)
-    results["as it is"] = {
-        "pairs": len(train),
-        "left out": report.num_bad_pairs(),
-        **{each.check.name: each.counts["train"] for each in report.findings if each.count},
-    }
-    report = checked(clean, dev)
-    results["clean"] = {
-        "pairs": len(clean),
-        "left out": report.num_bad_pairs(),
-        "share": round(report.num_bad_pairs() / len(clean), 5),
-        **{each.check.name: each.counts["train"] for each in report.findings if each.count},
-    }
-    for name in ("as it is", "clean"):
-        print(name, results[name])
+    kinds = args.kinds.split(",")
+    for name, pairs in (("as it is", train), ("clean", clean)):
+        report = checked(pairs, dev)
+        found = {each.check.name: each.counts["train"] for each in report.findings if each.count}
+        print(name, {"pairs": len(pairs), "left out": report.num_bad_pairs(), **found})
     for rate in map(float, filter(None, args.rates.split(","))):
         rows = []
         for kind in kinds:
             pairs, truth = inject(clean, dev, {kind: rate}, args.seed)
             rows += measure(checked(pairs, dev), truth, [kind], len(pairs))
         show(f"each kind alone, {rate:.0%} of the lines", rows)
-        results[f"alone {rate}"] = rows
     pairs, truth = inject(clean, dev, mixed, args.seed)
     report = checked(pairs, dev)
     rows = measure(report, truth, MIX, len(pairs))
     show(f"ten kinds, {args.mix:.0%} of the lines in all", rows)
     bad, wrong = left_out(report, len(pairs)), np.zeros(len(pairs), bool)
     wrong[list(truth)] = True
-    results["mix"] = rows
-    results["mix in all"] = {
-        "faulty": int(wrong.sum()),
-        "left out": int(bad.sum()),
-        "recall": round(float((bad & wrong).sum() / wrong.sum()), 4),
-        "precision": round(float((bad & wrong).sum() / bad.sum()), 4),
-    }
-    print("what --drop_bad_pairs leaves out:", results["mix in all"])
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    recall, precision = (bad & wrong).sum() / wrong.sum(), (bad & wrong).sum() / bad.sum()
+    print(f"what --drop_bad_pairs leaves out: recall {recall:.4f}, precision {precision:.4f}")
 
 
 def measured_size(clean: Lines, dev: Lines, pairs: int, seed: int) -> dict:
@@ -370,16 +344,6 @@ def measured_size(clean: Lines, dev: Lines, pairs: int, seed: int) -> dict:
         "of it before": before // 1024,
         "found": {each.check.name: each.count for each in report.findings if each.count},
     }
-
-
-def write(folder: pathlib.Path, pairs: Lines, dev: Lines, truth: dict) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, of in (("train", pairs), ("eval", dev)):
-        for number, side in enumerate(("inputs", "targets")):
-            text = "".join(pair[number] + "\n" for pair in of)
-            (folder / f"{side}.{split}.txt").write_text(text, newline="\n")
-    rows = "".join(f"{i + 1}\t{kind}\n" for i, kind in sorted(truth.items()))
-    (folder / "truth.tsv").write_text(rows)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import time
 
 WORDS = 150_000  # of each language; about half of them occur a few times in a million sentences
 LENGTH, DEVIATION = 25, 10  # words a sentence
-JOURNAL = "datagen.text2text_tmpdir.unfinished.json"
 
 
 def main() -> None:
@@ -102,9 +101,9 @@ def measure(command: list[str], raw: pathlib.Path, work: pathlib.Path, pairs: in
         before = os.times()
         started = time.perf_counter()
         process = subprocess.Popen([*command, *flags], stderr=log, stdout=log, env=env)
-        timeline = []  # (seconds, pairs that are encoded and safe, bytes)
+        sizes = [0]
         while process.poll() is None:
-            timeline.append((time.perf_counter() - started, done(out), tree_memory(process.pid)))
+            sizes.append(tree_memory(process.pid))
             time.sleep(0.1 if pairs < 200_000 else 2)
         seconds = time.perf_counter() - started
         after = os.times()
@@ -112,28 +111,14 @@ def measure(command: list[str], raw: pathlib.Path, work: pathlib.Path, pairs: in
         sys.exit((work / "log").read_text(errors="replace"))
     cpu = after.children_user + after.children_system
     cpu -= before.children_user + before.children_system
-    peaks = {}
-    for share in (0.2, 0.5, 1.0):
-        within = [size for _, safe, size in timeline if 0 < safe <= share * pairs or share == 1]
-        peaks[f"{int(share * pairs)}"] = round(max(within, default=0) / 2**20)
-    vocabulary = [size for _, safe, size in timeline if not safe]
     shutil.rmtree(out)
     return {
         "pairs": pairs,
         "seconds": round(seconds, 2),
         "pairs_per_second": round(pairs / seconds),
         "cpu_seconds": round(cpu, 2),
-        "peak_mib_until_pair": peaks,
-        "peak_mib_of_vocabulary": round(max(vocabulary) / 2**20),
+        "peak_mib": round(max(sizes) / 2**20),
     }
-
-
-def done(out: pathlib.Path) -> int:
-    """How many samples are safe by our journal; 0 before the first entry, and for tensor2tensor."""
-    try:
-        return json.loads((out / JOURNAL).read_text())["samples"]
-    except (OSError, ValueError, KeyError):
-        return 0
 
 
 def tree_memory(pid: int) -> int:
