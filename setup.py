@@ -27,7 +27,6 @@ PROGRAMS = {
     "t2t-exporter": "exporter",
     "t2t-visualize": "visualize",
     "t2t-compare": "compare",
-    "t2t-experiments": "experiments",
     "t2t-show": "show",
     "t2t-server": "server",
 }

@@ -52,7 +52,7 @@ FLOORS = (
     {"views"},
     {"study"},
     {"paper"},
-    {"studies", "own_text", "callbacks"},
+    {"own_text", "callbacks"},
     {"distilling"},  # goes in the stages of own_text
     {"cli"},  # what the programs share: it loads a user's package
     {"bin"},

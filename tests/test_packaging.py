@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ["t2t_repro", "hparams", "problems", "setup.py", "pyproject.toml", "MANIFEST.in"]
-SOURCES += ["requirements.txt", "README.md", "LICENSE", "Makefile", ".ci"]
+SOURCES += ["examples", "requirements.txt", "README.md", "LICENSE", "Makefile", ".ci"]
 ASK = """
 import sys, t2t_repro
 assert t2t_repro.get_hparams("transformer_base").hidden_size == 512
@@ -80,6 +80,7 @@ def test_a_source_archive_builds_the_same_wheel(checkout, installed, tmp_path):
     setup_py(unpacked, "build_py", f"--build-lib={tmp_path / 'built'}")
     assert modules(tmp_path / "built") == modules(installed)
     assert (unpacked / "LICENSE").is_file()
+    assert (unpacked / "examples" / "paper" / "order.py").is_file()
 
 
 @pytest.mark.parametrize("where", ["checkout", "installed"])

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "benchmarks": 2633,
+    "examples": 610,
     "hparams": 634,
     "problems": 912,
     "t2t_repro": 4163,
@@ -30,7 +31,6 @@ BUDGETS = {
     "t2t_repro/scoring": 278,
     "t2t_repro/serving": 1666,
     "t2t_repro/paper": 836,
-    "t2t_repro/studies": 1759,
     "t2t_repro/study": 1116,
     "t2t_repro/text": 1602,
     "t2t_repro/training": 4491,

@@ -8,31 +8,6 @@ VOCABULARY = 37_000  # of English-German (section 5.1)
 GPUS = 8  # P100 (section 5.2)
 
 
-class LayerType(NamedTuple):
-    """A row of table 1: n positions of width d, kernels of k, neighbourhoods of r."""
-
-    name: str
-    complexity: str
-    sequential: str
-    path: str
-    exponents: tuple[int, int]  # of n and of d in the complexity
-
-
-TABLE1 = (
-    LayerType("Self-Attention", "O(n^2 d)", "O(1)", "O(1)", (2, 1)),
-    LayerType("Recurrent", "O(n d^2)", "O(n)", "O(n)", (1, 2)),
-    LayerType("Convolutional", "O(k n d^2)", "O(1)", "O(log_k n)", (1, 2)),
-    LayerType("Self-Attention (restricted)", "O(r n d)", "O(1)", "O(n/r)", (1, 1)),
-)
-# The convolutions of section 4's text: complexity, sequential, path. The last costs as much as
-# self-attention and a point-wise feed-forward layer, it says.
-SECTION4 = {
-    "Convolutional (dilated)": ("O(k n d^2)", "O(1)", "O(log_k n)"),
-    "Convolutional (separable)": ("O(k n d + n d^2)", "O(1)", "O(n/k)"),
-    "Convolutional (separable, k = n)": ("O(n^2 d + n d^2)", "O(1)", "O(1)"),
-}
-
-
 class System(NamedTuple):
     """A row of table 2: newstest2014 BLEU and training FLOPs; None where nothing is printed."""
 

@@ -1,1 +1,0 @@
-"""An experiment with warm-ups."""

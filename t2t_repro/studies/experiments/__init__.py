@@ -1,1 +1,0 @@
-"""t2t-experiments: the paper's arguments, tried out."""
