@@ -229,8 +229,6 @@ def positions(request: Request) -> list[Path]:
     else:
         assert request.hparams_set  # or it would have been refused
         hparams = registry.get_hparams(request.hparams_set, request.hparams)
-        if hparams.pos not in ("timing", "emb"):
-            raise positions.adds_none(hparams)
         if hparams.pos != "timing":
             raise UserError(
                 f"Expected an hparam set with pos=timing. Received: pos={hparams.pos}, whose "

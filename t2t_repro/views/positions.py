@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.position import SinusoidalPositions
 from t2t_repro.models.transformer import Transformer
@@ -22,23 +21,21 @@ def of_model(model: Transformer, length: int | None) -> dict[str, np.ndarray]:
 
     Args:
         model: a trained one.
-        length: how many positions, L; None: LENGTH, or all that there are where they are fewer.
+        length: how many positions, L, at most as many as it has learned; None: LENGTH.
 
     Raises:
-        UserError: if it adds nothing, or has learned fewer positions.
+        UserError: if it adds nothing.
     """
     width = model.hparams.hidden_size
     if model.hparams.pos == "timing":
         return {"sinusoids": sinusoids(length or LENGTH, width)}
     most = model.learned_positions
     if most is None:
-        raise adds_none(model.hparams)
-    length = length or min(LENGTH, most)
-    if length > most:
         raise UserError(
-            f"Expected --length of at most {most}: the model has learned no more positions. "
-            f"Received: {length}."
+            "Expected a model that adds positions to its words. Received: hparam "
+            f"pos={model.hparams.pos}. Leave --positions out."
         )
+    length = min(length or LENGTH, most)
     layers = {"inputs": model.inputs_position, "targets": model.targets_position}
     return {name: _added_by(layer, length, width) for name, layer in layers.items()}
 
@@ -79,12 +76,3 @@ def rows(signals: dict[str, np.ndarray]) -> list[list]:
 
 def _added_by(layer: Any, length: int, width: int) -> np.ndarray:
     return np.asarray(layer(np.zeros((1, length, width), "float32")), "float32")[0]
-
-
-def adds_none(hparams: HParams) -> UserError:
-    """Returns the error for a model that adds no positions."""
-    return UserError(
-        "Expected a model that adds positions to its words (hparam pos). Received: "
-        f"pos={hparams.pos}, self_attention_type={hparams.self_attention_type}. Leave --positions "
-        "out."
-    )
